@@ -1,0 +1,98 @@
+"""Every error the zoo raises, as one tree.
+
+::
+
+    ZooError                    base: catching it catches everything the zoo refuses
+    ├── ContentError            the folders metadata/ and results/ cannot be found or read
+    ├── CardError               a card file is unreadable or a card in it is wrong
+    ├── ResultsError            a results file is unreadable or a row in it is wrong
+    ├── UnknownName             no encoder, column or other name like that; lists the nearest ones
+    ├── QueryError              a --where expression or another request cannot be understood
+    ├── WeightsUnavailable      the trained weights of an encoder cannot be had
+    ├── BuildError              an architecture cannot be built from its card
+    └── MissingExtra            an optional library is not installed; names the extra to install
+
+A message is one sentence that says what we got, what we expected, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class ZooError(Exception):
+    """Base of all errors that the zoo raises on purpose."""
+
+
+class ContentError(ZooError):
+    """The content folders cannot be found or read."""
+
+
+class CardError(ZooError, ValueError):
+    """A card file is unreadable, or a card in it breaks the schema."""
+
+
+class ResultsError(ZooError, ValueError):
+    """A results file is unreadable, or a row in it breaks the schema."""
+
+
+class UnknownName(ZooError, LookupError):
+    """A name that nothing carries; the message lists the nearest ones.
+
+    Attributes
+    ----------
+    name : str
+        What was asked for.
+    nearest : tuple of str
+        Known names that look like it, best first; may be empty.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+        self.name = name
+        self.nearest = nearest_names(name, known)
+        listed = f"; did you mean {_join_or(self.nearest)}?" if self.nearest else "."
+        super().__init__(f"There is no {kind} named {name!r}{listed}{' ' + hint if hint else ''}")
+
+
+class QueryError(ZooError, ValueError):
+    """A request that cannot be understood or answered as it stands."""
+
+
+class WeightsUnavailable(ZooError):
+    """The trained weights of an encoder cannot be had."""
+
+
+class BuildError(ZooError):
+    """An architecture cannot be built from what its card says."""
+
+
+class MissingExtra(ZooError, ImportError):
+    """An optional library is not installed."""
+
+    def __init__(self, library: str, *, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the library {library!r}, which is not installed; run: pip install 'ssl-zoo[{extra}]'",
+            name=library,
+        )
+
+
+def nearest_names(name: str, known: Iterable[str], *, n: int = 5) -> tuple[str, ...]:
+    """Known names that look like ``name``, best first, compared without case.
+
+    >>> nearest_names("dino_vits", ["dino_vitS16", "dino_rn50", "mae_vitB16"])[0]
+    'dino_vitS16'
+    """
+    import difflib  # 10 ms that only a misspelling has to pay
+
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    folded = name.casefold()
+    close = difflib.get_close_matches(folded, by_folded, n=n, cutoff=0.5)
+    if folded:
+        close += [key for key in by_folded if folded in key and key not in close]
+    return tuple(by_folded[key] for key in close[:n])
+
+
+def _join_or(names: tuple[str, ...]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} or {names[-1]}"

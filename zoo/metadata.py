@@ -1,0 +1,222 @@
+"""What an encoder is: the card and its parts, as frozen values.
+
+A card says what was published about one encoder and how to build it. The files they come from are in ``metadata/``,
+one TOML file a family; :mod:`zoo.cards` reads and checks them. Units are in the names of the fields.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+
+class Missing(enum.Enum):
+    """Why a fact has no value. The two reasons are different facts, and both survive into every table."""
+
+    NOT_APPLICABLE = "not applicable"
+    """The question makes no sense here: a ResNet has no patch size."""
+
+    NOT_PUBLISHED = "not published"
+    """The question makes sense, and nobody has published the answer."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOT_APPLICABLE = Missing.NOT_APPLICABLE
+NOT_PUBLISHED = Missing.NOT_PUBLISHED
+
+T = TypeVar("T")
+Maybe: TypeAlias = T | Missing
+
+Mode: TypeAlias = Literal[
+    "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
+]
+Head: TypeAlias = Literal["mlp", "linear", "identity"]
+Layer: TypeAlias = Literal["avgpool", "attnpool", "cls", "cls+avg", "4xcls", "proj", "pred", "proj+cls"]
+Order: TypeAlias = Literal["interleaved", "concatenated"]
+Availability: TypeAlias = Literal["open", "gated", "gone"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What the encoder was trained to do."""
+
+    name: Maybe[str]  # "dino"; the loss, without its version
+    mode: Mode  # the coarse family of losses
+    version: Maybe[int]
+    n_negatives: Maybe[int]  # negatives a positive pair
+    n_classes: Maybe[int]  # clusters or classes that are predicted
+    stop_gradient: Maybe[bool]
+    ema: Maybe[bool]  # one branch is an exponential moving average of the other
+    variant: Maybe[str]  # what else tells it from its neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """The backbone, as a fact of the study and as something to build."""
+
+    family: Literal["resnet", "vit", "convnext"]
+    name: str  # "vits": coarse
+    exact: str  # "vits16 4xcls": fine, names the supervised twin
+    patch_size_px: Maybe[int]
+    n_parameters: int  # of the encoder as it is built here, heads excluded
+    backbone: str  # "timm:vit_small_patch16_224": who builds it, and by which name
+    options: dict[str, Any]  # how it differs from what that name gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projector:
+    """The head between representation and loss, thrown away after pretraining."""
+
+    first_arch: Maybe[Head]
+    second_arch: Maybe[Head]  # of the other branch
+    same: Maybe[bool]  # both branches have the same head
+    output_dim: Maybe[int]
+    hidden_width: Maybe[int]
+    hidden_depth: Maybe[int]
+    n_parameters: Maybe[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Representation:
+    """Which features are taken from the backbone."""
+
+    dim: int
+    layer: Layer
+    order: Maybe[Order]  # how two kinds of token share the dimensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pretraining:
+    """How the encoder was trained."""
+
+    dataset: Maybe[str]
+    finetuning_dataset: Maybe[str]
+    views: Maybe[str]  # crops an image: "2x224+10x96"
+    augmentations: Maybe[tuple[str, ...]]
+    augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
+    epochs: Maybe[int]
+    batch_size: Maybe[int]
+    optimizer: Maybe[str]
+    learning_rate: Maybe[float]  # the base rate as its authors state it, for most of them per 256 images
+    weight_decay: Maybe[float]
+    scheduler: Maybe[str]
+    n_processors: Maybe[int]
+    processor: Maybe[str]
+    duration_hours: Maybe[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocess:
+    """From an image file to the encoder's input."""
+
+    resize_px: int  # shorter side
+    crop_px: int  # centre crop, and the side of the input
+    interpolation: Literal["bilinear", "bicubic"]
+    mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Where the trained weights are and how their file is laid out."""
+
+    availability: Maybe[Availability]
+    url: Maybe[str]  # best location: https:, timm:, hf: or torchvision:
+    mirrors: tuple[str, ...]
+    companions: tuple[str, ...]  # further files without which the encoder is incomplete
+    same_file_as: Maybe[str]  # id of the encoder whose file this is too
+    sha256: Maybe[str]
+    size_bytes: Maybe[int]
+    format: Maybe[Format]
+    converter: Maybe[str]  # name of the layout of the file
+    note: Maybe[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licence:
+    """SPDX ids of the licences of the code and of the weights, and the words that were published."""
+
+    code: Maybe[str]
+    weights: Maybe[str]
+    published: Maybe[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The paper that introduced the method."""
+
+    title: Maybe[str]
+    url: Maybe[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """ImageNet top-1 accuracies that the authors of the weights state, in percent; higher is better."""
+
+    top1_percent: Maybe[float]
+    top1_percent_with_1_percent_labels: Maybe[float]
+    top1_percent_with_5_shot: Maybe[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who released the weights."""
+
+    url: str
+    official: Maybe[bool]  # weights of the method's authors
+    industry: Maybe[bool]  # tuned by a large company
+    extracted: Maybe[bool]  # other features than those that the authors use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erratum:
+    """A published statement that is wrong; the card carries the corrected one.
+
+    ``field`` is the dotted name of a fact (``architecture.n_parameters``), then ``published`` is of its type; or of a
+    whole part (``weights``), then ``published`` describes what was published.
+    """
+
+    field: str
+    published: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderCard:
+    """Everything known of one encoder."""
+
+    id: str
+    family: str  # name of the card file it is in
+    objective: Objective
+    architecture: Architecture
+    projector: Projector
+    representation: Representation
+    pretraining: Pretraining
+    preprocess: Preprocess
+    weights: Weights
+    licence: Licence
+    paper: Paper
+    reported: Reported
+    provenance: Provenance
+    released: Maybe[str]  # "2021-04", month of publication
+    errata: tuple[Erratum, ...]
+
+    @property
+    def is_untrained(self) -> bool:
+        """True if the encoder is random by definition and has no weights to load."""
+        return self.objective.mode == "initialized"
+
+    def fact(self, field: str, *, as_published: bool = False) -> Any:
+        """The fact with a dotted name (``"representation.dim"``), corrected or as it was published."""
+        if as_published:
+            for erratum in self.errata:
+                if erratum.field == field:
+                    return erratum.published
+        value: Any = self
+        for name in field.split("."):
+            value = getattr(value, name)
+        return value
