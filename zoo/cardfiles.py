@@ -125,7 +125,7 @@ def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
     absent = [name for name in names if name not in table]
     if absent:
         raise CardError(
-            f"{where}, field '{part}.{absent[0]}': found nothing, expected {_expectation(hints[absent[0]])}; "
+            f"{where}, field '{part}.{absent[0]}': found nothing, expected {expectation(hints[absent[0]])}; "
             "a fact without a value must say why."
         )
     for name in names:
@@ -135,7 +135,7 @@ def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
 
 def _check_type(where: str, value: Any, hint: Any) -> None:
     if not _fits(value, hint):
-        raise CardError(f"{where}: found {_shown(value)}, expected {_expectation(hint)}.")
+        raise CardError(f"{where}: found {_shown(value)}, expected {expectation(hint)}.")
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -159,16 +159,17 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-def _expectation(hint: Any) -> str:
+def expectation(hint: Any) -> str:
+    """What a field takes, in words, from its annotation."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(_expectation(option) for option in get_args(hint))
+        return " or ".join(expectation(option) for option in get_args(hint))
     if hint is Missing:
         return "one of the words " + ", ".join(map(repr, _MISSING_WORDS))
     if origin is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     if origin is tuple:
-        return f"a list, each item {_expectation(get_args(hint)[0])}"
+        return f"a list, each item {expectation(get_args(hint)[0])}"
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "a table"}
     return names[origin or hint]
 
@@ -199,7 +200,7 @@ def _check_errata(where: str, errata: Any) -> list[Facts]:
             raise CardError(f"{here}: found the field {erratum['field']!r}, expected a field or a part of a card.")
         if not name and is_dataclass(hint):
             hint = str
-        _check_type(f"{here}, 'published' of {erratum['field']}", erratum["published"], Union[hint, Missing])
+        _check_type(f"{here}, 'published' of {erratum['field']}", erratum["published"], hint | Missing)
         _check_type(f"{here}, 'reason'", erratum["reason"], str)
     return errata
 

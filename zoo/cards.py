@@ -1,7 +1,7 @@
 """Reads the card files, once, into :class:`~zoo.metadata.EncoderCard` values.
 
-A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes, and
-``like = "ID"`` inside an encoder starts from another encoder of the same file instead of from the defaults alone.
+A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
+and ``like = "ID"`` inside an encoder starts from another encoder of the same file instead of from the defaults alone.
 
 Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept as JSON in the cache
 folder under a name made of the content of every card file and of the schema: a changed file is a new name, and a cache

@@ -10,6 +10,7 @@
     ├── QueryError              a --where expression or another request cannot be understood
     ├── WeightsUnavailable      the trained weights of an encoder cannot be had
     ├── BuildError              an architecture cannot be built from its card
+    ├── DataError               images, labels or features are not what a function needs
     └── MissingExtra            an optional library is not installed; names the extra to install
 
 A message is one sentence that says what we got, what we expected, where, and what to do.
@@ -64,6 +65,10 @@ class WeightsUnavailable(ZooError):
 
 class BuildError(ZooError):
     """An architecture cannot be built from what its card says."""
+
+
+class DataError(ZooError, ValueError):
+    """Images, labels or features are not what a function needs, or a file of them is damaged."""
 
 
 class MissingExtra(ZooError, ImportError):

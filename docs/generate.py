@@ -1,0 +1,118 @@
+"""Writes the generated parts of the documentation, between markers in the files that hold them.
+
+Run it with ``make docs`` after a card or a schema has changed; a test fails when a part is stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from zoo.cardfiles import expectation
+from zoo.cards import catalogue
+from zoo.columns import COLUMNS
+from zoo.metadata import EncoderCard, Missing
+from zoo.results import summaries
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def families_table() -> str:
+    """One row a card file: how many encoders, of which architectures, under which licences, how many measured."""
+    cards: dict[str, list[EncoderCard]] = defaultdict(list)
+    for card in catalogue().values():
+        cards[card.family].append(card)
+    measured = summaries()
+    rows = ["| family | encoders | measured | architectures | licence of the weights | paper |", "|---|--:|--:|---|---|---|"]
+    for family, members in sorted(cards.items()):
+        rows.append(
+            f"| [{family}](metadata/{family}.toml) | {len(members)} "
+            f"| {sum(card.id in measured and bool(measured[card.id].errors) for card in members)} "
+            f"| {_listed({card.architecture.name for card in members})} "
+            f"| {_listed({_word(card.licence.weights) for card in members})} "
+            f"| {_listed({_paper(card) for card in members})} |"
+        )
+    total = sum(map(len, cards.values()))
+    n_measured = sum(card.id in measured and bool(measured[card.id].errors) for card in catalogue().values())
+    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | |")
+    return "\n".join(rows)
+
+
+def fields_table() -> str:
+    """One row a fact of a card: its dotted name, what it takes, and its name in tables."""
+    in_tables = defaultdict(list)
+    for column in COLUMNS:
+        in_tables[column.field].append(column)
+    rows = ["| field | takes | in tables | meaning |", "|---|---|---|---|"]
+    for part, hint in get_type_hints(EncoderCard).items():
+        if part in ("id", "family", "errata"):
+            continue
+        if not (isinstance(hint, type) and is_dataclass(hint)):
+            rows.append(_field_row(part, "a month like `2021-04`, or `not published`", in_tables[part]))
+            continue
+        hints = get_type_hints(hint)
+        for field in fields(hint):
+            dotted = f"{part}.{field.name}"
+            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted]))
+    return "\n".join(rows)
+
+
+def _field_row(dotted: str, takes: str, columns: list[Any]) -> str:
+    names = ", ".join(f"`{column.name}`" for column in columns)
+    return f"| `{dotted}` | {takes} | {names} | {'; '.join(column.meaning for column in columns)} |"
+
+
+def _takes(hint: Any) -> str:
+    text = expectation(hint)
+    words = " or one of the words " + ", ".join(repr(reason.value) for reason in Missing)
+    return text.replace(words, " †").replace("'", "`")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _word(value: Any) -> str:
+    return value.value if isinstance(value, Missing) else str(value)
+
+
+def _paper(card: EncoderCard) -> str:
+    if isinstance(card.paper.url, Missing):
+        return _word(card.paper.title)
+    return f"[{card.paper.url.rsplit('/', 1)[-1]}]({card.paper.url})"
+
+
+GENERATED: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"families": families_table},
+    "metadata/README.md": {"fields": fields_table},
+}
+
+
+def render(text: str, parts: dict[str, Callable[[], str]]) -> str:
+    """The text with every generated part renewed."""
+    for name, make in parts.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed:
+            raise SystemExit(f"The markers {begin} and {end} are missing; put them back.")
+        text = f"{head}{begin}\n{make()}\n{end}{tail}"
+    return text
+
+
+def main() -> None:
+    for file, parts in GENERATED.items():
+        path = ROOT / file
+        old = path.read_text()
+        new = render(old, parts)
+        if new != old:
+            path.write_text(new)
+        print(f"{file}: {'renewed' if new != old else 'fresh'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
