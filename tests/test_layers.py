@@ -13,7 +13,7 @@ PACKAGE = Path(zoo.__file__).parent
 GROUPS = [
     {"errors", "content", "version"},
     {"metadata", "cards", "cardfiles", "columns"},
-    {"results", "resultfiles", "published"},
+    {"vocabulary", "results", "resultfiles", "published"},
     {"weights", "preprocess", "datasets"},
     {"encoders"},
     {"loading"},

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from .errors import CardError, nearest_names
+from .errors import CardError, MissingExtra, nearest_names
 from .metadata import EncoderCard, Missing
 
 _MISSING_WORDS = tuple(reason.value for reason in Missing)
@@ -206,7 +206,10 @@ def _check_errata(where: str, errata: Any) -> list[Facts]:
 
 
 def _check_licences(where: str, facts: Facts) -> None:
-    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+    try:
+        from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+    except ModuleNotFoundError as error:  # under torch.hub nobody has installed our dependencies
+        raise MissingExtra("packaging>=24.2", extra="models", needed_for="Checking the licences of cards") from error
 
     for field in _SPDX_FIELDS:
         value = facts["licence"][field.partition(".")[2]]

@@ -1,0 +1,55 @@
+"""What all tests share: a zoo without a developer's own content, and Python processes that cannot see the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+LIBRARIES = tuple(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib")))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before collection, which reads the cards; in the environment, so that processes inherit it."""
+    private = tempfile.TemporaryDirectory(prefix="ssl-zoo-tests-")
+    config.add_cleanup(private.cleanup)
+    for variable in ("ZOO_CACHE", "ZOO_HOME", "TORCH_HOME"):
+        folder = Path(private.name, variable.lower())
+        folder.mkdir()
+        os.environ[variable] = str(folder)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Root of the checkout."""
+    return REPOSITORY
+
+
+@pytest.fixture
+def run_apart(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a script where the checkout can be found by nobody, not even through an editable installation.
+
+    ``-S`` leaves out site-packages with its .pth files; PYTHONPATH brings back the libraries alone, after ``path``.
+    """
+
+    def run(script: str, *arguments: object, path: Iterable[Path] = (), cwd: Path = tmp_path):  # type: ignore[no-untyped-def]
+        search = [*map(str, path), *LIBRARIES]
+        return subprocess.run(
+            [sys.executable, "-S", "-c", script, *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,88 @@
+"""What the tests of encoders share: weights that hide nothing, and a ResNet written out as plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from zoo.cards import catalogue
+from zoo.encoders import Encoder, build_encoder
+
+Window = Callable[[Tensor, Tensor, int], Tensor]
+
+
+def encoder_with_random_statistics(name: str, *, seed: int = 0) -> Encoder:
+    """An encoder whose every parameter and buffer matters.
+
+    As initialised, norms are the identity, biases zero and the class token small: a network that forgot one of them
+    would give the same features.
+    """
+    encoder = build_encoder(catalogue()[name], seed=seed)
+    source = torch.Generator().manual_seed(seed)
+
+    def draw(like: Tensor, low: float, high: float) -> Tensor:
+        return torch.rand(like.shape, generator=source) * (high - low) + low
+
+    for key, tensor in encoder.state_dict().items():
+        if not tensor.is_floating_point():
+            continue
+        if key.endswith("running_var") or (key.endswith("weight") and tensor.ndim == 1):
+            tensor.copy_(draw(tensor, 0.6, 1.4))
+        elif key.endswith(("running_mean", "bias")):
+            tensor.copy_(draw(tensor, -0.3, 0.3))
+        elif key.endswith(("cls_token", "pos_embed", "bias_table", "medians", "biasing")):
+            tensor.copy_(draw(tensor, -1.0, 1.0))
+    return encoder
+
+
+def relative_difference(left: Tensor, right: Tensor) -> float:
+    """Largest difference, in units of the mean magnitude of the first."""
+    return float((left - right).abs().max() / left.abs().mean())
+
+
+def random_images(n: int, px: int, *, seed: int = 1) -> Tensor:
+    """Normalised images, (n, 3, px, px)."""
+    return torch.randn(n, 3, px, px, generator=torch.Generator().manual_seed(seed))
+
+
+def resnet_by_hand(
+    weights: Mapping[str, Tensor], images: Tensor, *, conv: Window, max_pool: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The last feature map of a bottleneck ResNet of any width and depth, from nothing but its weights."""
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        mean, variance, scale, shift = (
+            weights[f"{name}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
+        )
+        return (x - mean) / torch.sqrt(variance + 1e-5) * scale + shift
+
+    x = max_pool(norm(conv(images, weights["conv1.weight"], 2), "bn1").relu())
+    for stage in range(1, 5):
+        block = 0
+        while f"layer{stage}.{block}.conv1.weight" in weights:
+            at = f"layer{stage}.{block}"
+            stride = 2 if stage > 1 and block == 0 else 1
+            out = norm(conv(x, weights[f"{at}.conv1.weight"], 1), f"{at}.bn1").relu()
+            out = norm(conv(out, weights[f"{at}.conv2.weight"], stride), f"{at}.bn2").relu()
+            out = norm(conv(out, weights[f"{at}.conv3.weight"], 1), f"{at}.bn3")
+            if f"{at}.downsample.0.weight" in weights:
+                x = norm(conv(x, weights[f"{at}.downsample.0.weight"], stride), f"{at}.downsample.1")
+            x = (x + out).relu()
+            block += 1
+    return x
+
+
+def symmetric_conv(x: Tensor, weight: Tensor, stride: int) -> Tensor:
+    """PyTorch's padding: half a kernel on every side."""
+    return F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+
+
+def symmetric_max_pool(x: Tensor) -> Tensor:
+    return F.max_pool2d(x, 3, stride=2, padding=1)
+
+
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
+    return dict(module.state_dict())

@@ -1,0 +1,221 @@
+"""What holds of the 204 published encoders, and that undoing the errata gives the published table back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.licenses import canonicalize_license_expression
+
+from zoo.cards import catalogue
+from zoo.columns import COLUMNS
+from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
+
+# 200 encoders x 47 columns of the table published with the risk decomposition of self-supervised learning
+# (YannDubs/SSL-Risk-Decomposition, 2023); computed once, after every single fact had been compared with that table.
+PUBLISHED_TABLE_SHA256 = "2954aeef56bce2bef0a59a03ed8c6364f084602b8566887422f053223c7a80dc"
+ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
+    "init_rn50_d8192",
+    "npidpp_rn50w2",
+    "selav2_rn50_ep400_2x160_4x96",
+    "swav_rn50w5",
+}
+NEVER_MEASURED = ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS - {"init_rn50_d8192"}
+IDS = [encoder for encoder in catalogue() if catalogue()[encoder].family != "user"]
+
+LOCATION = re.compile(
+    r"""https://[^\s/]+/\S+                                    # one file on a web server
+      | timm:[a-z0-9_]+\.[a-z0-9_]+                            # a tag always, what timm means without one has changed
+      | torchvision:\w+_Weights\.\w+
+      | hf:[\w.-]+/[\w.-]+(/[^\s/][^/]*)*                      # folders of a repository may have spaces
+    """,
+    re.VERBOSE,
+)
+ARXIV = re.compile(r"https://arxiv\.org/abs/\d{4}\.\d{4,5}")
+
+WRONG_FACTS = {
+    ("byol_rn50_augNocolor", "reported.top1_percent"): (63.4, 59.4),
+    ("pirl_rn50_ep200", "reported.top1_percent"): (62.55, 62.9),
+    ("swav_rn50w4", "reported.top1_percent"): (77.9, 77.3),
+    ("sup_rn101", "reported.top1_percent"): (77.374, 78.312),
+    ("clip_rn50x4", "representation.dim"): (2560, 640),
+    ("init_rn50w2", "representation.dim"): (4096, 2048),
+    ("relativeloc_rn50_70ep_mmselfsup", "preprocess.crop_px"): (255, 224),
+    ("ibot_vitS16_extractS", "architecture.n_parameters"): (21665664, 85798656),
+    ("speccl_resnet50_bs384_ep100", "architecture.n_parameters"): (23508032, 31128640),
+    ("dissl_resnet50_dNone_e400_m2", "architecture.n_parameters"): (23508032, 31128640),
+    ("msn_vitb4_ep300", "architecture.n_parameters"): (87503616, 85798656),
+    ("vicregl_convnextb_alpha09", "architecture.n_parameters"): (87548416, 85000000),
+    ("simsiam_rn50_bs256_ep100", "licence.weights"): ("CC-BY-NC-4.0", "MIT"),
+    ("dc2_rn50_ep400_2x224", "licence.weights"): ("CC-BY-NC-4.0", "MIT"),
+    ("selav2_rn50_ep400_2x224", "licence.weights"): ("CC-BY-NC-4.0", "MIT"),
+    ("dissl_resnet50_d8192_e800_m8", "pretraining.epochs"): (800, 400),
+    ("mugs_vitl16_ep250", "pretraining.epochs"): (250, 400),
+    ("msn_vitl16_ep600", "pretraining.epochs"): (600, 300),
+    ("dc2_rn50_ep400_2x160_4x96", "pretraining.views"): ("2x160+4x96", "2x260+4x96"),
+    ("sup_vitS16", "pretraining.dataset"): ("ImageNet-21K", NOT_PUBLISHED),
+    ("vicregl_convnextxl_alpha075", "objective.variant"): ("alpha 0.75", NOT_PUBLISHED),
+}
+WRONG_BEHAVIOUR = {
+    "init_vitB16": ("weights", "pretrained supervised weights"),
+    "sup_vitB16": ("weights", "a timm name without a tag"),
+    "sup_convnextB": ("weights", "a timm name without a tag"),
+    "clip_vitL14_px336_extractPredCls": ("representation", "an error at the first image"),
+    "clip_rn50": ("weights", "a TorchScript archive"),
+    "openclip_vitH14_extractB": ("representation", "blocks that are fed the sequence first"),
+    "openclip_vitG14": ("architecture", "ViT-G-14"),
+    "lossyless_vitb32_b01": ("preprocess", "ImageNet's mean and standard deviation for training images"),
+}
+
+
+@pytest.fixture(params=IDS)
+def card(request: pytest.FixtureRequest) -> EncoderCard:
+    return catalogue()[request.param]
+
+
+def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
+    modes = Counter(catalogue()[encoder].objective.mode for encoder in IDS if encoder not in NEVER_MEASURED)
+    kinds = {mode: modes.pop(mode) for mode in ("supervised", "initialized")}
+    assert kinds | {"self-supervised": modes.total(), "never measured": len(NEVER_MEASURED)} == {
+        "self-supervised": 169,
+        "supervised": 15,
+        "initialized": 17,
+        "never measured": 3,
+    }
+
+
+def test_undoing_the_errata_gives_the_published_table_back() -> None:
+    published = {
+        encoder: {column.name: _as_published(catalogue()[encoder], column.name) for column in COLUMNS}
+        for encoder in IDS
+        if encoder not in ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS
+    }
+    canonical = json.dumps(published, sort_keys=True, separators=(",", ":"))
+    assert len(published) == 200
+    assert hashlib.sha256(canonical.encode()).hexdigest() == PUBLISHED_TABLE_SHA256
+
+
+def _as_published(card: EncoderCard, name: str) -> Any:
+    """A fact in the terms of the published table, which had neither two kinds of missing values nor SPDX ids."""
+    column = next(column for column in COLUMNS if column.name == name)
+    value = card.licence.published if name == "license" else column.of(card, as_published=True)
+    if isinstance(value, Missing):
+        return None
+    return float(value) if column.kind in ("number", "whole number") else value
+
+
+@pytest.mark.parametrize(("encoder", "field"), WRONG_FACTS)
+def test_a_wrong_published_fact_is_corrected_and_kept_as_an_erratum(encoder: str, field: str) -> None:
+    card = catalogue()[encoder]
+    assert (card.fact(field), card.fact(field, as_published=True)) == WRONG_FACTS[encoder, field]
+
+
+@pytest.mark.parametrize("encoder", WRONG_BEHAVIOUR)
+def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(encoder: str) -> None:
+    assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
+
+
+def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence(card: EncoderCard) -> None:
+    for erratum in card.errata:
+        assert erratum.published != card.fact(erratum.field)
+        assert re.fullmatch(r"[A-Zt0-9].{15,}\.", erratum.reason), erratum  # timm is written small
+    fields = [erratum.field for erratum in card.errata]
+    assert len(fields) == len(set(fields))
+
+
+def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) -> None:
+    assert card.representation.dim > 0
+    assert card.architecture.n_parameters > 0
+    assert 0 < card.preprocess.crop_px <= card.preprocess.resize_px
+    assert len(card.preprocess.mean) == len(card.preprocess.std) == 3
+    assert all(0 < value < 1 for value in card.preprocess.mean + card.preprocess.std)
+
+
+def test_patches_belong_to_vits_and_token_order_to_pairs_of_tokens(card: EncoderCard) -> None:
+    assert (card.architecture.patch_size_px is NOT_APPLICABLE) == (card.architecture.family != "vit")
+    assert (card.representation.order is NOT_APPLICABLE) == (card.representation.layer not in ("cls+avg", "proj+cls"))
+    assert (card.representation.layer in ("avgpool", "attnpool")) == (card.architecture.family != "vit")
+
+
+def test_licences_are_spdx_ids(card: EncoderCard) -> None:
+    for licence in (card.licence.code, card.licence.weights):
+        assert isinstance(licence, Missing) or canonicalize_license_expression(licence) == licence
+    assert (card.licence.weights is NOT_APPLICABLE) == card.is_untrained
+
+
+def test_addresses_are_well_formed(card: EncoderCard) -> None:
+    weights = card.weights
+    locations = [] if isinstance(weights.url, Missing) else [weights.url]
+    locations += [*weights.mirrors, *weights.companions]
+    assert [location for location in locations if not LOCATION.fullmatch(location)] == []
+    assert len(locations) == len(set(locations))
+    assert isinstance(card.paper.url, Missing) or ARXIV.fullmatch(card.paper.url)
+    assert card.provenance.url.startswith("https://github.com/")
+
+
+def test_trained_encoders_have_weights_somewhere_better_than_a_shared_drive(card: EncoderCard) -> None:
+    if card.is_untrained:
+        assert card.weights.url is card.weights.availability is card.weights.converter is NOT_APPLICABLE
+    else:
+        assert isinstance(card.weights.url, str)
+        assert "drive.google.com" not in card.weights.url
+        assert isinstance(card.weights.converter, str)
+
+
+def test_only_one_encoder_is_gone() -> None:
+    gone = [encoder for encoder in IDS if catalogue()[encoder].weights.availability == "gone"]
+    assert gone == ["npidpp_rn50w2"]
+
+
+def test_encoders_that_read_one_file_say_so_and_agree_on_how_it_was_trained() -> None:
+    by_url: dict[str, list[EncoderCard]] = {}
+    for encoder in IDS:
+        url = catalogue()[encoder].weights.url
+        if isinstance(url, str):
+            by_url.setdefault(url, []).append(catalogue()[encoder])
+    for cards in (cards for cards in by_url.values() if len(cards) > 1):
+        owners = [card for card in cards if card.weights.same_file_as is NOT_APPLICABLE]
+        assert len(owners) == 1
+        for card in cards:
+            assert card is owners[0] or card.weights.same_file_as == owners[0].id
+            assert (card.objective, card.projector, card.pretraining, card.licence, card.weights.mirrors) == (
+                owners[0].objective,
+                owners[0].projector,
+                owners[0].pretraining,
+                owners[0].licence,
+                owners[0].weights.mirrors,
+            )
+
+
+def test_deepcluster_does_not_get_the_simclr_weights_that_were_published_under_its_id() -> None:
+    card = catalogue()["deepcluster_rn50_bs512_ep200_mmselfsup"]
+    assert "deepcluster" in str(card.weights.url)
+    assert "simclr" in card.fact("weights.url", as_published=True)
+    assert "SimCLR" in str(card.weights.note)
+    assert card.architecture.backbone == "torchvision:resnet50"
+
+
+def test_both_reasons_for_a_missing_value_occur() -> None:
+    projector = catalogue()["mae_vitB16"].projector
+    assert projector.first_arch is projector.n_parameters is NOT_APPLICABLE
+    assert catalogue()["swav_rn50w2"].pretraining.duration_hours is NOT_PUBLISHED
+    assert catalogue()["swav_rn50w2"].pretraining.finetuning_dataset is NOT_APPLICABLE
+
+
+def test_ids_are_found_whatever_their_case(card: EncoderCard) -> None:
+    for spelling in (card.id.lower(), card.id.upper(), card.id.swapcase()):
+        assert catalogue()[spelling] is card
+
+
+def test_every_card_file_opens_with_what_the_method_is_and_stays_readable(repository: Path) -> None:
+    files = sorted((repository / "metadata").glob("*.toml"))
+    assert {path.stem for path in files} == {catalogue()[encoder].family for encoder in IDS}
+    for path in files:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith("# "), path.name
+        assert len(lines) < 300, path.name

@@ -1,0 +1,165 @@
+"""torch.hub as its users meet it: what is listed, what help prints, what load returns and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from tests.card_text import VALID
+from zoo import hub
+from zoo.errors import CardError, WeightsUnavailable
+
+TABLES = {"metadata_dict", "metadata_df", "results_df"}
+N_PUBLISHED = 204  # entry points of the zoo that accompanies Dubois et al. 2023
+
+
+@pytest.fixture
+def cached(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The repository by the name under which torch.hub finds it in its cache, so that nothing is downloaded."""
+    folder = tmp_path / "torch" / "hub"
+    folder.mkdir(parents=True)
+    (folder / "someone_ssl-zoo_main").symlink_to(repository, target_is_directory=True)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    return "someone/ssl-zoo:main"
+
+
+@pytest.fixture
+def own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The metadata folder of a user who keeps cards."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "home" / "metadata"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_the_list_is_every_encoder_and_the_tables_and_nothing_else(cached: str) -> None:
+    listed = torch.hub.list(cached, trust_repo=True, verbose=False)
+    assert set(listed) == {*zoo.list_encoders(), *TABLES}
+    assert len(listed) == N_PUBLISHED + len(TABLES)
+
+
+@pytest.mark.parametrize("encoder", ["dino_rn50", "init_rn50", "clip_vitL14_px336_extractS"])
+def test_help_prints_the_card(cached: str, encoder: str) -> None:
+    assert torch.hub.help(cached, encoder, trust_repo=True) == hub.card_text(zoo.card(encoder))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_help_prints_how_a_table_is_asked_for(cached: str, table: str) -> None:
+    assert torch.hub.help(cached, table, trust_repo=True) == getattr(zoo, table).__doc__
+
+
+@pytest.mark.parametrize("encoder", zoo.list_encoders())
+def test_the_text_of_a_card_says_what_goes_in_and_what_comes_out(encoder: str) -> None:
+    card = zoo.card(encoder)
+    text = hub.card_text(card)
+    assert text.startswith(f"{encoder}: ")
+    assert f"(n, 3, {card.preprocess.crop_px}, {card.preprocess.crop_px})" in text
+    assert f"(n, {card.representation.dim})" in text
+    assert all(erratum.reason in text for erratum in card.errata)
+    assert "Missing" not in text and "NOT_" not in text
+
+
+def test_load_gives_the_encoder_of_the_card_and_its_preprocessing(repository: Path) -> None:
+    encoder, preprocess = torch.hub.load(str(repository), "dino_rn50", source="local", pretrained=False, seed=3)
+    twin, _ = zoo.load("dino_rn50", pretrained=False, seed=3)
+    assert not encoder.training
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(encoder.parameters(), twin.parameters(), strict=True))
+    assert callable(preprocess)
+
+
+@pytest.mark.parametrize("options", [{}, {"pretrained": True}, {"pretrained": False}])
+def test_an_untrained_encoder_needs_no_weights_whatever_pretrained_says(repository: Path, options: dict) -> None:
+    encoder, _ = torch.hub.load(str(repository), "init_vitS16", source="local", device="meta", **options)
+    assert next(encoder.parameters()).is_meta
+
+
+def test_load_wants_trained_weights_unless_told_otherwise(repository: Path) -> None:
+    with pytest.raises(WeightsUnavailable, match=r"^The weights of 'dino_rn50' .*pretrained=False"):
+        torch.hub.load(str(repository), "dino_rn50", source="local")
+
+
+def test_tables_are_those_of_the_package(repository: Path) -> None:
+    hubs = torch.hub.load(str(repository), "metadata_df", source="local", is_lower=False)
+    assert hubs.equals(zoo.metadata_df(is_lower=False))
+    assert torch.hub.load(str(repository), "results_df", source="local").equals(zoo.results_df())
+    assert torch.hub.load(str(repository), "metadata_dict", source="local") == zoo.metadata_dict()
+
+
+def test_an_own_card_is_an_entry_point_at_once(cached: str, own_cards: Path) -> None:
+    (own_cards / "tiny.toml").write_text(VALID)
+    assert {"tiny_vitS16", "tiny_vitS16_twin"} <= set(torch.hub.list(cached, trust_repo=True, verbose=False))
+    assert "The published metadata repeats" in torch.hub.help(cached, "tiny_vitS16_twin", trust_repo=True)
+
+
+@pytest.mark.parametrize(
+    ("card_file", "reason"),
+    [
+        (VALID.replace("epochs = 800", 'epochs = "many"'), r"tiny\.toml.*'pretraining\.epochs'"),
+        ("[defaults", r"tiny\.toml is not readable"),
+        (VALID.replace("tiny_vitS16", "results_df"), "'results_df' cannot be an entry point"),
+        (VALID.replace("tiny_vitS16", "_tiny"), "'_tiny' cannot be an entry point"),
+    ],
+    ids=["wrong fact", "broken file", "name of a table", "hidden name"],
+)
+def test_a_wrong_card_stops_the_zoo_and_never_shrinks_it(
+    cached: str, own_cards: Path, card_file: str, reason: str
+) -> None:
+    (own_cards / "tiny.toml").write_text(card_file)
+    with pytest.raises(CardError, match=reason):
+        torch.hub.list(cached, trust_repo=True, verbose=False)
+
+
+def test_an_entry_can_be_inspected_like_a_function() -> None:
+    entry = hub.entry_points()["dino_vitS16"]
+    assert entry.__name__ == "dino_vitS16"
+    assert str(inspect.signature(entry)).startswith("(*, pretrained: 'bool' = True, seed: 'int' = 0, device:")
+    assert repr(entry) == "<SSL Zoo encoder dino_vitS16>"
+
+
+def test_hubconf_itself_imports_neither_torch_nor_pandas(
+    run_apart: Callable[..., subprocess.CompletedProcess[str]], repository: Path
+) -> None:
+    script = "import sys; import hubconf; print(len(vars(hubconf)), *({'torch', 'pandas', 'numpy'} & set(sys.modules)))"
+    done = run_apart(script, path=[repository])
+    assert re.fullmatch(r"\d+\n", done.stdout), done.stdout + done.stderr
+
+
+def test_without_a_library_that_torch_hub_does_not_ask_for_one_sentence_names_it(
+    run_apart: Callable[..., subprocess.CompletedProcess[str]],
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "old" / "packaging").mkdir(parents=True)
+    (tmp_path / "old" / "packaging" / "__init__.py").touch()
+    done = run_apart("import hubconf", path=[tmp_path / "old", repository])
+    assert done.stderr.splitlines()[-1] == (
+        "zoo.errors.MissingExtra: Checking the licences of cards needs the library 'packaging>=24.2', "
+        "which is not installed; run: pip install 'ssl-zoo[models]'"
+    )
+
+
+def test_everything_else_in_hubconf_is_private(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
+    monkeypatch.syspath_prepend(repository)
+    monkeypatch.delitem(sys.modules, "hubconf", raising=False)
+    import hubconf
+
+    public = {name for name in vars(hubconf) if not name.startswith("_")}
+    assert public == {*zoo.list_encoders(), *TABLES, "dependencies"}
+    assert hubconf.dependencies == ["torch", "torchvision", "timm"]
+
+
+def test_sys_path_is_as_before_after_a_load(repository: Path) -> None:
+    before = list(sys.path)
+    torch.hub.load(str(repository), "init_rn50", source="local", device="meta")
+    assert sys.path == before

@@ -1,0 +1,208 @@
+"""The tables with the published column names: what was published to the last digit, and what is corrected in them."""
+
+from __future__ import annotations
+
+import sys
+from hashlib import sha256
+
+import pandas as pd
+import pytest
+
+from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
+from zoo.cards import catalogue
+from zoo.columns import COLUMNS
+from zoo.errors import MissingExtra
+from zoo.metadata import Missing
+from zoo.results import summaries
+
+# SHA-256 of the table published with arXiv:2302.03068 as a CSV file, every byte of it.
+PUBLISHED_FILE = "7206cb87a3758ef3be989038b47181efd1ebc352927cbbab52e430ed3c5c1f2f"
+WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
+
+
+@pytest.fixture(scope="module")
+def published() -> pd.DataFrame:
+    return results_df(as_published=True)
+
+
+@pytest.fixture(scope="module")
+def corrected() -> pd.DataFrame:
+    return results_df()
+
+
+def test_the_table_as_published_writes_the_published_file(published: pd.DataFrame) -> None:
+    assert sha256(published.to_csv(lineterminator="\n").encode()).hexdigest() == PUBLISHED_FILE
+
+
+def test_the_table_as_published_has_the_types_of_the_published_file(published: pd.DataFrame) -> None:
+    kinds = {"i": "int64", "f": "float64", "b": "bool"}
+    found = {name: kinds.get(dtype.kind, "text") for (_, name), dtype in published.dtypes.items()}
+    assert {name for name, kind in found.items() if kind == "bool"} == {
+        "is_stopgrad", "is_ema", "is_aug_invariant", "is_official", "is_industry", "is_our_extract",
+    }  # fmt: skip
+    assert {name for name, kind in found.items() if kind == "text"} == {
+        "objective", "ssl_mode", "other", "architecture_exact", "architecture", "family", "projection1_arch",
+        "projection2_arch", "projection_same", "pretraining_data", "finetuning_data", "views", "augmentations",
+        "z_layer", "optimizer", "scheduler", "where", "license", "pu_type", "date_published",
+    }  # fmt: skip
+    assert {found[name] for name in ("n_negatives", "n_augmentations", "pred_dim", "train_rank")} == {"float64"}
+    assert {found[name] for name in ("version", "patch_size", "nviews", "is_aug_blur", "year")} == {"int64"}
+    assert published["hyperparameters", "projection_same"].map(type).isin([bool, float]).all()
+
+
+def test_the_published_table_has_169_encoders_and_117_columns_in_order(corrected: pd.DataFrame) -> None:
+    assert corrected.shape == (169, 117)
+    assert corrected.index.name == "enc"
+    assert list(corrected.index) == sorted(corrected.index)
+    sections = corrected.columns.get_level_values(0)
+    assert list(dict.fromkeys(sections)) == [
+        "risk_decomposition", "metrics", "hyperparameters", "metadata", "statistics",
+    ]  # fmt: skip
+    assert [int((sections == name).sum()) for name in dict.fromkeys(sections)] == [4, 5, 52, 14, 42]
+    names = list(corrected.columns.get_level_values(1))
+    assert names[:9] == [
+        "approx", "usability", "probe_gen", "enc_gen", "train_test", "train-nperclass-30_test",
+        "train-balsbst-ntrain0.01_test", "train-nperclass-5_test", "train-nperclass-3_test",
+    ]  # fmt: skip
+    assert names[-1] == "testrealaug_nc1norm"
+    flat = results_df(False, False)
+    assert list(flat.columns) == names
+    assert list(flat.index) == [catalogue().id_of(name) for name in corrected.index]
+
+
+def test_the_two_tables_have_the_same_rows_and_columns(published: pd.DataFrame, corrected: pd.DataFrame) -> None:
+    assert list(published.index) == list(corrected.index)
+    assert list(published.columns) == list(corrected.columns)
+
+
+def test_components_are_signed_by_default_and_clipped_as_published(
+    published: pd.DataFrame, corrected: pd.DataFrame
+) -> None:
+    ours, theirs = corrected["risk_decomposition"], published["risk_decomposition"]
+    assert dict((ours < 0).sum()) == {"approx": 0, "usability": 12, "probe_gen": 0, "enc_gen": 1}
+    assert not (theirs < 0).any().any()
+    assert (ours.clip(lower=0) - theirs).abs().max().max() < 1e-6
+    assert list(ours.isna().sum()) == [23, 23, 0, 0]
+    total = ours.sum(axis=1)[ours["approx"].notna()]
+    assert (total - corrected["metrics", "train_test"]).abs().max() < 1e-6
+
+
+def test_the_sum_that_the_layout_has_no_column_for_is_in_the_summaries(corrected: pd.DataFrame) -> None:
+    merged = [name for name in corrected.index if pd.isna(corrected.loc[name, ("risk_decomposition", "usability")])]
+    assert len(merged) == 23
+    by_id = {name.lower(): summary.decomposition for name, summary in summaries().items()}
+    for name in merged:
+        part = by_id[name]
+        assert part is not None
+        rest = corrected.loc[name, "risk_decomposition"][["probe_gen", "enc_gen"]].sum()
+        assert part.approximation_plus_usability + rest == pytest.approx(corrected.loc[name, ("metrics", "train_test")])
+
+
+def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
+    published: pd.DataFrame, corrected: pd.DataFrame
+) -> None:
+    ids = {name.lower(): name for name in catalogue()}
+    fields = {column.name: column.field for column in COLUMNS}
+    derived = {
+        "nviews": "pretraining.views", "date_published": "released", "n_augmentations": "pretraining.augmentations",
+        "projection_nparameters_hidden": "projector.n_parameters",
+    }  # fmt: skip
+    n_corrected = 0
+    for section in ("hyperparameters", "metadata"):
+        for column in set(published[section].columns) - {"license", "augmentations"}:
+            field = derived.get(column) or fields.get(column, "pretraining.augmentations")
+            for name in published.index:
+                old, new = published.loc[name, (section, column)], corrected.loc[name, (section, column)]
+                if not (old == new or (pd.isna(old) and pd.isna(new))):
+                    assert field in {erratum.field for erratum in catalogue()[ids[name]].errata}, (name, column)
+                    n_corrected += 1
+    assert n_corrected > 0
+
+
+def test_derived_columns_follow_from_the_facts(corrected: pd.DataFrame) -> None:
+    facts = corrected["hyperparameters"]
+    dino = facts.loc["dino_vits16"]
+    assert dino["views"] == "2x224+10x96"
+    assert dino["nviews"] == 12
+    assert dino["is_aug_solarize"] == 1
+    assert dino["is_aug_rotate"] == 0
+    assert (facts["augmentations"].map(len) == facts["n_augmentations"]).all()
+    assert set(facts.loc[facts["family"] == "resnet", "patch_size"]) == {7}
+    assert set(facts.loc[facts["family"] == "convnext", "patch_size"]) == {4}
+    hidden = facts["projection_nparameters"] - facts["z_dim"] * facts["projection_hid_width"]
+    assert hidden.dropna().equals(facts["projection_nparameters_hidden"].dropna())
+    assert (facts["is_aug_anycolor"] == 0).sum() > 0
+    assert (facts["is_aug_anygeometric"] == 1).all()
+
+
+def test_licences_are_spdx_ids_by_default_and_words_as_published(
+    published: pd.DataFrame, corrected: pd.DataFrame
+) -> None:
+    assert "CC BY-NC 4.0" in set(published["metadata", "license"])
+    assert "CC-BY-NC-4.0" in set(corrected["metadata", "license"])
+    assert "CC BY-NC 4.0" not in set(corrected["metadata", "license"])
+
+
+def test_augmentations_are_lists_by_default_and_text_as_published(
+    published: pd.DataFrame, corrected: pd.DataFrame
+) -> None:
+    column = ("hyperparameters", "augmentations")
+    assert isinstance(corrected.loc["dino_vits16", column], list)
+    assert published.loc["dino_vits16", column] == str(corrected.loc["dino_vits16", column])
+
+
+def test_wrong_measurements_are_left_out_on_request(corrected: pd.DataFrame) -> None:
+    assert set(corrected.index) - set(results_df(exclude_wrong=True).index) == {WRONG}
+    assert len(results_df(as_published=True, exclude_wrong=True)) == 168
+
+
+def test_both_kinds_of_missing_survive_in_every_table() -> None:
+    table = results_df(drop_missing=False)
+    assert table.loc["dino_vits16_last", ("risk_decomposition", "usability")] is NOT_PUBLISHED
+    assert table.loc["dino_vits16_last", ("hyperparameters", "finetuning_data")] is NOT_APPLICABLE
+    assert not table.isna().any().any()
+    facts = metadata_df(drop_missing=False)
+    assert facts.loc["barlow_rn50", "patch_size"] is NOT_APPLICABLE
+    assert facts.loc["dino_vits16", "patch_size"] == 16
+    assert not facts.isna().any().any()
+    sections = metadata_dict(drop_missing=False)["barlow_rn50"]
+    assert sections["model"]["patch_size"] is NOT_APPLICABLE
+
+
+def test_metadata_dict_leaves_missing_facts_out_and_keeps_every_section() -> None:
+    for encoder, sections in metadata_dict().items():
+        assert list(sections) == list(dict.fromkeys(column.section for column in COLUMNS))
+        assert not any(isinstance(value, Missing) for facts in sections.values() for value in facts.values())
+        assert sections["representation"]["z_dim"] == catalogue()[encoder].representation.dim
+    assert "patch_size" not in metadata_dict(True)["barlow_rn50"]["model"]
+    assert list(metadata_dict(is_lower=True)) == [encoder.lower() for encoder in metadata_dict()]
+
+
+def test_metadata_df_has_one_typed_column_for_each_fact() -> None:
+    table = metadata_df()
+    assert list(table.columns) == [column.name for column in COLUMNS]
+    assert table.index.name == "enc"
+    assert list(table.index) == [encoder.lower() for encoder in catalogue()]
+    expected = {"text": "string", "whole number": "Int64", "number": "float64", "true or false": "boolean"}
+    for column in COLUMNS:
+        assert str(table[column.name].dtype) == expected.get(column.kind, "object")
+    assert table["patch_size"].isna()["barlow_rn50"]
+    assert list(metadata_df(is_lower=False).index) == list(catalogue())
+    two_levels = metadata_df(True)
+    assert list(two_levels.columns) == [(column.section, column.name) for column in COLUMNS]
+
+
+def test_metadata_as_published_undoes_the_errata() -> None:
+    wrong, right = metadata_df(as_published=True), metadata_df()
+    assert wrong.loc["byol_rn50_augnocolor", "top1acc_in1k_official"] == 59.4
+    assert right.loc["byol_rn50_augnocolor", "top1acc_in1k_official"] == 63.4
+    assert metadata_dict(as_published=True)["clip_rn50x4"]["representation"]["z_dim"] == 640
+    assert metadata_dict()["clip_rn50x4"]["representation"]["z_dim"] == 2560
+
+
+@pytest.mark.parametrize("table", [metadata_df, results_df])
+def test_a_table_without_pandas_names_the_extra_to_install(table: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)  # makes the import fail as if it were not installed
+    with pytest.raises(MissingExtra, match=r"pip install 'ssl-zoo\[tables\]'"):
+        table()  # type: ignore[operator]
+    assert metadata_dict()["dino_vitS16"]["model"]["patch_size"] == 16

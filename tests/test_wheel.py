@@ -1,0 +1,107 @@
+"""The wheel: what is in it, and that it works in an environment that has never seen the checkout."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import zoo
+from tests.conftest import LIBRARIES, REPOSITORY
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of the checkout, without network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    unwanted = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__", "build", "dist")
+    copy = shutil.copytree(REPOSITORY, folder / "checkout", ignore=unwanted)
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, copy, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path) -> Path:
+    """A fresh environment with the wheel. A .pth file lends it the libraries, but not the .pth files among them:
+    the editable installation of the checkout, if there is one, cannot be seen from here."""
+    folder = wheel.parent / "environment"
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    install = [sys.executable, "-m", "pip", "--python", python_of(folder), "install", "--no-index", "--no-deps"]
+    run(*install, "--quiet", wheel, cwd=wheel.parent)
+    (site_packages_of(folder) / "libraries.pth").write_text("\n".join(LIBRARIES) + "\n")
+    return folder
+
+
+def python_of(environment: Path) -> Path:
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def site_packages_of(environment: Path) -> Path:
+    (found,) = environment.rglob("site-packages")
+    return found
+
+
+def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {"zoo", f"ssl_zoo-{zoo.__version__}.dist-info"}
+    cards = {path.name for path in (REPOSITORY / "metadata").glob("*.toml")}
+    assert cards == {
+        Path(name).name for name in names if name.startswith("zoo/_content/metadata/") and name.endswith(".toml")
+    }
+    tables = {path.relative_to(REPOSITORY / "results").as_posix() for path in (REPOSITORY / "results").rglob("*.csv")}
+    assert tables == {
+        name.removeprefix("zoo/_content/results/")
+        for name in names
+        if name.startswith("zoo/_content/results/") and name.endswith(".csv")
+    }
+    assert "zoo/py.typed" in names
+    assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
+
+
+def test_the_wheel_takes_one_name_in_site_packages(environment: Path) -> None:
+    (record,) = site_packages_of(environment).glob("ssl_zoo-*.dist-info/RECORD")
+    with record.open(newline="") as file:
+        installed = {row[0].split("/")[0] for row in csv.reader(file)}
+    assert installed - {".."} == {"zoo", record.parent.name}  # ".." leads to the command zoo
+
+
+def test_the_installed_command_lists_every_encoder(environment: Path, tmp_path: Path) -> None:
+    command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
+    listed = json.loads(run(command, "list", "--json", cwd=tmp_path))
+    assert {row["encoder"] for row in listed["encoders"]} == set(zoo.list_encoders())
+
+
+def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:
+    script = (
+        "import json, zoo; from zoo.content import content_folder;"
+        "print(json.dumps([zoo.__file__, str(content_folder('metadata')), zoo.card('dino_vitS16').representation.dim]))"
+    )
+    file, folder, dim = json.loads(run(python_of(environment), "-c", script, cwd=tmp_path))
+    home = site_packages_of(environment).resolve()
+    assert Path(file).resolve() == home / "zoo" / "__init__.py"
+    assert Path(folder).resolve() == home / "zoo" / "_content" / "metadata"
+    assert dim == zoo.card("dino_vitS16").representation.dim

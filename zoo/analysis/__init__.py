@@ -1,0 +1,1 @@
+"""What the measurements mean: studies that read cards and results and import no torch."""

@@ -1,0 +1,120 @@
+"""The command ``zoo``: one module a verb, imported when that verb is called.
+
+Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine, 1 a problem was found or
+nothing was, 2 the request cannot be understood or answered, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ..errors import ZooError
+from ..version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb is defined, as ``command`` of a module of this package, and its line in ``zoo --help``."""
+
+    module: str
+    line: str
+
+
+VERBS = {
+    "list": Verb("listing", "List encoders: filter, sort, choose columns."),
+    "show": Verb("show", "Show everything known of one encoder."),
+    "results": Verb("results", "Show the measured errors and their components."),
+    "compare": Verb("compare", "Show in which facts encoders differ."),
+    "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "doctor": Verb("doctor", "Check this installation."),
+    "completion": Verb("completion", "Print the completion script of a shell."),
+}
+
+_EPILOG = """\b
+Examples:
+  zoo list 'dino*'
+  zoo list --where 'family == "vit" and z_dim <= 768' --sort train_test
+  zoo show dino_vitS16
+  zoo compare dino_vitS16 mae_vitB16
+  zoo recommend --labels 20000 --max-parameters 100M --licence permissive
+  eval "$(zoo completion bash)"
+"""
+
+
+class Refusal(click.ClickException):
+    """A request that the zoo refuses: one sentence, exit code 2."""
+
+    exit_code = 2
+
+
+class VerbGroup(click.Group):
+    """A group that knows its verbs by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f".{VERBS[cmd_name].module}", __name__).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from ..errors import UnknownName
+
+            raise Refusal(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.line) for name, verb in VERBS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ZooError as error:
+            raise Refusal(str(error)) from error
+        except BrokenPipeError:  # the reader, such as head, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog=_EPILOG,
+    subcommand_metavar="VERB ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="zoo", message="%(prog)s %(version)s")
+@click.pass_context
+def zoo(ctx: click.Context) -> None:
+    """Self-supervised vision encoders: what they are, what was measured, which one to take.
+
+    Every verb but completion takes --json.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+def main() -> None:
+    """Entry point of the command: runs one verb and exits."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
+    try:
+        code = zoo.main(prog_name="zoo", standalone_mode=False)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    sys.exit(code or 0)

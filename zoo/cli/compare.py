@@ -1,0 +1,73 @@
+"""``zoo compare``: the facts in which encoders differ, and their risks side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..metadata import Missing
+from .facts import FACTS, LEGEND, Fact, Subject, points, shown
+from .output import encoder_names, json_option, print_json, print_notes, print_table, record
+from .selection import subjects
+
+_NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the heading, released says month and year
+
+
+@click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
+@click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+@json_option
+def command(names: tuple[str, ...], as_json: bool) -> None:
+    """Show in which facts encoders differ.
+
+    Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
+    minus the first.
+    """
+    compared = subjects(names, with_risks=True)
+    if len({subject.card.id for subject in compared}) < max(len(compared), 2):
+        raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
+    facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
+    risks = [fact for fact in facts if fact.from_results]
+    same = [fact for fact in facts if fact not in risks and len({fact.of(subject) for subject in compared}) == 1]
+    differing = [fact for fact in facts if fact not in risks and fact not in same]
+    if as_json:
+        print_json(_document(compared, differing, risks))
+        return
+    headers = ["", *(subject.card.id for subject in compared)]
+    print_table(headers, [_row(fact, compared) for fact in differing])
+    click.echo()
+    if len(compared) == 2:
+        headers.append("difference")
+    rows = [[*_row(fact, compared), *_difference_cells(fact, compared)] for fact in risks]
+    print_table(["risk, in percent", *headers[1:]], rows, right=range(1, len(headers)))
+    print_notes([f"{len(same)} facts are the same    {LEGEND}"])
+
+
+def _row(fact: Fact, compared: list[Subject]) -> list[str]:
+    return [fact.name, *(shown(fact, fact.of(subject)) for subject in compared)]
+
+
+def _difference(fact: Fact, compared: list[Subject]) -> float | None:
+    """Second minus first; None where one of them is missing."""
+    first, second = (fact.of(subject) for subject in compared)
+    if isinstance(first, Missing) or isinstance(second, Missing):
+        return None
+    return float(second) - float(first)
+
+
+def _difference_cells(fact: Fact, compared: list[Subject]) -> list[str]:
+    if len(compared) != 2:
+        return []
+    difference = _difference(fact, compared)
+    return [""] if difference is None else [("+" if difference >= 0.05 else "") + points(difference)]
+
+
+def _document(compared: list[Subject], differing: list[Fact], risks: list[Fact]) -> dict[str, Any]:
+    facts = [*differing, *risks]
+    records = [
+        {"encoder": subject.card.id, **record({fact.name: fact.of(subject) for fact in facts})} for subject in compared
+    ]
+    document: dict[str, Any] = {"differing": [fact.name for fact in differing], "encoders": records}
+    if len(compared) == 2:
+        document["difference"] = {fact.name: _difference(fact, compared) for fact in risks}
+    return document

@@ -1,0 +1,114 @@
+"""``zoo list``: encoders as a table, filtered, sorted, with the columns one asks for."""
+
+from __future__ import annotations
+
+import click
+
+from .facts import FACTS, LEGEND, Fact, Subject, find_fact, kinds, shown
+from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table, record
+from .selection import matching, satisfying, sorted_by, subjects
+
+_USUAL = "encoder,objective,architecture,z_dim,n_parameters,train_test,licence"
+_EPILOG = """\b
+Examples:
+  zoo list dino
+  zoo list 'msn_vit*' --columns encoder,z_layer,train_test,error_3shot
+  zoo list --where 'family == "vit" and 300 <= z_dim <= 768' --sort train_test
+  zoo list --where '"jigsaw" in augmentations or missing(augmentations)'
+  zoo list --where '`train-nperclass-5_test` < 40' --sort error_5shot --limit 10
+
+\b
+A condition has columns, texts in quotes, numbers, true and false; == != < <=
+> >= in, not in; and, or, not; + - * /; missing(x), not_published(x) and
+not_applicable(x). A comparison with a missing value is not true.
+"""
+
+
+@click.command("list", epilog=_EPILOG)
+@click.argument("pattern", required=False, shell_complete=encoder_names)
+@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true.")
+@click.option("--sort", metavar="COLUMN", help="Sort by this column; missing values come last.")
+@click.option("--descending", "--reverse", is_flag=True, help="Largest values first.")
+@click.option("--columns", metavar="A,B,...", help=f"Which columns to show. [default: {_USUAL}]")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
+@click.option("--help-columns", is_flag=True, help="List the columns and what they mean, and exit.")
+@json_option
+def command(
+    pattern: str | None,
+    condition: str | None,
+    sort: str | None,
+    descending: bool,
+    columns: str | None,
+    limit: int | None,
+    help_columns: bool,
+    as_json: bool,
+) -> None:
+    """List encoders: filter, sort, choose columns.
+
+    PATTERN is a glob such as 'dino*', or a text that the name contains; case does not matter. With --json all columns
+    are printed, under their published names, unless --columns says otherwise.
+    """
+    if descending and sort is None:
+        raise click.UsageError("Got --descending without --sort, expected the column to sort by.")
+    if help_columns:
+        _explain_columns(as_json)
+        return
+    names = [name.strip() for name in (columns or _USUAL).split(",") if name.strip()]
+    wanted = {name: find_fact(name) for name in names}
+    if as_json and columns is None:
+        wanted = dict(FACTS)
+    found = _select(
+        pattern, condition, sort, descending, risks_wanted=any(fact.from_results for fact in wanted.values())
+    )
+    listed = found[:limit]
+    if as_json:
+        records = [{"encoder": subject.card.id, **_values(wanted, subject)} for subject in listed]
+        print_json({"n_matching": len(found), "encoders": records})
+    elif listed:
+        rows = [[shown(fact, fact.of(subject)) for fact in wanted.values()] for subject in listed]
+        numbers = {position for position, fact in enumerate(wanted.values()) if "number" in fact.kind}
+        print_table(list(wanted), rows, right=numbers)
+        count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
+        print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}    {LEGEND}"])
+    if not found:
+        raise NothingFound(_why_nothing(pattern, condition))
+
+
+def _select(
+    pattern: str | None, condition: str | None, sort: str | None, descending: bool, *, risks_wanted: bool
+) -> list[Subject]:
+    sort_fact = find_fact(sort) if sort else None
+    parsed = None
+    if condition is not None:
+        from .where import parse_condition
+
+        parsed = parse_condition(condition, kinds())
+        risks_wanted = risks_wanted or any(find_fact(name).from_results for name in parsed.names)
+    risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
+    found = subjects(matching(pattern), with_risks=risks_wanted)
+    if parsed is not None:
+        found = satisfying(parsed, found)
+    return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
+
+
+def _values(wanted: dict[str, Fact], subject: Subject) -> dict[str, object]:
+    return record({name: fact.of(subject) for name, fact in wanted.items()})
+
+
+def _why_nothing(pattern: str | None, condition: str | None) -> str:
+    name = f"has a name like {pattern!r}" if pattern is not None else ""
+    truth = f"satisfies {condition}" if condition is not None else ""
+    return f"No encoder {' and '.join(part for part in (name, truth) if part)}."
+
+
+def _explain_columns(as_json: bool) -> None:
+    if as_json:
+        explained = [
+            {"name": fact.name, "other_name": fact.other_name or None, "kind": fact.kind, "unit": fact.unit or None}
+            | {"meaning": fact.meaning}
+            for fact in FACTS.values()
+        ]
+        print_json({"columns": explained})
+        return
+    rows = [[fact.name, fact.other_name, fact.kind, fact.unit, fact.meaning] for fact in FACTS.values()]
+    print_table(["column", "or", "kind", "unit", "meaning"], rows)

@@ -1,0 +1,153 @@
+"""How verbs print: one table on a terminal, the same table as plain text in a pipe, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..metadata import Missing
+
+_LABEL_WIDTH = 36
+_PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
+_NARROWEST = 10  # characters that a text column keeps on a terminal that is too narrow
+
+
+class NothingFound(click.ClickException):
+    """The request was understood and nothing answers it: one sentence, exit code 1."""
+
+    exit_code = 1
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option ``--json``, passed on as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
+
+
+def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids that a shell may complete; none if the cards cannot be read."""
+    from ..cards import catalogue
+    from ..errors import ZooError
+
+    try:
+        return [encoder for encoder in catalogue() if encoder.casefold().startswith(incomplete.casefold())]
+    except ZooError:
+        return []
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, its lists of records one record a line; a missing value must be split off before."""
+    click.echo(_json(document))
+
+
+def _json(document: Any) -> str:
+    if isinstance(document, dict):
+        members = [f"{json.dumps(key)}: {_records(value)}" for key, value in document.items()]
+        return "{" + ",\n ".join(members) + "}"
+    return _dumps(document)
+
+
+def _records(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n  " + ",\n  ".join(map(_dumps, value)) + "\n ]"
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def record(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A record for JSON: missing values become null, and ``missing`` says why each of them is.
+
+    >>> from zoo.metadata import NOT_APPLICABLE
+    >>> record({"z_dim": 384, "patch_size": NOT_APPLICABLE})
+    {'z_dim': 384, 'patch_size': None, 'missing': {'patch_size': 'not applicable'}}
+    """
+    plain = {name: None if isinstance(value, Missing) else value for name, value in values.items()}
+    missing = {name: value.value for name, value in values.items() if isinstance(value, Missing)}
+    return {**plain, "missing": missing}
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
+    """A table; the columns whose positions are in ``right`` are aligned to the right and never wrapped.
+
+    A line break in a header is where a terminal breaks it; a pipe shows it in one line.
+    """
+    if sys.stdout.isatty():
+        _print_rich(headers, rows, right)
+    else:
+        click.echo(_plain([header.replace("\n", "") for header in headers], rows, right))
+
+
+def print_notes(lines: Iterable[str]) -> None:
+    """How to read the table above; goes to stderr if stdout is a pipe, where it would be taken for rows."""
+    piped = not sys.stdout.isatty()
+    for line in lines:
+        click.echo(click.style(wrapped(line), dim=True), err=piped)
+
+
+def wrapped(text: str) -> str:
+    """A sentence broken to the width of the terminal; one line if there is none."""
+    return textwrap.fill(text, _width(), break_long_words=False, break_on_hyphens=False) or text
+
+
+def entry(label: str, text: str) -> list[str]:
+    """Lines of one labelled text, its own lines below each other and beside the label."""
+    return textwrap.wrap(
+        text,
+        max(_width(), _LABEL_WIDTH + 20),
+        initial_indent=f"  {label}".ljust(_LABEL_WIDTH),
+        subsequent_indent=" " * _LABEL_WIDTH,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [f"  {label}"]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
+
+
+def _plain(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
+    lines = [headers, *rows]
+    widths = [max(len(line[position]) for line in lines) for position in range(len(headers))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if position in right else cell.ljust(width)
+            for position, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> None:
+    from rich.console import Console  # 40 ms that a pipe need not pay
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    naturals = [
+        max(*(len(part) for part in header.split("\n")), *(len(row[position]) for row in rows))
+        for position, header in enumerate(headers)
+    ]
+    leasts = [width if position in right else min(width, _NARROWEST) for position, width in enumerate(naturals)]
+    gap = 2 if sum(naturals) + 2 * (len(headers) - 1) <= console.width else 1
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for position, header in enumerate(headers):
+        numeric = position in right
+        table.add_column(
+            Text(header),
+            justify="right" if numeric else "left",
+            no_wrap=numeric,
+            overflow="fold",
+            min_width=leasts[position],
+            vertical="bottom",
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table, width=max(console.width, sum(leasts) + gap * (len(headers) - 1)))

@@ -1,0 +1,241 @@
+"""``zoo recommend``: encoders ranked by the error to expect with the labels one has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from ..analysis.label_budget import Curve, HeldOutError, PredictedError, check_n_labels, held_out_error, predict_error
+from ..cards import catalogue
+from ..errors import UnknownName
+from ..metadata import EncoderCard, Missing
+from ..results import SETTINGS, summaries
+from .counts import COUNT
+from .facts import points, short_number
+from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
+
+PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
+_NO_CANDIDATES = ("supervised", "initialized")
+_SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
+_EPILOG = """\b
+Examples:
+  zoo recommend --labels 20k
+  zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An encoder and the error to expect of it."""
+
+    card: EncoderCard
+    curve: Curve  # what was measured
+    predicted: PredictedError
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which candidates stay, and what to say of those that go."""
+
+    reason: str
+    keeps: Callable[[Candidate], bool]
+
+
+@click.command("recommend", epilog=_EPILOG)
+@click.option("--labels", "n_labels", type=COUNT, required=True, metavar="N", help="Labelled images, such as 20k.")
+@click.option("--max-parameters", type=COUNT, metavar="N", help="Largest encoder, such as 100M or 1e8.")
+@click.option("--max-dim", type=COUNT, metavar="N", help="Most dimensions of the features.")
+@click.option("--licence", default="any", show_default=True, metavar="any|permissive|SPDX", help="Of the weights.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
+@click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
+@click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
+@json_option
+def command(
+    n_labels: int,
+    max_parameters: int | None,
+    max_dim: int | None,
+    licence: str,
+    top: int,
+    include_gone: bool,
+    include_wrong: bool,
+    as_json: bool,
+) -> None:
+    """Rank encoders for the number of labels you have.
+
+    The rank is by the error of a linear probe with N labels of ImageNet-1K: as measured, or interpolated between the
+    settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). "permissive" asks for MIT,
+    Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
+    """
+    check_n_labels(n_labels)
+    filters = _requested(licence, max_parameters, max_dim)
+    if not include_gone:
+        filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
+    if not include_wrong:
+        right = summaries(exclude_wrong=True)
+        filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
+    curves, everyone = _candidates(n_labels)
+    kept, left_out = _filtered(everyone, filters)
+    ranked = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
+    uncertainty = held_out_error(curves, n_labels)
+    if as_json:
+        print_json(_document(n_labels, ranked, top, uncertainty, left_out))
+    else:
+        _print(n_labels, ranked, top, uncertainty, left_out)
+
+
+def _requested(licence: str, max_parameters: int | None, max_dim: int | None) -> list[Filter]:
+    filters = []
+    if licence.casefold() == "permissive":
+        filters.append(Filter("--licence permissive", lambda one: _is_permissive(one.card)))
+    elif licence.casefold() != "any":
+        spdx = _known_licence(licence)
+        filters.append(Filter(f"--licence {spdx}", lambda one: one.card.licence.weights == spdx))
+    if max_parameters is not None:
+        reason = f"--max-parameters {short_number(max_parameters)}"
+        filters.append(Filter(reason, lambda one: one.card.architecture.n_parameters <= max_parameters))
+    if max_dim is not None:
+        filters.append(Filter(f"--max-dim {max_dim}", lambda one: one.card.representation.dim <= max_dim))
+    return filters
+
+
+def _is_permissive(card: EncoderCard) -> bool:
+    return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+
+
+def _known_licence(name: str) -> str:
+    """The SPDX id that some encoder has, from any spelling of its case.
+
+    Raises
+    ------
+    UnknownName
+        If no encoder has that licence.
+    """
+    found = {card.licence.weights for card in catalogue().values()}
+    known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
+    if name.casefold() not in known:
+        hint = f"Expected 'any', 'permissive' or one of: {', '.join(sorted(known.values()))}."
+        raise UnknownName("licence", name, known.values(), hint=hint)
+    return known[name.casefold()]
+
+
+def _candidates(n_labels: int) -> tuple[list[Curve], list[Candidate]]:
+    """All error curves, and the self-supervised encoders whose curve reaches that number of labels."""
+    cards = catalogue()
+    curves: list[Curve] = []
+    found = []
+    for encoder, summary in summaries().items():
+        card = cards[encoder]
+        if card.objective.mode in _NO_CANDIDATES:
+            continue
+        curve = {
+            setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
+        }
+        predicted = predict_error(curve, n_labels)
+        curves.append(curve)
+        if predicted is not None:
+            found.append(Candidate(card, curve, predicted))
+    return curves, found
+
+
+def _filtered(everyone: Sequence[Candidate], filters: Sequence[Filter]) -> tuple[list[Candidate], dict[str, int]]:
+    """Those that pass every filter, and how many each filter in turn removes.
+
+    Raises
+    ------
+    NothingFound
+        If none is left; says which filter removed the last ones.
+    """
+    kept, left_out = list(everyone), {}
+    passed: list[str] = []
+    if not kept:
+        raise NothingFound("No encoder was measured with few enough and with enough labels to say anything.")
+    for one in filters:
+        after = [candidate for candidate in kept if one.keeps(candidate)]
+        if not after:
+            which = f"that pass {' and '.join(passed)}" if passed else "there are"
+            raise NothingFound(f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}.")
+        if len(after) < len(kept):
+            left_out[one.reason] = len(kept) - len(after)
+        passed.append(f"'{one.reason}'")
+        kept = after
+    return kept, left_out
+
+
+def _print(
+    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: Mapping[str, int]
+) -> None:
+    shown = ranked[:top]
+    kind = shown[0].predicted.kind
+    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}; lower is better."
+    click.echo(click.style(wrapped(title), bold=True) + "\n")
+    basis = sorted({n for candidate in shown for n in candidate.predicted.basis} - {n_labels})
+    headers = ["", "encoder", f"{n_labels:,}", *(f"{_SETTING[n]}" for n in basis), "parameters", "dim", "licence"]
+    rows = [
+        [
+            str(rank),
+            candidate.card.id,
+            points(candidate.predicted.error),
+            *(points(candidate.curve[n]) if n in candidate.predicted.basis else "" for n in basis),
+            short_number(candidate.card.architecture.n_parameters),
+            str(candidate.card.representation.dim),
+            _licence(candidate.card),
+        ]
+        for rank, candidate in enumerate(shown, start=1)
+    ]
+    print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
+    click.echo("\n" + "\n".join(map(wrapped, _how_sure(kind, basis, uncertainty))))
+    gone = ", ".join(f"{n} ({reason})" for reason, n in left_out.items())
+    print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
+
+
+def _licence(card: EncoderCard) -> str:
+    return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
+
+
+def _how_sure(kind: str, basis: Sequence[int], uncertainty: HeldOutError | None) -> list[str]:
+    """Where the numbers come from and how far to trust them."""
+    caution = "ImageNet with the published probe; other data can rank encoders differently."
+    if uncertainty is None:
+        return [f"Measured on {caution}"]
+    measured = ", ".join(f"{_SETTING[n]} ({n:,} labels)" for n in basis)
+    hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
+    trial = f"{hidden} is hidden" if len(uncertainty.left_out) == 1 else f"{hidden} are hidden"
+    verb = "Continued from" if kind == "extrapolated" else "Interpolated between"
+    lines = [
+        f"{verb} {measured}, columns beside it; measured on {caution}",
+        f"Give or take {uncertainty.mean_absolute_error:.1f} points, the mean miss for {uncertainty.n} encoders when "
+        f"{trial} and {_SETTING[uncertainty.predicted]} is predicted; nine in ten are within "
+        f"{uncertainty.percentile_90:.1f}. Encoders closer than that are ties.",
+    ]
+    if kind == "extrapolated":
+        lines.append("Extrapolation: nothing was measured with so few labels.")
+    return lines
+
+
+def _document(
+    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: Mapping[str, int]
+) -> dict[str, Any]:
+    records = []
+    for rank, candidate in enumerate(ranked[:top], start=1):
+        card, predicted = candidate.card, candidate.predicted
+        basis = [{"setting": _SETTING[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
+        facts = {
+            "n_parameters": card.architecture.n_parameters,
+            "z_dim": card.representation.dim,
+            "licence": card.licence.weights,
+            "licence_code": card.licence.code,
+            "availability": card.weights.availability,
+        }
+        known = {"rank": rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
+        records.append({**known, **record(facts)})
+    return {
+        "n_labels": n_labels,
+        "unit": "percent",
+        "n_candidates": len(ranked),
+        "uncertainty": None if uncertainty is None else asdict(uncertainty),
+        "left_out": [{"reason": reason, "n": n} for reason, n in left_out.items()],
+        "encoders": records,
+    }

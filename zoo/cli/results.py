@@ -1,0 +1,64 @@
+"""``zoo results``: the errors of encoders in every label setting, and the components of the full-shot error."""
+
+from __future__ import annotations
+
+import click
+
+from ..cards import catalogue
+from ..results import SETTINGS, Summary, summaries
+from .facts import points
+from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table
+from .risks import COMPONENT_HEADERS, WRONG, component_cells, legend, risk_record
+
+_EPILOG = """\b
+Examples:
+  zoo results dino_vitS16 mae_vitB16
+  zoo results --exclude-wrong --json
+"""
+
+
+@click.command("results", epilog=_EPILOG)
+@click.argument("names", nargs=-1, shell_complete=encoder_names)
+@click.option("--exclude-wrong", is_flag=True, help="Without the measurements that an erratum says to leave out.")
+@json_option
+def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
+    """Show the measured errors and their components.
+
+    Errors of linear probes on ImageNet-1K, in percent, by the labels the probe had. The components are in percentage
+    points, signed, and sum to the error with 100%. NAMES are ids of encoders; without any, all that were measured.
+    """
+    cards = catalogue()
+    wanted = list(dict.fromkeys(cards.id_of(name) for name in names))
+    known = summaries(exclude_wrong=exclude_wrong)
+    found = [known[encoder] for encoder in wanted or known if encoder in known]
+    without = [encoder for encoder in wanted if encoder not in known]
+    if as_json:
+        records = [{"encoder": summary.encoder, **risk_record(summary)} for summary in found]
+        print_json({"encoders": records, "not_measured": without})
+    elif found:
+        print_risks(found)
+    if without and found:
+        print_notes([f"not measured: {', '.join(without)}"])
+    if not found:
+        left = " once the wrong measurements are left out" if exclude_wrong else ""
+        raise NothingFound(
+            f"Nothing was measured of {', '.join(without)}{left}." if without else "There are no results."
+        )
+
+
+def print_risks(found: list[Summary]) -> None:
+    """One row an encoder, then what the marks mean and why some rows are to be distrusted."""
+    headers = ["encoder", *(setting.name.replace("-", "-\n") for setting in SETTINGS), *COMPONENT_HEADERS]
+    rows = []
+    for summary in found:
+        known = [summary.errors.get(setting.name) for setting in SETTINGS]
+        errors = ["?" if error is None else points(error) for error in known]
+        mark = WRONG if summary.errata else ""
+        rows.append([summary.encoder + mark, *errors, *component_cells(summary.decomposition)])
+    print_table(headers, rows, right=range(1, len(headers)))
+    reasons = [
+        f"{WRONG}  {summary.encoder}: {erratum.kind}; {erratum.reason}"
+        for summary in found
+        for erratum in summary.errata
+    ]
+    print_notes(["errors in percent by labels, components in percentage points", *legend(found), *reasons])

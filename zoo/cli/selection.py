@@ -1,0 +1,54 @@
+"""Which encoders a verb speaks of, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ..cards import catalogue
+from ..metadata import Missing
+from ..results import Summary, summaries
+from .facts import Fact, Subject, value_of
+
+if TYPE_CHECKING:
+    from .where import Condition
+
+
+def subjects(names: Iterable[str], *, with_risks: bool) -> list[Subject]:
+    """Encoders by name, in that order; ids are compared without case."""
+    cards = catalogue()
+    known: Mapping[str, Summary] = summaries() if with_risks else {}
+    return [Subject(card, known.get(card.id)) for card in (cards[name] for name in names)]
+
+
+def matching(pattern: str | None) -> list[str]:
+    """Ids that match a glob, or contain a text, without regard to case; all of them for None."""
+    ids = list(catalogue())
+    if pattern is None:
+        return ids
+    folded = pattern.casefold()
+    if any(mark in pattern for mark in "*?["):
+        from fnmatch import fnmatchcase
+
+        return [encoder for encoder in ids if fnmatchcase(encoder.casefold(), folded)]
+    return [encoder for encoder in ids if folded in encoder.casefold()]
+
+
+def satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
+    """Those for which the condition is true."""
+    return [subject for subject in among if condition.holds(partial(value_of, subject))]
+
+
+def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list[Subject]:
+    """By one column, texts without regard to case, missing values always last."""
+
+    def key(subject: Subject) -> Any:
+        value = fact.of(subject)
+        if isinstance(value, str):
+            return value.casefold()
+        return value
+
+    known = [subject for subject in among if not isinstance(fact.of(subject), Missing)]
+    unknown = [subject for subject in among if isinstance(fact.of(subject), Missing)]
+    return sorted(known, key=key, reverse=descending) + unknown

@@ -1,0 +1,34 @@
+"""From a card to a module that turns images into features.
+
+>>> from zoo.cards import catalogue
+>>> from zoo.encoders import build_encoder
+>>> encoder = build_encoder(catalogue()["simclr_rn50"], device="meta")
+>>> sum(parameter.numel() for parameter in encoder.parameters())
+23508032
+
+=================  ====================================================================================
+``build``          the one function that the rest of the zoo calls
+``encoder``        ``Encoder``: a backbone and a pooling
+``backbones``      which constructor a card's ``architecture.backbone`` names
+``resnet``         constructors that need torchvision alone
+``timm_models``    constructors that need timm
+``pooling``        from what the backbone computes to the features that ``representation.layer`` names
+=================  ====================================================================================
+
+A new backbone is one function and one line in the table ``BACKBONES`` below it, in ``resnet`` or ``timm_models``; any
+ResNet of torchvision and any model of timm need neither.
+"""
+
+from __future__ import annotations
+
+from ..errors import MissingExtra
+
+try:
+    from .build import build_encoder
+    from .encoder import Encoder
+except ModuleNotFoundError as error:
+    if error.name not in ("torch", "torchvision"):
+        raise
+    raise MissingExtra(error.name, extra="models", needed_for="Building an encoder") from error
+
+__all__ = ["Encoder", "build_encoder"]

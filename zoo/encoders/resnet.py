@@ -1,0 +1,102 @@
+"""ResNets that torchvision builds, or that are built from its parts.
+
+Every constructor gives the module without its classifier, and the channels of its last feature map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from torch import Tensor, nn
+from torchvision.models import get_model
+from torchvision.models.resnet import Bottleneck, ResNet
+
+
+def torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
+    """A ResNet of torchvision, by its name there."""
+    model = get_model(name, weights=None, **options)
+    if not isinstance(model, ResNet):
+        raise ValueError(f"torchvision's {name} is no ResNet; timm may have it, as timm:NAME")
+    return _without_classifier(model)
+
+
+def resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
+    """A ResNet-50 with ``width`` times the channels everywhere, stem and residual stream included.
+
+    torchvision's ``wide_resnet50_2`` is another network: it widens the 3 x 3 convolutions alone. SwAV, SimCLR's VISSL
+    re-runs and VICReg mean this one by "w2".
+    """
+    if not isinstance(width, int) or width < 1:
+        raise ValueError(f"width is {width!r}, expected a whole number from 1")
+    model = get_model("resnet50", weights=None)
+    model.inplanes = 64 * width  # what _make_layer takes as the channels so far
+    model.conv1 = nn.Conv2d(3, model.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
+    model.bn1 = nn.BatchNorm2d(model.inplanes)
+    for stage, (n_blocks, stride) in enumerate(zip((3, 4, 6, 3), (1, 2, 2, 2), strict=True)):
+        blocks = model._make_layer(Bottleneck, 64 * width * 2**stage, n_blocks, stride=stride)
+        setattr(model, f"layer{stage + 1}", blocks)
+    model.fc = nn.Linear(model.inplanes, 1)
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return _without_classifier(model)
+
+
+def resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
+    """A ResNet-50 with one more bottleneck before its average pool, which sets the dimensions of the features."""
+    model = get_model("resnet50", weights=None)
+    n_channels = model.fc.in_features
+    if residual and (dim < n_channels or dim % n_channels):
+        raise ValueError(f"dim is {dim}, expected a multiple of {n_channels} for a residual that repeats the channels")
+    model.avgpool = nn.Sequential(LastBlock(n_channels, 512, dim, residual=residual), model.avgpool)
+    model.fc = nn.Linear(dim, 1)
+    return _without_classifier(model)
+
+
+class LastBlock(nn.Module):
+    """A bottleneck that ends in another number of channels than it starts with.
+
+    Parameters
+    ----------
+    n_in, n_hidden, n_out : int
+        Channels.
+    residual : bool
+        Add the input, its channels repeated ``n_out / n_in`` times.
+
+    References
+    ----------
+    Dubois et al. 2022, Improving Self-Supervised Learning by Characterizing Idealized Representations.
+    """
+
+    def __init__(self, n_in: int, n_hidden: int, n_out: int, *, residual: bool) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(n_in, n_hidden, kernel_size=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(n_hidden)
+        self.conv2 = nn.Conv2d(n_hidden, n_hidden, kernel_size=3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(n_hidden)
+        self.conv3 = nn.Conv2d(n_hidden, n_out, kernel_size=1, bias=False)
+        self.bn3 = nn.BatchNorm2d(n_out)
+        self.relu = nn.ReLU(inplace=True)
+        self.n_repeats = n_out // n_in if residual else 0
+        nn.init.normal_(self.conv1.weight, std=n_hidden**-0.5)  # a random projection that keeps distances
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        if self.n_repeats:
+            out = out + x.repeat(1, self.n_repeats, 1, 1)
+        return cast(Tensor, self.relu(out))
+
+
+def _without_classifier(model: ResNet) -> tuple[nn.Module, int]:
+    width: int = model.fc.in_features
+    model.fc = nn.Identity()
+    return model, width
+
+
+BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
+    "zoo:resnet50_wide": resnet50_wide,
+    "zoo:resnet50_last_block": resnet50_last_block,
+}
