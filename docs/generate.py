@@ -5,6 +5,8 @@ Run it with ``make docs`` after a card or a schema has changed; a test fails whe
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -27,7 +29,10 @@ def families_table() -> str:
     for card in catalogue().values():
         cards[card.family].append(card)
     measured = summaries()
-    rows = ["| family | encoders | measured | architectures | licence of the weights | paper |", "|---|--:|--:|---|---|---|"]
+    rows = [
+        "| family | encoders | measured | architectures | licence of the weights | paper |",
+        "|---|--:|--:|---|---|---|",
+    ]
     for family, members in sorted(cards.items()):
         rows.append(
             f"| [{family}](metadata/{family}.toml) | {len(members)} "
@@ -52,18 +57,25 @@ def fields_table() -> str:
         if part in ("id", "family", "errata"):
             continue
         if not (isinstance(hint, type) and is_dataclass(hint)):
-            rows.append(_field_row(part, "a month like `2021-04`, or `not published`", in_tables[part]))
+            rows.append(
+                _field_row(part, "a month like `2021-04`, or `not published`", in_tables[part], "month of publication")
+            )
             continue
-        hints = get_type_hints(hint)
+        hints, comments = get_type_hints(hint), _comments(hint)
         for field in fields(hint):
             dotted = f"{part}.{field.name}"
-            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted]))
+            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted], comments[field.name]))
     return "\n".join(rows)
 
 
-def _field_row(dotted: str, takes: str, columns: list[Any]) -> str:
+def _field_row(dotted: str, takes: str, columns: list[Any], meaning: str) -> str:
     names = ", ".join(f"`{column.name}`" for column in columns)
-    return f"| `{dotted}` | {takes} | {names} | {'; '.join(column.meaning for column in columns)} |"
+    return f"| `{dotted}` | {takes} | {names} | {meaning} |"
+
+
+def _comments(part: type) -> dict[str, str]:
+    """What a field means is said once, in the comment beside it."""
+    return dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(part), flags=re.MULTILINE))
 
 
 def _takes(hint: Any) -> str:

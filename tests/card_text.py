@@ -9,7 +9,8 @@ objective = { name = "dino", mode = "clustering", version = 1, n_negatives = "no
 stop_gradient = true, ema = true, variant = "not applicable" }
 projector = { first_arch = "mlp", second_arch = "mlp", same = true, output_dim = 256, hidden_width = 2048, \
 hidden_depth = 2, n_parameters = 23000000 }
-preprocess = { resize_px = 256, crop_px = 224, interpolation = "bicubic", mean = [0.5, 0.5, 0.5], std = [0.2, 0.2, 0.2] }
+preprocess = { resize_px = 256, crop_px = 224, interpolation = "bicubic", \
+mean = [0.5, 0.5, 0.5], std = [0.2, 0.2, 0.2] }
 licence = { code = "Apache-2.0", weights = "Apache-2.0", published = "Apache License 2.0" }
 paper = { title = "A paper", url = "https://arxiv.org/abs/2104.14294" }
 reported = { top1_percent = "not published", top1_percent_with_1_percent_labels = "not published", \

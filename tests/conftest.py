@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+Run = Callable[..., subprocess.CompletedProcess[str]]
 LIBRARIES = tuple(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib")))
 
 
@@ -33,13 +34,15 @@ def repository() -> Path:
 
 
 @pytest.fixture
-def run_apart(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_apart(tmp_path: Path) -> Run:
     """Runs a script where the checkout can be found by nobody, not even through an editable installation.
 
     ``-S`` leaves out site-packages with its .pth files; PYTHONPATH brings back the libraries alone, after ``path``.
     """
 
-    def run(script: str, *arguments: object, path: Iterable[Path] = (), cwd: Path = tmp_path):  # type: ignore[no-untyped-def]
+    def run(
+        script: str, *arguments: object, path: Iterable[Path] = (), cwd: Path = tmp_path
+    ) -> subprocess.CompletedProcess[str]:
         search = [*map(str, path), *LIBRARIES]
         return subprocess.run(
             [sys.executable, "-S", "-c", script, *map(str, arguments)],

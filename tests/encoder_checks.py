@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -14,27 +15,34 @@ from zoo.encoders import Encoder, build_encoder
 Window = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def encoder_with_random_statistics(name: str, *, seed: int = 0) -> Encoder:
+def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> Encoder:
     """An encoder whose every parameter and buffer matters.
 
-    As initialised, norms are the identity, biases zero and the class token small: a network that forgot one of them
-    would give the same features.
+    As initialised, norms are the identity, biases zero, attention even and the class token small: a network that forgot
+    one of them would give the same features.
+
+    Parameters
+    ----------
+    name : str
+    depth : int, optional
+        Build a transformer of fewer blocks, to save time.
     """
-    encoder = build_encoder(catalogue()[name], seed=seed)
-    source = torch.Generator().manual_seed(seed)
-
-    def draw(like: Tensor, low: float, high: float) -> Tensor:
-        return torch.rand(like.shape, generator=source) * (high - low) + low
-
+    card = catalogue()[name]
+    if depth is not None:
+        card = replace(
+            card, architecture=replace(card.architecture, options=card.architecture.options | {"depth": depth})
+        )
+    encoder = build_encoder(card)
+    source = torch.Generator().manual_seed(0)
     for key, tensor in encoder.state_dict().items():
-        if not tensor.is_floating_point():
-            continue
         if key.endswith("running_var") or (key.endswith("weight") and tensor.ndim == 1):
-            tensor.copy_(draw(tensor, 0.6, 1.4))
+            tensor.uniform_(0.6, 1.4, generator=source)
         elif key.endswith(("running_mean", "bias")):
-            tensor.copy_(draw(tensor, -0.3, 0.3))
+            tensor.uniform_(-0.3, 0.3, generator=source)
         elif key.endswith(("cls_token", "pos_embed", "bias_table", "medians", "biasing")):
-            tensor.copy_(draw(tensor, -1.0, 1.0))
+            tensor.uniform_(-1, 1, generator=source)
+        elif tensor.ndim == 2:
+            tensor.normal_(0, 1.5 * tensor.shape[1] ** -0.5, generator=source)
     return encoder
 
 

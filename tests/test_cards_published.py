@@ -26,7 +26,7 @@ ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
     "swav_rn50w5",
 }
 NEVER_MEASURED = ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS - {"init_rn50_d8192"}
-IDS = [encoder for encoder in catalogue() if catalogue()[encoder].family != "user"]
+IDS = list(catalogue())
 
 LOCATION = re.compile(
     r"""https://[^\s/]+/\S+                                    # one file on a web server
@@ -218,4 +218,4 @@ def test_every_card_file_opens_with_what_the_method_is_and_stays_readable(reposi
     for path in files:
         lines = path.read_text(encoding="utf-8").splitlines()
         assert lines[0].startswith("# "), path.name
-        assert len(lines) < 300, path.name
+        assert len(lines) <= 300, path.name

@@ -40,9 +40,7 @@ def test_asking_for_more_digits_than_there_are_is_refused(wanted: int) -> None:
 def test_features_come_in_the_order_of_the_images_whatever_the_batch(batch_size: int) -> None:
     images = digits(n_images=20)
     seen: list[int] = []
-    features = featurise(
-        FirstPixels(), to_tensor, images, name="pixels", batch_size=batch_size, progress=seen.append
-    )
+    features = featurise(FirstPixels(), to_tensor, images, name="pixels", batch_size=batch_size, progress=seen.append)
     expected = np.stack([np.asarray(image, dtype=np.float32).ravel()[:5] for image in images.images])
     np.testing.assert_array_equal(features.x, expected)
     np.testing.assert_array_equal(features.y, images.labels)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 
 import zoo
 from tests.card_text import VALID
+from tests.conftest import Run
 from zoo import hub
 from zoo.errors import CardError, WeightsUnavailable
 
@@ -125,16 +124,14 @@ def test_an_entry_can_be_inspected_like_a_function() -> None:
     assert repr(entry) == "<SSL Zoo encoder dino_vitS16>"
 
 
-def test_hubconf_itself_imports_neither_torch_nor_pandas(
-    run_apart: Callable[..., subprocess.CompletedProcess[str]], repository: Path
-) -> None:
+def test_hubconf_itself_imports_neither_torch_nor_pandas(run_apart: Run, repository: Path) -> None:
     script = "import sys; import hubconf; print(len(vars(hubconf)), *({'torch', 'pandas', 'numpy'} & set(sys.modules)))"
     done = run_apart(script, path=[repository])
     assert re.fullmatch(r"\d+\n", done.stdout), done.stdout + done.stderr
 
 
 def test_without_a_library_that_torch_hub_does_not_ask_for_one_sentence_names_it(
-    run_apart: Callable[..., subprocess.CompletedProcess[str]],
+    run_apart: Run,
     repository: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

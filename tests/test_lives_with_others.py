@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.conftest import Run
 
 NAMES = ("analysis", "results", "metadata", "utils", "hub")
 SMALL = "init_vitS16"

@@ -46,10 +46,10 @@ class Objective:
 
     name: Maybe[str]  # "dino"; the loss, without its version
     mode: Mode  # the coarse family of losses
-    version: Maybe[int]
+    version: Maybe[int]  # of the loss
     n_negatives: Maybe[int]  # negatives a positive pair
     n_classes: Maybe[int]  # clusters or classes that are predicted
-    stop_gradient: Maybe[bool]
+    stop_gradient: Maybe[bool]  # no gradient flows through one branch
     ema: Maybe[bool]  # one branch is an exponential moving average of the other
     variant: Maybe[str]  # what else tells it from its neighbours
 
@@ -58,11 +58,11 @@ class Objective:
 class Architecture:
     """The backbone, as a fact of the study and as something to build."""
 
-    family: Literal["resnet", "vit", "convnext"]
+    family: Literal["resnet", "vit", "convnext"]  # kind of network
     name: str  # "vits": coarse
     exact: str  # "vits16 4xcls": fine, names the supervised twin
-    patch_size_px: Maybe[int]
-    n_parameters: int  # of the encoder as it is built here, heads excluded
+    patch_size_px: Maybe[int]  # side of a patch
+    n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
     backbone: str  # "timm:vit_small_patch16_224": who builds it, and by which name
     options: dict[str, Any]  # how it differs from what that name gives
 
@@ -71,21 +71,21 @@ class Architecture:
 class Projector:
     """The head between representation and loss, thrown away after pretraining."""
 
-    first_arch: Maybe[Head]
+    first_arch: Maybe[Head]  # of one branch
     second_arch: Maybe[Head]  # of the other branch
     same: Maybe[bool]  # both branches have the same head
-    output_dim: Maybe[int]
-    hidden_width: Maybe[int]
-    hidden_depth: Maybe[int]
-    n_parameters: Maybe[int]
+    output_dim: Maybe[int]  # dimensions that the loss sees
+    hidden_width: Maybe[int]  # units a hidden layer
+    hidden_depth: Maybe[int]  # hidden layers
+    n_parameters: Maybe[int]  # of the projector, as its authors round it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representation:
     """Which features are taken from the backbone."""
 
-    dim: int
-    layer: Layer
+    dim: int  # dimensions of the features
+    layer: Layer  # which tokens or pools they come from
     order: Maybe[Order]  # how two kinds of token share the dimensions
 
 
@@ -93,20 +93,20 @@ class Representation:
 class Pretraining:
     """How the encoder was trained."""
 
-    dataset: Maybe[str]
-    finetuning_dataset: Maybe[str]
+    dataset: Maybe[str]  # images it was pretrained on
+    finetuning_dataset: Maybe[str]  # images it was trained on afterwards
     views: Maybe[str]  # crops an image: "2x224+10x96"
-    augmentations: Maybe[tuple[str, ...]]
+    augmentations: Maybe[tuple[str, ...]]  # of the views
     augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
-    epochs: Maybe[int]
-    batch_size: Maybe[int]
-    optimizer: Maybe[str]
+    epochs: Maybe[int]  # passes over the data set
+    batch_size: Maybe[int]  # images a step
+    optimizer: Maybe[str]  # of pretraining
     learning_rate: Maybe[float]  # the base rate as its authors state it, for most of them per 256 images
-    weight_decay: Maybe[float]
-    scheduler: Maybe[str]
-    n_processors: Maybe[int]
-    processor: Maybe[str]
-    duration_hours: Maybe[float]
+    weight_decay: Maybe[float]  # of pretraining
+    scheduler: Maybe[str]  # of the learning rate
+    n_processors: Maybe[int]  # GPUs or TPUs
+    processor: Maybe[str]  # type of those
+    duration_hours: Maybe[float]  # of pretraining on them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,58 +115,58 @@ class Preprocess:
 
     resize_px: int  # shorter side
     crop_px: int  # centre crop, and the side of the input
-    interpolation: Literal["bilinear", "bicubic"]
+    interpolation: Literal["bilinear", "bicubic"]  # of the resize
     mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
-    std: tuple[float, ...]
+    std: tuple[float, ...]  # a channel, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
     """Where the trained weights are and how their file is laid out."""
 
-    availability: Maybe[Availability]
+    availability: Maybe[Availability]  # can anybody have them, on request, or nobody any more
     url: Maybe[str]  # best location: https:, timm:, hf: or torchvision:
-    mirrors: tuple[str, ...]
+    mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete
     same_file_as: Maybe[str]  # id of the encoder whose file this is too
-    sha256: Maybe[str]
-    size_bytes: Maybe[int]
-    format: Maybe[Format]
+    sha256: Maybe[str]  # of the file at url, in hexadecimal
+    size_bytes: Maybe[int]  # of the file at url
+    format: Maybe[Format]  # container of the file
     converter: Maybe[str]  # name of the layout of the file
-    note: Maybe[str]
+    note: Maybe[str]  # what a user of the file should know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licence:
     """SPDX ids of the licences of the code and of the weights, and the words that were published."""
 
-    code: Maybe[str]
-    weights: Maybe[str]
-    published: Maybe[str]
+    code: Maybe[str]  # SPDX id, of the code that released it
+    weights: Maybe[str]  # SPDX id, of the weights
+    published: Maybe[str]  # in the words of the published table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
     """The paper that introduced the method."""
 
-    title: Maybe[str]
-    url: Maybe[str]
+    title: Maybe[str]  # of the paper
+    url: Maybe[str]  # of its abstract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
     """ImageNet top-1 accuracies that the authors of the weights state, in percent; higher is better."""
 
-    top1_percent: Maybe[float]
-    top1_percent_with_1_percent_labels: Maybe[float]
-    top1_percent_with_5_shot: Maybe[float]
+    top1_percent: Maybe[float]  # linear probe on all labels, or fine-tuned where it is supervised
+    top1_percent_with_1_percent_labels: Maybe[float]  # with 1 % of the labels
+    top1_percent_with_5_shot: Maybe[float]  # with 5 labels a class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Who released the weights."""
 
-    url: str
+    url: str  # page that releases them
     official: Maybe[bool]  # weights of the method's authors
     industry: Maybe[bool]  # tuned by a large company
     extracted: Maybe[bool]  # other features than those that the authors use

@@ -13,9 +13,10 @@ try:
     from torchvision import transforms
     from torchvision.transforms import v2
 except ModuleNotFoundError as error:
-    if error.name not in ("torch", "torchvision"):
+    library = str(error.name).partition(".")[0]
+    if library not in ("torch", "torchvision"):
         raise
-    raise MissingExtra(error.name, extra="models", needed_for="Preprocessing images") from error
+    raise MissingExtra(library, extra="models", needed_for="Preprocessing images") from error
 
 
 def build_preprocess(preprocess: Preprocess) -> transforms.Compose:

@@ -33,6 +33,7 @@ VERBS = {
     "compare": Verb("compare", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
     "doctor": Verb("doctor", "Check this installation."),
+    "demo": Verb("demo", "Run the main job on real input."),
     "completion": Verb("completion", "Print the completion script of a shell."),
 }
 
@@ -42,7 +43,7 @@ Examples:
   zoo list --where 'family == "vit" and z_dim <= 768' --sort train_test
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
-  zoo recommend --labels 20000 --max-parameters 100M --licence permissive
+  zoo recommend --labels 20k --max-parameters 100M --licence permissive
   eval "$(zoo completion bash)"
 """
 

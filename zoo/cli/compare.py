@@ -33,18 +33,20 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(_document(compared, differing, risks))
         return
-    headers = ["", *(subject.card.id for subject in compared)]
-    print_table(headers, [_row(fact, compared) for fact in differing])
-    click.echo()
-    if len(compared) == 2:
-        headers.append("difference")
-    rows = [[*_row(fact, compared), *_difference_cells(fact, compared)] for fact in risks]
-    print_table(["risk, in percent", *headers[1:]], rows, right=range(1, len(headers)))
+    ids = [subject.card.id for subject in compared]
+    if differing:
+        print_table(["", *ids], [[fact.name, *_cells(fact, compared)] for fact in differing])
+        click.echo()
+    rows = [
+        [fact.other_name or fact.name, *_cells(fact, compared), *_difference_cells(fact, compared)] for fact in risks
+    ]
+    headers = ["risk, in percent", *ids, *["difference"] * (len(ids) == 2)]
+    print_table(headers, rows, right=range(1, len(headers)))
     print_notes([f"{len(same)} facts are the same    {LEGEND}"])
 
 
-def _row(fact: Fact, compared: list[Subject]) -> list[str]:
-    return [fact.name, *(shown(fact, fact.of(subject)) for subject in compared)]
+def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
+    return [shown(fact, fact.of(subject)) for subject in compared]
 
 
 def _difference(fact: Fact, compared: list[Subject]) -> float | None:

@@ -92,9 +92,9 @@ def _all() -> list[Fact]:
         *map(_setting_error, SETTINGS),
         _component("approx", "approximation", "error of the architecture, trained with supervision"),
         _component("usability", "usability", "error from pretraining without labels"),
-        _component("approx_plus_usability", "approximation_plus_usability", "the two before together"),
-        _component("probe_gen", "probe_generalization", "error from training the probe on few images"),
-        _component("enc_gen", "encoder_generalization", "error from pretraining on few images"),
+        _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
+        _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
+        _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
     ]  # fmt: skip
 
 

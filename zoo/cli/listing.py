@@ -8,7 +8,7 @@ from .facts import FACTS, LEGEND, Fact, Subject, find_fact, kinds, shown
 from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table, record
 from .selection import matching, satisfying, sorted_by, subjects
 
-_USUAL = "encoder,objective,architecture,z_dim,n_parameters,train_test,licence"
+_USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _EPILOG = """\b
 Examples:
   zoo list dino
@@ -110,5 +110,9 @@ def _explain_columns(as_json: bool) -> None:
         ]
         print_json({"columns": explained})
         return
-    rows = [[fact.name, fact.other_name, fact.kind, fact.unit, fact.meaning] for fact in FACTS.values()]
-    print_table(["column", "or", "kind", "unit", "meaning"], rows)
+    print_table(["column", "kind", "meaning"], [[fact.name, fact.kind, _meaning(fact)] for fact in FACTS.values()])
+
+
+def _meaning(fact: Fact) -> str:
+    unit = f", in {fact.unit}" if fact.from_results and fact.unit else ""
+    return f"{fact.meaning}{unit}{f'; also called {fact.other_name}' if fact.other_name else ''}"

@@ -15,7 +15,6 @@ from ..metadata import Missing
 
 _LABEL_WIDTH = 36
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
-_NARROWEST = 10  # characters that a text column keeps on a terminal that is too narrow
 
 
 class NothingFound(click.ClickException):
@@ -77,12 +76,30 @@ def record(values: Mapping[str, Any]) -> dict[str, Any]:
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
     """A table; the columns whose positions are in ``right`` are aligned to the right and never wrapped.
 
-    A line break in a header is where a terminal breaks it; a pipe shows it in one line.
+    On a terminal that is too narrow even for wrapped cells, every row becomes a block of lines.
     """
     if sys.stdout.isatty():
-        _print_rich(headers, rows, right)
+        from .terminal import fitted
+
+        click.echo(fitted(headers, rows, right))
     else:
-        click.echo(_plain([header.replace("\n", "") for header in headers], rows, right))
+        lines = [headers, *rows]
+        click.echo("\n".join(aligned(lines, natural_widths(lines), right, 2)))
+
+
+def natural_widths(lines: Iterable[Sequence[str]]) -> list[int]:
+    """Characters that each column needs."""
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def aligned(lines: Iterable[Sequence[str]], widths: Sequence[int], right: Collection[int], gap: int) -> list[str]:
+    """Lines of cells as text, those of the columns in ``right`` aligned to the right."""
+    space = " " * gap
+    sides = [str.rjust if position in right else str.ljust for position in range(len(widths))]
+    return [
+        space.join([side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)]).rstrip()
+        for line in lines
+    ]
 
 
 def print_notes(lines: Iterable[str]) -> None:
@@ -94,14 +111,14 @@ def print_notes(lines: Iterable[str]) -> None:
 
 def wrapped(text: str) -> str:
     """A sentence broken to the width of the terminal; one line if there is none."""
-    return textwrap.fill(text, _width(), break_long_words=False, break_on_hyphens=False) or text
+    return textwrap.fill(text, width(), break_long_words=False, break_on_hyphens=False) or text
 
 
 def entry(label: str, text: str) -> list[str]:
     """Lines of one labelled text, its own lines below each other and beside the label."""
     return textwrap.wrap(
         text,
-        max(_width(), _LABEL_WIDTH + 20),
+        max(width(), _LABEL_WIDTH + 20),
         initial_indent=f"  {label}".ljust(_LABEL_WIDTH),
         subsequent_indent=" " * _LABEL_WIDTH,
         break_long_words=False,
@@ -109,45 +126,6 @@ def entry(label: str, text: str) -> list[str]:
     ) or [f"  {label}"]
 
 
-def _width() -> int:
+def width() -> int:
+    """Characters a line."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
-
-
-def _plain(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
-    lines = [headers, *rows]
-    widths = [max(len(line[position]) for line in lines) for position in range(len(headers))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if position in right else cell.ljust(width)
-            for position, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> None:
-    from rich.console import Console  # 40 ms that a pipe need not pay
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False, emoji=False, markup=False)
-    naturals = [
-        max(*(len(part) for part in header.split("\n")), *(len(row[position]) for row in rows))
-        for position, header in enumerate(headers)
-    ]
-    leasts = [width if position in right else min(width, _NARROWEST) for position, width in enumerate(naturals)]
-    gap = 2 if sum(naturals) + 2 * (len(headers) - 1) <= console.width else 1
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
-    for position, header in enumerate(headers):
-        numeric = position in right
-        table.add_column(
-            Text(header),
-            justify="right" if numeric else "left",
-            no_wrap=numeric,
-            overflow="fold",
-            min_width=leasts[position],
-            vertical="bottom",
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table, width=max(console.width, sum(leasts) + gap * (len(headers) - 1)))

@@ -13,7 +13,7 @@ from ..cards import catalogue
 from ..errors import UnknownName
 from ..metadata import EncoderCard, Missing
 from ..results import SETTINGS, summaries
-from .counts import COUNT
+from .counts import as_count
 from .facts import points, short_number
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 
@@ -45,9 +45,11 @@ class Filter:
 
 
 @click.command("recommend", epilog=_EPILOG)
-@click.option("--labels", "n_labels", type=COUNT, required=True, metavar="N", help="Labelled images, such as 20k.")
-@click.option("--max-parameters", type=COUNT, metavar="N", help="Largest encoder, such as 100M or 1e8.")
-@click.option("--max-dim", type=COUNT, metavar="N", help="Most dimensions of the features.")
+@click.option(
+    "--labels", "n_labels", callback=as_count, required=True, metavar="N", help="Labelled images, such as 20k."
+)
+@click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8.")
+@click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features.")
 @click.option("--licence", default="any", show_default=True, metavar="any|permissive|SPDX", help="Of the weights.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
@@ -197,18 +199,20 @@ def _licence(card: EncoderCard) -> str:
 
 def _how_sure(kind: str, basis: Sequence[int], uncertainty: HeldOutError | None) -> list[str]:
     """Where the numbers come from and how far to trust them."""
-    caution = "ImageNet with the published probe; other data can rank encoders differently."
+    caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
     if uncertainty is None:
-        return [f"Measured on {caution}"]
-    measured = ", ".join(f"{_SETTING[n]} ({n:,} labels)" for n in basis)
-    hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
-    trial = f"{hidden} is hidden" if len(uncertainty.left_out) == 1 else f"{hidden} are hidden"
+        return [f"As {caution}"]
+    *others, last = [f"{_SETTING[n]} ({n:,} labels)" for n in basis]
     verb = "Continued from" if kind == "extrapolated" else "Interpolated between"
+    hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
+    target = _SETTING[uncertainty.predicted]
+    trial = (
+        f"{target} is hidden and predicted" if hidden == target else f"{hidden} are hidden and {target} is predicted"
+    )
     lines = [
-        f"{verb} {measured}, columns beside it; measured on {caution}",
+        f"{verb} {', '.join(others)} and {last}, {caution}",
         f"Give or take {uncertainty.mean_absolute_error:.1f} points, the mean miss for {uncertainty.n} encoders when "
-        f"{trial} and {_SETTING[uncertainty.predicted]} is predicted; nine in ten are within "
-        f"{uncertainty.percentile_90:.1f}. Encoders closer than that are ties.",
+        f"{trial}; nine in ten are within {uncertainty.percentile_90:.1f}. Encoders closer than that are ties.",
     ]
     if kind == "extrapolated":
         lines.append("Extrapolation: nothing was measured with so few labels.")

@@ -48,7 +48,7 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
 
 def print_risks(found: list[Summary]) -> None:
     """One row an encoder, then what the marks mean and why some rows are to be distrusted."""
-    headers = ["encoder", *(setting.name.replace("-", "-\n") for setting in SETTINGS), *COMPONENT_HEADERS]
+    headers = ["encoder", *(setting.name for setting in SETTINGS), *COMPONENT_HEADERS]
     rows = []
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]

@@ -12,7 +12,7 @@ from .output import record
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 MERGED = "+"  # behind approximation and usability together
 WRONG = "!"  # behind the name of an encoder with an erratum
-COMPONENT_HEADERS = ("approx", "usability", "probe_\ngen", "enc_\ngen")
+COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
 
 
 def component_cells(decomposition: RiskDecomposition | None) -> list[str]:

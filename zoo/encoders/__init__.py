@@ -27,8 +27,9 @@ try:
     from .build import build_encoder
     from .encoder import Encoder
 except ModuleNotFoundError as error:
-    if error.name not in ("torch", "torchvision"):
+    library = str(error.name).partition(".")[0]
+    if library not in ("torch", "torchvision"):
         raise
-    raise MissingExtra(error.name, extra="models", needed_for="Building an encoder") from error
+    raise MissingExtra(library, extra="models", needed_for="Building an encoder") from error
 
 __all__ = ["Encoder", "build_encoder"]

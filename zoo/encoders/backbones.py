@@ -69,7 +69,7 @@ def _constructor(card: EncoderCard) -> Constructor:
     try:
         from . import timm_models  # half a second to import, which ResNets need not pay
     except ModuleNotFoundError as error:
-        if error.name != "timm":
+        if str(error.name).partition(".")[0] != "timm":
             raise
         raise MissingExtra("timm", extra="models", needed_for=f"The encoder {card.id!r}") from error
     if library == "timm":

@@ -1,0 +1,119 @@
+"""How long the zoo takes to start: whole processes, alternating, medians, with the goals beside them.
+
+    python benchmarks/startup.py [--repetitions 15] [--json]
+
+Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first round warms
+the caches and is not counted. Expected on a quiet machine where `python -c pass` takes 10 ms: every goal met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+_ENCODER = "dino_vitS16"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A process to time, and the most milliseconds it should take."""
+
+    name: str
+    arguments: tuple[str, ...]
+    goal_ms: float | None = None
+    terminal: bool = False  # stdout is a terminal, so that the table is drawn
+
+
+COMMANDS = (
+    Command("python -c pass", ("-c", "pass")),
+    Command("import zoo", ("-c", "import zoo"), 60),
+    Command("zoo list", ("-m", "zoo.cli", "list"), 150),
+    Command("zoo list, on a terminal", ("-m", "zoo.cli", "list"), 150, terminal=True),
+    Command("zoo show", ("-m", "zoo.cli", "show", _ENCODER), 150),
+    Command("zoo list --json", ("-m", "zoo.cli", "list", "--json"), 150),
+    Command("zoo results", ("-m", "zoo.cli", "results")),
+    Command("zoo recommend", ("-m", "zoo.cli", "recommend", "--labels", "20000")),
+    Command("import pandas", ("-c", "import pandas")),
+    Command("import timm", ("-c", "import timm")),
+)
+
+
+def milliseconds(command: Command) -> float:
+    """Wall-clock time of one process, from before it starts until it has ended."""
+    process = [sys.executable, *command.arguments]
+    if command.terminal:
+        return _on_terminal(process)
+    start = time.perf_counter()
+    subprocess.run(process, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
+    return (time.perf_counter() - start) * 1e3
+
+
+def _on_terminal(process: list[str]) -> float:
+    controller, terminal = os.openpty()
+    start = time.perf_counter()
+    with subprocess.Popen(process, stdin=terminal, stdout=terminal, stderr=terminal) as running:
+        os.close(terminal)
+        while _read(controller):
+            pass
+        code = running.wait()
+    elapsed = (time.perf_counter() - start) * 1e3
+    os.close(controller)
+    if code != 0:
+        raise subprocess.CalledProcessError(code, process)
+    return elapsed
+
+
+def _read(controller: int) -> bytes:
+    try:
+        return os.read(controller, 65_536)
+    except OSError:  # how Linux says that the other side has closed
+        return b""
+
+
+def medians(commands: tuple[Command, ...], repetitions: int) -> list[dict[str, object]]:
+    """One record a command: median, quickest, goal, and whether the median meets it."""
+    times: dict[str, list[float]] = {command.name: [] for command in commands}
+    for command in commands:
+        milliseconds(command)
+    for _ in range(repetitions):
+        for command in commands:
+            times[command.name].append(milliseconds(command))
+    return [
+        {
+            "command": command.name,
+            "median_ms": round(statistics.median(times[command.name]), 1),
+            "quickest_ms": round(min(times[command.name]), 1),
+            "goal_ms": command.goal_ms,
+            "met": None if command.goal_ms is None else statistics.median(times[command.name]) < command.goal_ms,
+        }
+        for command in commands
+    ]
+
+
+def main() -> None:
+    """Time everything and print one table, or one JSON document."""
+    parser = argparse.ArgumentParser(description="Start-up times of the zoo, beside those of its neighbours.")
+    parser.add_argument("--repetitions", type=int, default=15, help="counted runs of each command [15]")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    records = medians(COMMANDS, options.repetitions)
+    if options.json:
+        print(json.dumps({"repetitions": options.repetitions, "load_average": load, "commands": records}, indent=1))
+        return
+    print(f"{options.repetitions} alternating repetitions, whole processes, load average {load}")
+    print(f"{'':26}{'median':>10}{'quickest':>10}{'goal':>10}")
+    for record in records:
+        goal = "" if record["goal_ms"] is None else f"< {record['goal_ms']:.0f}"
+        verdict = {None: "", True: "  met", False: "  missed"}[record["met"]]
+        print(f"{record['command']:26}{record['median_ms']:>7} ms{record['quickest_ms']:>7} ms{goal:>10}{verdict}")
+
+
+if __name__ == "__main__":
+    main()

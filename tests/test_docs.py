@@ -1,0 +1,73 @@
+"""Generated documentation is fresh, and what the documentation promises is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import zoo
+
+
+@pytest.fixture(scope="session")
+def generate(repository: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", repository / "docs" / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("file", ["README.md", "metadata/README.md"])
+def test_generated_parts_are_fresh(generate: ModuleType, repository: Path, file: str) -> None:
+    text = (repository / file).read_text()
+    assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"
+
+
+def test_a_stale_part_is_renewed_and_the_rest_is_left_alone(generate: ModuleType) -> None:
+    text = "before\n<!-- n:begin -->\nold\n<!-- n:end -->\nafter\n"
+    assert generate.render(text, {"n": lambda: "new"}) == text.replace("old", "new")
+
+
+def test_a_lost_marker_is_refused(generate: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="markers"):
+        generate.render("no markers", {"n": lambda: "new"})
+
+
+def test_the_table_of_families_names_every_card_file(repository: Path) -> None:
+    readme = (repository / "README.md").read_text()
+    for file in (repository / "metadata").glob("*.toml"):
+        assert f"(metadata/{file.name})" in readme
+
+
+@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "metadata/README.md", "results/README.md"])
+def test_links_to_files_lead_somewhere(repository: Path, file: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", (repository / file).read_text())
+    for link in links:
+        if not link.startswith("http"):
+            assert ((repository / file).parent / link).exists(), link
+
+
+def test_the_versions_of_package_changelog_and_citation_agree(repository: Path) -> None:
+    assert f"## {zoo.__version__}" in (repository / "CHANGELOG.md").read_text()
+    assert f"version: {zoo.__version__}" in (repository / "CITATION.cff").read_text()
+
+
+def test_constraints_name_versions_and_nothing_else(repository: Path) -> None:
+    lines = [line for line in (repository / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9A-Za-z.+]*", line), line
+    assert not any(line.startswith("torch==2.13.0") for line in lines)
+
+
+def test_every_dependency_of_the_project_is_pinned(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {re.split(r"[\[<>=!~]", one)[0].lower() for one in wanted} - {"ssl-zoo"}
+    pinned = {line.split("==")[0].lower() for line in (repository / "constraints.txt").read_text().splitlines()}
+    assert names <= pinned

@@ -1,0 +1,124 @@
+"""From images to inputs: against the classic transforms, from every mode, in workers that know nothing of the zoo."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision import transforms
+from torchvision.datasets import FakeData
+
+from zoo.cards import catalogue
+from zoo.metadata import Preprocess
+from zoo.preprocess import build_preprocess
+
+PUBLISHED = list(dict.fromkeys(card.preprocess for card in catalogue().values()))
+USUAL = catalogue()["simclr_rn50"].preprocess
+MODES = ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16", "I;16B"]
+
+
+def noise(width: int, height: int, *, seed: int = 0) -> Image.Image:
+    """An RGB image of random pixels."""
+    pixels = torch.randint(0, 256, (height, width, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    return Image.fromarray(pixels.numpy())
+
+
+def classic(preprocess: Preprocess) -> transforms.Compose:
+    interpolation = {
+        "bilinear": transforms.InterpolationMode.BILINEAR,
+        "bicubic": transforms.InterpolationMode.BICUBIC,
+    }[preprocess.interpolation]
+    return transforms.Compose(
+        [
+            transforms.Resize(preprocess.resize_px, interpolation=interpolation),
+            transforms.CenterCrop(preprocess.crop_px),
+            transforms.ToTensor(),
+            transforms.Normalize(preprocess.mean, preprocess.std),
+        ]
+    )
+
+
+@pytest.mark.parametrize("preprocess", PUBLISHED, ids=str)
+@pytest.mark.parametrize("size", [(500, 375), (375, 500), (60, 91), (224, 224)], ids=str)
+def test_an_rgb_image_is_treated_as_by_the_classic_transforms_to_the_last_bit(
+    preprocess: Preprocess, size: tuple[int, int]
+) -> None:
+    image = noise(*size)
+    ours = build_preprocess(preprocess)(image)
+    assert ours.shape == (3, preprocess.crop_px, preprocess.crop_px)
+    assert ours.dtype == torch.float32
+    assert torch.equal(ours, classic(preprocess)(image))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_image_of_any_mode_becomes_an_rgb_image_first(mode: str) -> None:
+    image = Image.new(mode, (300, 280))
+    image.paste(noise(300, 280).convert(mode) if mode not in ("I;16", "I;16B", "LAB", "PA") else image)
+    ours = build_preprocess(USUAL)(image)
+    assert ours.shape == (3, 224, 224)
+    assert torch.equal(ours, classic(USUAL)(image.convert("RGB")))
+
+
+def test_grey_images_have_three_equal_channels() -> None:
+    plain = Preprocess(resize_px=32, crop_px=32, interpolation="bilinear", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    red, green, blue = build_preprocess(plain)(noise(40, 40).convert("L"))
+    assert torch.equal(red, green)
+    assert torch.equal(green, blue)
+
+
+def test_a_white_image_is_one_minus_mean_over_std() -> None:
+    for preprocess in PUBLISHED:
+        white = build_preprocess(preprocess)(Image.new("RGB", (400, 300), "white"))
+        expected = (1 - torch.tensor(preprocess.mean)) / torch.tensor(preprocess.std)
+        assert torch.allclose(white.amin(dim=(1, 2)), expected, atol=1e-6)
+        assert torch.allclose(white.amax(dim=(1, 2)), expected, atol=1e-6)
+
+
+def test_the_crop_is_in_the_centre() -> None:
+    image = Image.new("RGB", (600, 200), "black")
+    image.paste("white", (200, 0, 400, 200))  # the middle third
+    plain = Preprocess(resize_px=200, crop_px=200, interpolation="bicubic", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    assert build_preprocess(plain)(image).min() == 1
+
+
+def test_sixteen_bit_pixels_saturate_as_pillow_does() -> None:
+    plain = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+    assert build_preprocess(plain)(Image.new("I;16", (8, 8), 40_000)).min() == 1
+    assert build_preprocess(plain)(Image.new("I;16", (8, 8), 51)).max() == pytest.approx(0.2)
+
+
+def test_the_same_image_gives_the_same_input() -> None:
+    preprocess = build_preprocess(USUAL)
+    assert torch.equal(preprocess(noise(300, 300)), preprocess(noise(300, 300)))
+
+
+def test_its_text_says_what_it_does() -> None:
+    text = repr(build_preprocess(USUAL))
+    for part in (
+        "RGB()",
+        "size=256",
+        "interpolation=bilinear",
+        "size=(224, 224)",
+        "ToTensor()",
+        "mean=[0.485, 0.456, 0.406]",
+    ):
+        assert part in text
+
+
+def test_it_is_unpickled_where_no_zoo_can_be_imported(run_apart: Callable[..., CompletedProcess[str]]) -> None:
+    pickled = pickle.dumps(build_preprocess(USUAL))
+    script = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])), 'zoo' in sys.modules)"
+    done = run_apart(script, pickled.hex())
+    assert done.stdout.strip() == f"{build_preprocess(USUAL)!r} False", done.stderr
+
+
+def test_a_worker_that_is_started_afresh_preprocesses_the_same() -> None:
+    images = FakeData(size=4, image_size=(3, 300, 250), transform=build_preprocess(USUAL))
+    loader = DataLoader(images, batch_size=4, num_workers=1, multiprocessing_context="spawn")
+    ((batch, _),) = loader
+    assert torch.equal(batch, torch.stack([images[index][0] for index in range(4)]))

@@ -1,0 +1,67 @@
+"""Which hosts answer from here: asked all at once, within a few seconds, through the proxies of the environment."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+_HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
+
+
+def host_of(location: str) -> str | None:
+    """The host that serves a location of weights; None for one that no host serves.
+
+    >>> host_of("timm:resnet50x4_clip.openai"), host_of("https://github.com/a/b")
+    ('huggingface.co', 'github.com')
+    """
+    parts = urlsplit(location)
+    return _HOSTS.get(parts.scheme) or parts.hostname
+
+
+def unreachable(hosts: Iterable[str], *, seconds: float) -> dict[str, str]:
+    """Why each host that does not answer a HEAD request over HTTPS does not; any HTTP status is an answer.
+
+    Parameters
+    ----------
+    hosts : iterable of str
+        Names of hosts, or ``name:port``.
+    seconds : float
+        For all of them together; who has not answered by then counts as unreachable.
+    """
+    reasons = dict.fromkeys(hosts, f"no answer in {seconds:g} seconds")
+    lock = threading.Lock()
+
+    def ask(host: str) -> None:
+        reason = _refusal(host, seconds)
+        with lock:
+            if reason is None:
+                reasons.pop(host, None)
+            else:
+                reasons[host] = reason
+
+    threads = [threading.Thread(target=ask, args=(host,), daemon=True) for host in [*reasons]]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    with lock:
+        return dict(reasons)
+
+
+def _refusal(host: str, seconds: float) -> str | None:
+    try:
+        with urlopen(Request(f"https://{host}/", method="HEAD"), timeout=seconds):
+            return None
+    except HTTPError as error:
+        error.close()
+        return None
+    except URLError as error:
+        return str(error.reason)
+    except (OSError, HTTPException) as error:
+        return str(error) or type(error).__name__
