@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/installed.stamp
 ADVICE = name a newer one, for example: make $(or $(MAKECMDGOALS),test) PYTHON=python3.12
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean
+.PHONY: help demo test lint docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/make \1	\2/p' Makefile
@@ -23,6 +23,9 @@ lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
+
+docs: $(INSTALLED)  ## renew the generated parts of the documentation
+	@$(BIN)/python docs/generate.py
 
 clean:  ## remove the environment and everything that was built or cached here
 	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache

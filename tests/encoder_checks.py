@@ -18,8 +18,8 @@ Window = Callable[[Tensor, Tensor, int], Tensor]
 def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> Encoder:
     """An encoder whose every parameter and buffer matters.
 
-    As initialised, norms are the identity, biases zero, attention even and the class token small: a network that forgot
-    one of them would give the same features.
+    As initialised, norms are the identity, biases zero, attention even, layer scales and class token small: a network
+    that forgot one of them would give the same features.
 
     Parameters
     ----------
@@ -35,7 +35,9 @@ def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> En
     encoder = build_encoder(card)
     source = torch.Generator().manual_seed(0)
     for key, tensor in encoder.state_dict().items():
-        if key.endswith("running_var") or (key.endswith("weight") and tensor.ndim == 1):
+        if key.endswith(("running_var", "gamma", "gamma_1", "gamma_2")) or (
+            key.endswith("weight") and tensor.ndim == 1
+        ):
             tensor.uniform_(0.6, 1.4, generator=source)
         elif key.endswith(("running_mean", "bias")):
             tensor.uniform_(-0.3, 0.3, generator=source)

@@ -116,6 +116,7 @@ WRONG = {
     "wrong dimensions": (representation(TRANSFORMER, dim=768), "'representation.dim': found 768, expected 384"),
     "wrong dimensions of four": (representation(TRANSFORMER, layer="4xcls"), "expected 1536"),
     "no class token": (representation(RESNET, layer="cls"), "'representation.layer'.*no class token"),
+    "no average": (representation(TRANSFORMER, layer="avgpool"), "'representation.layer'.*global_pool = 'avg'"),
     "no order": (representation(TRANSFORMER, layer="cls+avg", dim=768, order=NOT_APPLICABLE), "'representation.order'"),
     "nothing to project": (representation(TRANSFORMER, layer="proj+cls", dim=384), "more than the 384"),
 }

@@ -173,11 +173,12 @@ def network(*, offline: bool) -> Iterator[Check]:
         places = {card.weights.url, *card.weights.mirrors, *card.weights.companions}
         for host in {host_of(place) for place in places if not isinstance(place, Missing)} - {None}:
             users[str(host)] = users.get(str(host), 0) + 1
-    reasons = unreachable(users, seconds=_SECONDS)
+    reasons = unreachable([f"https://{host}/" for host in users], seconds=_SECONDS)
     for host, n in sorted(users.items(), key=lambda pair: (-pair[1], pair[0])):
         has = f"has weights of {n} encoder{'s' if n > 1 else ''}"
-        if host in reasons:
-            yield Check("network", host, "warning", f"{has}; does not answer: {reasons[host]}")
+        reason = reasons.get(f"https://{host}/")
+        if reason is not None:
+            yield Check("network", host, "warning", f"{has}; does not answer: {reason}")
         else:
             yield Check("network", host, "ok", f"{has}; answers")
 

@@ -23,28 +23,28 @@ def host_of(location: str) -> str | None:
     return _HOSTS.get(parts.scheme) or parts.hostname
 
 
-def unreachable(hosts: Iterable[str], *, seconds: float) -> dict[str, str]:
-    """Why each host that does not answer a HEAD request over HTTPS does not; any HTTP status is an answer.
+def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
+    """Why each address that does not answer a HEAD request does not; any HTTP status is an answer.
 
     Parameters
     ----------
-    hosts : iterable of str
-        Names of hosts, or ``name:port``.
+    addresses : iterable of str
+        Such as ``https://github.com/``.
     seconds : float
         For all of them together; who has not answered by then counts as unreachable.
     """
-    reasons = dict.fromkeys(hosts, f"no answer in {seconds:g} seconds")
+    reasons = dict.fromkeys(addresses, f"no answer in {seconds:g} seconds")
     lock = threading.Lock()
 
-    def ask(host: str) -> None:
-        reason = _refusal(host, seconds)
+    def ask(address: str) -> None:
+        reason = _refusal(address, seconds)
         with lock:
             if reason is None:
-                reasons.pop(host, None)
+                reasons.pop(address, None)
             else:
-                reasons[host] = reason
+                reasons[address] = reason
 
-    threads = [threading.Thread(target=ask, args=(host,), daemon=True) for host in [*reasons]]
+    threads = [threading.Thread(target=ask, args=(address,), daemon=True) for address in [*reasons]]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + seconds
@@ -54,9 +54,9 @@ def unreachable(hosts: Iterable[str], *, seconds: float) -> dict[str, str]:
         return dict(reasons)
 
 
-def _refusal(host: str, seconds: float) -> str | None:
+def _refusal(address: str, seconds: float) -> str | None:
     try:
-        with urlopen(Request(f"https://{host}/", method="HEAD"), timeout=seconds):
+        with urlopen(Request(address, method="HEAD"), timeout=seconds):
             return None
     except HTTPError as error:
         error.close()

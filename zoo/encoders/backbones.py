@@ -47,10 +47,15 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"Encoder {card.id!r}, field 'architecture.backbone': {card.architecture.backbone!r} cannot be built with "
             f"the options {card.architecture.options} ({error}); correct the card."
         ) from error
+    obstacle = ""
     if reads_tokens and not getattr(module, "num_prefix_tokens", 0):
+        obstacle = "has no class token"
+    elif card.representation.layer == "avgpool" and getattr(module, "global_pool", None) == "token":
+        obstacle = "gives its class token unless the options say global_pool = 'avg'"
+    if obstacle:
         raise BuildError(
             f"Encoder {card.id!r}, field 'representation.layer': found {card.representation.layer!r}, but "
-            f"{card.architecture.backbone!r} has no class token; correct the card."
+            f"{card.architecture.backbone!r} {obstacle}; correct the card."
         )
     n_projected = projection_dim(card, width=width)
     if n_projected:
