@@ -52,7 +52,7 @@ def test_a_plain_resnet_averages_its_last_feature_map(name: str) -> None:
     by_hand = average(
         resnet_by_hand(weights_of(encoder.backbone), images, conv=symmetric_conv, max_pool=symmetric_max_pool)
     )
-    assert relative_difference(by_hand, encoder(images)) < 1e-4
+    assert relative_difference(by_hand, encoder(images)) < 2e-5
 
 
 @pytest.mark.parametrize("px", [64, 75])
@@ -60,7 +60,7 @@ def test_byol_pads_as_tensorflow_does(px: int) -> None:
     encoder = encoder_with_random_statistics("byol_rn50_bs4096")
     images = random_images(2, px)
     by_hand = average(resnet_by_hand(weights_of(encoder.backbone), images, conv=same_conv, max_pool=same_max_pool))
-    assert relative_difference(by_hand, encoder(images)) < 1e-4
+    assert relative_difference(by_hand, encoder(images)) < 2e-5
 
 
 def test_byol_with_torchvisions_padding_would_be_another_encoder() -> None:
@@ -78,7 +78,7 @@ def test_a_wide_resnet_is_wide_everywhere() -> None:
     images = random_images(1, 64)
     weights = weights_of(encoder.backbone)
     by_hand = average(resnet_by_hand(weights, images, conv=symmetric_conv, max_pool=symmetric_max_pool))
-    assert relative_difference(by_hand, encoder(images)) < 1e-4
+    assert relative_difference(by_hand, encoder(images)) < 2e-5
     assert weights["conv1.weight"].shape == (128, 3, 7, 7)
     assert weights["layer1.0.conv1.weight"].shape == (128, 128, 1, 1)
     assert weights["layer4.2.conv3.weight"].shape == (4096, 1024, 1, 1)
@@ -119,7 +119,7 @@ def test_the_last_block_is_a_bottleneck_before_the_pool(name: str, n_repeats: in
         out = out.relu() if number < 3 else out
     if n_repeats:
         out = out + torch.cat([x] * n_repeats, dim=1)
-    assert relative_difference(average(out.relu()), encoder(images)) < 1e-4
+    assert relative_difference(average(out.relu()), encoder(images)) < 2e-5
 
 
 def test_the_residual_of_the_last_block_matters() -> None:
@@ -139,4 +139,4 @@ def test_clips_resnet_ends_before_its_projection() -> None:
     q, k, v = (getattr(backbone.head, part)(tokens).unflatten(-1, (32, 64)).transpose(1, 2) for part in "qkv")
     attention = (q @ k.transpose(-1, -2) / 8).softmax(dim=-1)
     by_hand = (attention @ v).transpose(1, 2).flatten(2)[:, 0]
-    assert relative_difference(by_hand, encoder(images)) < 1e-4
+    assert relative_difference(by_hand, encoder(images)) < 2e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from scipy.interpolate import PchipInterpolator
@@ -64,7 +65,7 @@ def test_more_labels_never_raise_the_expected_error(curves: list[Curve]) -> None
     for curve in curves:
         errors = [predicted.error for n in budgets if (predicted := predict_error(curve, n)) is not None]
         assert len(errors) == len(budgets)
-        assert all(later <= earlier + 1e-9 for earlier, later in zip(errors, errors[1:], strict=False))
+        assert all(later <= earlier + 1e-9 for earlier, later in pairwise(errors))
 
 
 def test_an_extrapolated_error_stays_a_percentage() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -142,6 +141,8 @@ def _read_compiled(path: Path) -> dict[str, dict[str, Any]] | None:
 
 
 def _write_compiled(path: Path, facts: dict[str, dict[str, Any]]) -> None:
+    import tempfile  # 4 ms that only a changed card has to pay
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")

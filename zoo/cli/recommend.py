@@ -170,8 +170,8 @@ def _print(
     n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: Mapping[str, int]
 ) -> None:
     shown = ranked[:top]
-    kind = shown[0].predicted.kind
-    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}; lower is better."
+    usual = max(ranked, key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1])).predicted
+    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {usual.kind}; lower is better."
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for candidate in shown for n in candidate.predicted.basis} - {n_labels})
     headers = ["", "encoder", f"{n_labels:,}", *(f"{_SETTING[n]}" for n in basis), "parameters", "dim", "licence"]
@@ -188,7 +188,8 @@ def _print(
         for rank, candidate in enumerate(shown, start=1)
     ]
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    click.echo("\n" + "\n".join(map(wrapped, _how_sure(kind, basis, uncertainty))))
+    sure = [*_how_sure(usual, uncertainty), *_wider_gaps(shown, usual.basis)]
+    click.echo("\n" + "\n".join(map(wrapped, sure)))
     gone = ", ".join(f"{n} ({reason})" for reason, n in left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
 
@@ -197,26 +198,36 @@ def _licence(card: EncoderCard) -> str:
     return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
 
 
-def _how_sure(kind: str, basis: Sequence[int], uncertainty: HeldOutError | None) -> list[str]:
+def _how_sure(predicted: PredictedError, uncertainty: HeldOutError | None) -> list[str]:
     """Where the numbers come from and how far to trust them."""
     caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
-    if uncertainty is None:
+    if predicted.kind == "measured":
         return [f"As {caution}"]
-    *others, last = [f"{_SETTING[n]} ({n:,} labels)" for n in basis]
-    verb = "Continued from" if kind == "extrapolated" else "Interpolated between"
-    hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
-    target = _SETTING[uncertainty.predicted]
-    trial = (
-        f"{target} is hidden and predicted" if hidden == target else f"{hidden} are hidden and {target} is predicted"
-    )
-    lines = [
-        f"{verb} {', '.join(others)} and {last}, {caution}",
-        f"Give or take {uncertainty.mean_absolute_error:.1f} points, the mean miss for {uncertainty.n} encoders when "
-        f"{trial}; nine in ten are within {uncertainty.percentile_90:.1f}. Encoders closer than that are ties.",
-    ]
-    if kind == "extrapolated":
+    *others, last = [f"{_SETTING[n]} ({n:,} labels)" for n in predicted.basis]
+    verb = "Continued from" if predicted.kind == "extrapolated" else "Interpolated between"
+    lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
+    if uncertainty is not None:
+        hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
+        target = _SETTING[uncertainty.predicted]
+        trial = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
+        lines.append(
+            f"Give or take {uncertainty.mean_absolute_error:.1f} points, the mean miss for {uncertainty.n} encoders "
+            f"when {trial} predicted; nine in ten are within "
+            f"{uncertainty.percentile_90:.1f}. Encoders closer than that are ties."
+        )
+    if predicted.kind == "extrapolated":
         lines.append("Extrapolation: nothing was measured with so few labels.")
     return lines
+
+
+def _wider_gaps(shown: Sequence[Candidate], usual: Sequence[int]) -> list[str]:
+    """Encoders without one of the settings that the others are interpolated between."""
+    return [
+        f"{candidate.card.id} was not measured with {_SETTING[n]}: its number spans a wider gap and is less certain."
+        for candidate in shown
+        for n in usual
+        if n not in candidate.curve
+    ]
 
 
 def _document(

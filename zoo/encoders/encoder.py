@@ -30,7 +30,7 @@ class Encoder(nn.Module):
     Attributes
     ----------
     backbone : nn.Module
-        For use without the pooling, as for dense tasks.
+        For use without the pooling, as in dense prediction.
     pooling : callable
     dim : int
         Dimensions of the features.

@@ -1,0 +1,166 @@
+"""The command ``zoo`` as a process of its own: pipes, terminals, exit codes, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo.cards import catalogue
+
+HEAVY = ("torch", "torchvision", "timm", "pandas", "numpy", "sklearn", "rich")
+ESCAPE = "\x1b["
+
+
+def zoo(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "zoo.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def on_terminal(columns: int, *arguments: str, **environment: str) -> str:
+    """What a verb prints on a terminal of that many columns."""
+    import fcntl
+    import termios
+
+    controller, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "zoo.cli", *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**inherited, "TERM": "xterm", **environment},
+    ) as process:
+        os.close(terminal)
+        printed = b""
+        while True:
+            try:
+                chunk = os.read(controller, 65_536)
+            except OSError:  # how Linux says that the process has ended
+                break
+            if not chunk:
+                break
+            printed += chunk
+    os.close(controller)
+    assert process.returncode == 0, printed
+    return printed.decode().replace("\r\n", "\n")
+
+
+def test_a_pipe_gets_one_plain_line_an_encoder_and_nothing_else() -> None:
+    printed = zoo("list")
+    assert printed.returncode == 0
+    assert ESCAPE not in printed.stdout
+    assert [line.split()[0] for line in printed.stdout.splitlines()] == ["encoder", *catalogue()]
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
+    command = [sys.executable, "-m", "zoo.cli", "list", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_misuse_and_absence_have_their_exit_codes_and_one_line_each() -> None:
+    for arguments, code in ((("show", "dino_vits1"), 2), (("list", "nosuchthing"), 1)):
+        printed = zoo(*arguments)
+        assert (printed.returncode, printed.stdout) == (code, "")
+        assert printed.stderr.startswith("Error: ")
+        assert printed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("results",),
+        ("list", "--help-columns"),
+        ("recommend", "--labels", "20k"),
+        ("compare", "dino_vitS16", "mae_vitB16"),
+        ("compare", "dino_vitS16", "mae_vitB16", "swav_rn50", "clip_rn50x4"),
+        ("list", "--columns", "encoder,views,augmentations,train_test"),
+    ],
+    ids=" ".join,
+)
+def test_tables_fit_the_terminal(columns: int, arguments: tuple[str, ...]) -> None:
+    lines = on_terminal(columns, *arguments, NO_COLOR="1").splitlines()
+    assert max(len(line) for line in lines if "https://" not in line) <= columns
+
+
+def test_a_terminal_gets_colour_unless_it_asks_for_none() -> None:
+    assert ESCAPE in on_terminal(100, "list", "dino")
+    assert ESCAPE not in on_terminal(100, "list", "dino", NO_COLOR="1")
+
+
+def test_a_narrow_terminal_loses_no_character_of_a_name() -> None:
+    printed = on_terminal(80, "list", "--columns", "encoder,pretraining_data", NO_COLOR="1")
+    assert all(encoder in printed for encoder in catalogue())
+    folded = on_terminal(80, "list", NO_COLOR="1").replace("\n", "")
+    assert all(encoder[:20] in folded for encoder in catalogue())
+
+
+def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
+    printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo show DINO_vitS16_", COMP_CWORD="2")
+    assert printed.stdout.split() == ["plain,dino_vitS16_last", "plain,dino_vitS16_extractB"]
+    printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo re", COMP_CWORD="1")
+    assert printed.stdout.split() == ["plain,results", "plain,recommend"]
+
+
+def test_completion_is_silent_where_a_card_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "mine.toml").write_text("nonsense")
+    environment = {"_ZOO_COMPLETE": "bash_complete", "COMP_WORDS": "zoo show d", "COMP_CWORD": "2"}
+    printed = zoo(ZOO_HOME=str(tmp_path), **environment)
+    assert (printed.stdout.strip(), printed.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("list",),
+        ("list", "--json"),
+        ("list", "--where", "train_test < 20", "--sort", "z_dim"),
+        ("show", "dino_vitS16"),
+        ("results",),
+        ("compare", "dino_vitS16", "mae_vitB16"),
+        ("recommend", "--labels", "20k"),
+        ("doctor", "--offline"),
+    ],
+    ids=" ".join,
+)
+def test_no_heavy_library_is_imported(arguments: tuple[str, ...]) -> None:
+    script = f"""
+import contextlib, io, json, sys
+import zoo
+if {arguments!r}:
+    from zoo.cli import zoo as command
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        command.main({list(arguments)!r}, standalone_mode=False)
+print(json.dumps(sorted(set({HEAVY!r}) & set(sys.modules))))
+"""
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(printed.stdout) == []
+
+
+def test_listing_imports_no_other_verb() -> None:
+    script = "from zoo.cli import zoo\nimport sys\nzoo.main(['list', '--limit', '1'], standalone_mode=False)\n"
+    script += "print(*(name for name in sys.modules if name.startswith('zoo.cli.')))"
+    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = set(printed.stdout.splitlines()[-1].split())
+    assert imported == {f"zoo.cli.{name}" for name in ("listing", "facts", "output", "selection")}

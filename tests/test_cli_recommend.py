@@ -1,0 +1,134 @@
+"""``zoo recommend``: the rank, the filters, and what it says of its own certainty."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoo.analysis.label_budget import predict_error
+from zoo.cards import catalogue
+from zoo.cli.recommend import PERMISSIVE
+from zoo.results import SETTINGS, Setting, summaries
+
+from .cli_runner import document, names, run
+
+WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
+ALL = ("--top", "500")
+
+
+def test_the_rank_is_by_the_predicted_error_of_every_self_supervised_encoder() -> None:
+    ranked = document("recommend", "--labels", "20000", *ALL)["encoders"]
+    expected = {}
+    for encoder, summary in summaries().items():
+        curve = {
+            setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
+        }
+        predicted = predict_error(curve, 20_000)
+        if predicted is not None and encoder != WRONG:
+            expected[encoder] = predicted.error
+    assert {record["encoder"]: record["error"] for record in ranked} == expected
+    assert [record["error"] for record in ranked] == sorted(expected.values())
+    assert [record["rank"] for record in ranked] == list(range(1, len(expected) + 1))
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_at_a_measured_setting_the_rank_is_that_of_the_measurements(setting: Setting) -> None:
+    ranked = document("recommend", "--labels", str(setting.n_labels), *ALL)
+    known = summaries()
+    assert ranked["uncertainty"] is None
+    for record in ranked["encoders"]:
+        errors = known[record["encoder"]].errors
+        assert record["kind"] == ("measured" if setting.name in errors else "interpolated")
+        assert record["error"] == errors.get(setting.name, record["error"])
+
+
+def test_encoders_that_saw_labels_or_nothing_at_all_are_no_candidates() -> None:
+    found = names("recommend", "--labels", "1281167", *ALL)
+    modes = {catalogue()[encoder].objective.mode for encoder in found}
+    assert not modes & {"supervised", "initialized"}
+
+
+def test_each_recommendation_says_which_measurements_it_rests_on() -> None:
+    first = document("recommend", "--labels", "8k")["encoders"][0]
+    assert [part["setting"] for part in first["basis"]] == ["5-shot", "1%"]
+    assert first["basis"][0]["error"] > first["error"] > first["basis"][1]["error"]
+
+
+@pytest.mark.parametrize("written", ["20000", "20_000", "20k", "2e4", "0.02M", "20,000"])
+def test_counts_may_be_written_as_people_write_them(written: str) -> None:
+    assert document("recommend", "--labels", written)["n_labels"] == 20_000
+
+
+@pytest.mark.parametrize("written", ["abc", "-5", "0", "1.5", "1e400", "nan", "inf", "10 apples", ""])
+def test_what_is_no_count_is_refused(written: str) -> None:
+    assert "expected a whole number above 0" in run("recommend", "--labels", written, code=2).stderr
+
+
+def test_filters_keep_only_what_was_asked_for() -> None:
+    options = ("--max-parameters", "30M", "--max-dim", "768", "--licence", "permissive")
+    found = document("recommend", "--labels", "5000", *options, *ALL)
+    assert found["encoders"]
+    for record in found["encoders"]:
+        assert record["n_parameters"] <= 30_000_000
+        assert record["z_dim"] <= 768
+        assert {record["licence"], record["licence_code"]} <= set(PERMISSIVE)
+    removed = sum(left["n"] for left in found["left_out"])
+    assert removed + len(found["encoders"]) == len(document("recommend", "--labels", "5000", *ALL)["encoders"]) + 1
+
+
+def test_one_licence_can_be_asked_for_in_any_case() -> None:
+    found = document("recommend", "--labels", "5000", "--licence", "apache-2.0", *ALL)["encoders"]
+    assert {record["licence"] for record in found} == {"Apache-2.0"}
+
+
+def test_wrong_measurements_are_left_out_and_that_is_said() -> None:
+    assert WRONG not in names("recommend", "--labels", "5000", *ALL)
+    assert WRONG in names("recommend", "--labels", "5000", "--include-wrong", *ALL)
+    assert "1 (measured wrongly, see --include-wrong)" in run("recommend", "--labels", "5000").stderr
+
+
+def test_the_uncertainty_is_stated_with_its_origin() -> None:
+    text = run("recommend", "--labels", "20000").stdout
+    assert "Interpolated between 1% (12,811 labels) and 30-shot (30,000 labels)" in text
+    assert "Give or take 0.2 points, the mean miss for 167 encoders when 30-shot is hidden and predicted" in text
+    uncertainty = document("recommend", "--labels", "20000")["uncertainty"]
+    assert (uncertainty["predicted"], uncertainty["left_out"], uncertainty["n"]) == (30_000, [30_000], 167)
+
+
+def test_an_extrapolation_is_called_one() -> None:
+    text = run("recommend", "--labels", "1500").stdout
+    assert "extrapolated" in text
+    assert "nothing was measured with so few labels" in text
+    assert "Give or take 1.4 points" in text
+
+
+def test_a_measured_setting_claims_no_prediction() -> None:
+    text = run("recommend", "--labels", "30k").stdout
+    assert "measured; lower is better" in text
+    assert "Give or take" not in text
+
+
+@pytest.mark.parametrize("n_labels", ["20000", "30000"])
+def test_an_encoder_with_a_wider_gap_is_named(n_labels: str) -> None:
+    lacking = [encoder for encoder, summary in summaries().items() if len(summary.errors) == 4]
+    text = run("recommend", "--labels", n_labels, *ALL).stdout
+    assert lacking
+    assert all(f"{encoder} was not measured with 30-shot" in text for encoder in lacking)
+
+
+@pytest.mark.parametrize(("written", "bound"), [("999", "at least 1,000"), ("1281168", "at most 1,281,167")])
+def test_labels_of_which_nothing_was_measured_are_refused(written: str, bound: str) -> None:
+    assert f"expected {bound}" in run("recommend", "--labels", written, code=2).stderr
+
+
+def test_an_unknown_licence_lists_those_that_there_are() -> None:
+    message = run("recommend", "--labels", "5000", "--licence", "apache", code=2).stderr
+    assert "There is no licence named 'apache'" in message
+    assert "'permissive' or one of: Apache-2.0" in message
+
+
+def test_when_nothing_is_left_the_filter_that_removed_the_last_is_named() -> None:
+    options = ("--labels", "5000", "--licence", "MIT", "--max-parameters", "1M")
+    result = run("recommend", *options, code=1)
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: No encoder is left: '--max-parameters 1M' removes all ")
+    assert result.stderr.endswith("that pass '--licence MIT'.\n")
