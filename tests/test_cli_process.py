@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -73,6 +75,27 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_an_interrupt_ends_it_with_130_and_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a proxy that never answers: every host is waited for
+        environment = {name: value for name, value in os.environ.items() if name.upper() != "NO_PROXY"}
+        environment["HTTPS_PROXY"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen(
+            [sys.executable, "-m", "zoo.cli", "doctor"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            while "HTTPS_PROXY" not in process.stdout.readline():  # the last line before the hosts are asked
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            printed = process.stderr.read()
+    assert process.returncode == 130
+    assert "Traceback" not in printed
 
 
 def test_misuse_and_absence_have_their_exit_codes_and_one_line_each() -> None:

@@ -86,6 +86,15 @@ def test_wrong_measurements_are_left_out_and_that_is_said() -> None:
     assert "1 (measured wrongly, see --include-wrong)" in run("recommend", "--labels", "5000").stderr
 
 
+def test_measurements_that_are_suspected_stay_and_are_marked() -> None:
+    suspected = "openclip_vitH14_extractPred"
+    text = run("recommend", "--labels", "20000").stdout
+    assert f"{suspected}! " in text
+    assert f"!  {suspected}: suspicious; " in text
+    records = {record["encoder"]: record for record in document("recommend", "--labels", "20000")["encoders"]}
+    assert [erratum["kind"] for erratum in records[suspected]["errata"]] == ["suspicious"]
+
+
 def test_the_uncertainty_is_stated_with_its_origin() -> None:
     text = run("recommend", "--labels", "20000").stdout
     assert "Interpolated between 1% (12,811 labels) and 30-shot (30,000 labels)" in text

@@ -35,7 +35,8 @@ class TestRefusals:
         assert result.stderr.count("\n") == 1
 
     @pytest.mark.parametrize(
-        "arguments", [["list", "--descending"], ["list", "--limit", "0"], ["show"], ["--nonsense"]]
+        "arguments",
+        [["list", "--descending"], ["list", "--limit", "0"], ["list", "--columns", ","], ["show"], ["--nonsense"]],
     )
     def test_misuse_is_exit_code_2(self, arguments: list[str]) -> None:
         assert "Usage: " in run(*arguments, code=2).stderr
@@ -81,6 +82,7 @@ class TestHelp:
     def test_every_verb_explains_itself(self, verb: str) -> None:
         text = run(verb, "--help").stdout
         assert f"Usage: zoo {verb}" in text
+        assert VERBS[verb].line.removesuffix(".") in text
         assert ("--json" in text) == (verb != "completion")
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

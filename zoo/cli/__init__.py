@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ..errors import ZooError
+from ..errors import UnknownName, ZooError
 from ..version import __version__
 
 
@@ -70,8 +70,6 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            from ..errors import UnknownName
-
             raise Refusal(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
         return super().resolve_command(ctx, args)
 

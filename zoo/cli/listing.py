@@ -54,6 +54,8 @@ def command(
         _explain_columns(as_json)
         return
     names = [name.strip() for name in (columns or _USUAL).split(",") if name.strip()]
+    if not names:
+        raise click.UsageError(f"Got {columns!r} for --columns, expected names of columns such as {_USUAL}.")
     wanted = {name: find_fact(name) for name in names}
     if as_json and columns is None:
         wanted = dict(FACTS)

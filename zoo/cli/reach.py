@@ -14,13 +14,13 @@ _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "down
 
 
 def host_of(location: str) -> str | None:
-    """The host that serves a location of weights; None for one that no host serves.
+    """The host that serves a location of weights, with its port if it is stated; None for one that no host serves.
 
     >>> host_of("timm:resnet50x4_clip.openai"), host_of("https://github.com/a/b")
     ('huggingface.co', 'github.com')
     """
     parts = urlsplit(location)
-    return _HOSTS.get(parts.scheme) or parts.hostname
+    return _HOSTS.get(parts.scheme) or parts.netloc or None
 
 
 def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:

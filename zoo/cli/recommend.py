@@ -12,10 +12,11 @@ from ..analysis.label_budget import Curve, HeldOutError, PredictedError, check_n
 from ..cards import catalogue
 from ..errors import UnknownName
 from ..metadata import EncoderCard, Missing
-from ..results import SETTINGS, summaries
+from ..results import SETTINGS, ResultErratum, summaries
 from .counts import as_count
 from .facts import points, short_number
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
+from .risks import WRONG, distrust, errata_records
 
 PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _NO_CANDIDATES = ("supervised", "initialized")
@@ -34,6 +35,7 @@ class Candidate:
     card: EncoderCard
     curve: Curve  # what was measured
     predicted: PredictedError
+    errata: tuple[ResultErratum, ...]  # of its measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def _candidates(n_labels: int) -> tuple[list[Curve], list[Candidate]]:
         predicted = predict_error(curve, n_labels)
         curves.append(curve)
         if predicted is not None:
-            found.append(Candidate(card, curve, predicted))
+            found.append(Candidate(card, curve, predicted, summary.errata))
     return curves, found
 
 
@@ -178,7 +180,7 @@ def _print(
     rows = [
         [
             str(rank),
-            candidate.card.id,
+            candidate.card.id + (WRONG if candidate.errata else ""),
             points(candidate.predicted.error),
             *(points(candidate.curve[n]) if n in candidate.predicted.basis else "" for n in basis),
             short_number(candidate.card.architecture.n_parameters),
@@ -189,6 +191,7 @@ def _print(
     ]
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
     sure = [*_how_sure(usual, uncertainty), *_wider_gaps(shown, usual.basis)]
+    sure += [line for candidate in shown for line in distrust(candidate.card.id, candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
     gone = ", ".join(f"{n} ({reason})" for reason, n in left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
@@ -245,7 +248,7 @@ def _document(
             "availability": card.weights.availability,
         }
         known = {"rank": rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
-        records.append({**known, **record(facts)})
+        records.append({**known, **record(facts), "errata": errata_records(candidate.errata)})
     return {
         "n_labels": n_labels,
         "unit": "percent",

@@ -8,7 +8,7 @@ from ..cards import catalogue
 from ..results import SETTINGS, Summary, summaries
 from .facts import points
 from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table
-from .risks import COMPONENT_HEADERS, WRONG, component_cells, legend, risk_record
+from .risks import COMPONENT_HEADERS, WRONG, component_cells, distrust, legend, risk_record
 
 _EPILOG = """\b
 Examples:
@@ -56,9 +56,5 @@ def print_risks(found: list[Summary]) -> None:
         mark = WRONG if summary.errata else ""
         rows.append([summary.encoder + mark, *errors, *component_cells(summary.decomposition)])
     print_table(headers, rows, right=range(1, len(headers)))
-    reasons = [
-        f"{WRONG}  {summary.encoder}: {erratum.kind}; {erratum.reason}"
-        for summary in found
-        for erratum in summary.errata
-    ]
+    reasons = [line for summary in found for line in distrust(summary.encoder, summary.errata)]
     print_notes(["errors in percent by labels, components in percentage points", *legend(found), *reasons])

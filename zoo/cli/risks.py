@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..metadata import NOT_PUBLISHED, Missing
-from ..results import SETTINGS, RiskDecomposition, Summary
+from ..results import SETTINGS, ResultErratum, RiskDecomposition, Summary
 from .facts import points
 from .output import record
 
@@ -59,6 +60,19 @@ def legend(summaries: list[Summary]) -> list[str]:
     return lines
 
 
+def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
+    """Why the measurements of an encoder are to be distrusted, a line an erratum."""
+    return [f"{WRONG}  {encoder}: {erratum.kind}; {erratum.reason}" for erratum in errata]
+
+
+def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
+    """Errata of measurements for JSON."""
+    return [
+        {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
+        for erratum in errata
+    ]
+
+
 def risk_record(summary: Summary) -> dict[str, Any]:
     """The risks for JSON, under the published names of their columns."""
     parts = summary.decomposition
@@ -68,9 +82,5 @@ def risk_record(summary: Summary) -> dict[str, Any]:
     values["approx_plus_usability"] = parts.approximation_plus_usability if parts else NOT_PUBLISHED
     values["probe_gen"] = parts.probe_generalization if parts else NOT_PUBLISHED
     values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
-    errata = [
-        {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
-        for erratum in summary.errata
-    ]
     assumed = parts is not None and parts.approximation_assumed
-    return {**record(values), "approx_is_assumed": assumed, "errata": errata}
+    return {**record(values), "approx_is_assumed": assumed, "errata": errata_records(summary.errata)}
