@@ -106,20 +106,18 @@ def build_card(facts: Mapping[str, Any]) -> EncoderCard:
     return EncoderCard(
         id=facts["id"],
         family=facts["family"],
-        released=_value(facts["released"]),
+        released=_MISSING.get(facts["released"], facts["released"]),
         errata=tuple(Erratum(**_values(erratum)) for erratum in facts["errata"]),
         **parts,
     )
 
 
 def _values(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _value(value) for key, value in table.items()}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, str):
-        return _MISSING.get(value, value)
-    return tuple(value) if isinstance(value, list) else value
+    """Facts of one table as Python values; written without a call for each of the 15,000 facts, which shows."""
+    return {
+        key: _MISSING.get(value, value) if type(value) is str else tuple(value) if type(value) is list else value
+        for key, value in table.items()
+    }
 
 
 def _content_key(sources: Mapping[Path, bytes]) -> str:

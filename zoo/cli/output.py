@@ -78,28 +78,17 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 
     On a terminal that is too narrow even for wrapped cells, every row becomes a block of lines.
     """
-    if sys.stdout.isatty():
-        from .terminal import fitted
+    from .terminal import drawn, layout
 
-        click.echo(fitted(headers, rows, right))
-    else:
-        lines = [headers, *rows]
-        click.echo("\n".join(aligned(lines, natural_widths(lines), right, 2)))
+    chosen = layout(headers, rows, right, width=width())
+    click.echo("\n".join(_blocks(headers, rows)) if chosen is None else drawn(chosen, rows, right))
 
 
-def natural_widths(lines: Iterable[Sequence[str]]) -> list[int]:
-    """Characters that each column needs."""
-    return [max(map(len, column)) for column in zip(*lines, strict=True)]
-
-
-def aligned(lines: Iterable[Sequence[str]], widths: Sequence[int], right: Collection[int], gap: int) -> list[str]:
-    """Lines of cells as text, those of the columns in ``right`` aligned to the right."""
-    space = " " * gap
-    sides = [str.rjust if position in right else str.ljust for position in range(len(widths))]
-    return [
-        space.join([side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)]).rstrip()
-        for line in lines
-    ]
+def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    for row in rows:
+        yield click.style(row[0], bold=True)
+        for header, cell in zip(headers[1:], row[1:], strict=True):
+            yield from entry(header, cell)
 
 
 def print_notes(lines: Iterable[str]) -> None:
