@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .cards import catalogue
 from .encoders import build_encoder
 from .errors import WeightsUnavailable
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
+
+if TYPE_CHECKING:
+    import torch
 
 
 def load(

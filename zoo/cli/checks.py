@@ -26,7 +26,7 @@ EXTRAS = {
     "models": ("timm", "torch", "torchvision", "safetensors"),
     "demo": ("scikit-learn",),
 }
-_ALWAYS = ("click", "packaging", "rich")
+_ALWAYS = ("click", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 _LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
