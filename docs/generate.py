@@ -6,21 +6,26 @@ Run it with ``make docs`` after a card or a schema has changed; a test fails whe
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from zoo.cardfiles import expectation
+from zoo.cardchecks import expectation
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
+from zoo.errors import ZooError
 from zoo.metadata import EncoderCard, Missing
+from zoo.resultfiles import checksums_text
 from zoo.results import summaries
 
 ROOT = Path(__file__).resolve().parent.parent
+CHECKSUMS = "results/CHECKSUMS"
 
 
 def families_table() -> str:
@@ -117,13 +122,23 @@ def render(text: str, parts: dict[str, Callable[[], str]]) -> str:
 
 
 def main() -> None:
-    for file, parts in GENERATED.items():
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["ZOO_HOME"] = empty  # what a developer keeps at home is nobody else's business
+        try:
+            _renew_all()
+        except ZooError as error:
+            raise SystemExit(f"Nothing was renewed: {error}") from error
+
+
+def _renew_all() -> None:
+    renewed = {file: render((ROOT / file).read_text(), parts) for file, parts in GENERATED.items()}
+    renewed[CHECKSUMS] = checksums_text()
+    for file, new in renewed.items():
         path = ROOT / file
-        old = path.read_text()
-        new = render(old, parts)
-        if new != old:
+        is_fresh = path.is_file() and path.read_text() == new
+        if not is_fresh:
             path.write_text(new)
-        print(f"{file}: {'renewed' if new != old else 'fresh'}", file=sys.stderr)
+        print(f"{file}: {'fresh' if is_fresh else 'renewed'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

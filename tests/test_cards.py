@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import zoo
 from tests.card_text import VALID
 from zoo import cards
 from zoo.cardfiles import parse_cards
-from zoo.errors import CardError, UnknownName
+from zoo.errors import CardError, ContentError, UnknownName
 
 
 def parse(text: str, *, name: str = "tiny.toml") -> dict:
@@ -65,6 +66,23 @@ REFUSALS = [
     ('field = "representation.dim"', 'field = "representation.size"', ["erratum 1", "representation.size"]),
     ('reason = "The', 'because = "The', ["erratum 1", "reason"]),
     ("[encoders.tiny_vitS16]\n", "[encoders.tiny_vitS16\n", ["tiny.toml", "TOML", "line"]),
+    ('like = "tiny_vitS16"', 'like = ["tiny_vitS16"]', ["tiny_vitS16_twin", "like", "['tiny_vitS16']"]),
+    ('like = "tiny_vitS16"', "like = { a = 1 }", ["tiny_vitS16_twin", "like", "{'a': 1}"]),
+    ("options = {}", "options = { day = 1979-05-27 }", ["architecture.options", "a table"]),
+    ("learning_rate = 5e-4", "learning_rate = nan", ["pretraining.learning_rate", "nan", "finite"]),
+    ("learning_rate = 5e-4", "learning_rate = -inf", ["pretraining.learning_rate", "-inf", "finite"]),
+    ("batch_size = 1024", "batch_size = 1000000000000000000000", ["pretraining.batch_size", "64 bits"]),
+    ("batch_size = 1024", "batch_size = 0", ["pretraining.batch_size", "found 0", "from 1"]),
+    ("dim = 384", "dim = -384", ["representation.dim", "-384", "from 1"]),
+    ("crop_px = 224", "crop_px = 0", ["preprocess.crop_px", "found 0", "from 1"]),
+    ("mean = [0.5, 0.5, 0.5]", "mean = [0.5, 0.5]", ["preprocess.mean", "a list of 3"]),
+    ("std = [0.2, 0.2, 0.2]", "std = [0.2, 0, 0.2]", ["preprocess.std", "found 0", "above 0"]),
+    ('top1_percent = "not published"', "top1_percent = 764", ["reported.top1_percent", "764", "percentage"]),
+    ('released = "2021-04"', 'released = "0000-01"', ["released", "'0000-01'", "2021-04"]),
+    ('sha256 = "not published"', 'sha256 = "0676ba61"', ["weights.sha256", "64 hexadecimal digits"]),
+    ("[encoders.tiny_vitS16_twin]", '[encoders."tiny vitS16"]', ["tiny.toml", "'tiny vitS16'", "letters, digits"]),
+    ("[encoders.tiny_vitS16_twin]", '[encoders."a\\nb"]', ["tiny.toml", "letters, digits"]),
+    ("[encoders.tiny_vitS16_twin]", "[encoders.results_df]", ["tiny.toml", "'results_df'", "none of"]),
 ]
 
 
@@ -86,7 +104,7 @@ def test_a_card_file_cut_in_the_middle_is_refused() -> None:
         parse(VALID[: VALID.index('"crop", "flip"]')])
 
 
-def test_a_file_without_encoders_is_refused() -> None:
+def test_a_file_with_defaults_alone_is_refused() -> None:
     with pytest.raises(CardError, match="holds no encoder"):
         parse("[defaults]\n")
 
@@ -135,23 +153,111 @@ def test_an_unknown_encoder_lists_the_nearest_ones() -> None:
     assert "dino_vitS16" in refusal.value.nearest
 
 
-def test_the_compiled_copy_is_used_renewed_and_never_trusted_when_damaged(overlay: Path, tmp_path: Path) -> None:
+def rewrite(path: Path, text: str) -> None:
+    """Change a file such that its stamp differs even on a clock that is coarse."""
+    path.write_text(text)
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+
+
+def test_a_card_that_was_edited_is_read_again_in_the_same_process(overlay: Path) -> None:
+    source = overlay / "tiny.toml"
+    source.write_text(VALID)
+    assert cards.catalogue()["tiny_vitS16"].pretraining.epochs == 800
+    rewrite(source, VALID.replace("epochs = 800", "epochs = 300"))
+    assert cards.catalogue()["tiny_vitS16"].pretraining.epochs == 300
+    source.unlink()
+    assert "tiny_vitS16" not in cards.catalogue()
+
+
+def test_an_own_card_may_be_like_a_shipped_one(overlay: Path) -> None:
+    (overlay / "mine.toml").write_text(
+        '[encoders.my_dino]\nlike = "dino_vitS16"\npretraining.epochs = 100\nweights.same_file_as = "dino_vitS16"\n'
+    )
+    mine, shipped = cards.catalogue()["my_dino"], cards.catalogue()["dino_vitS16"]
+    assert (mine.pretraining.epochs, shipped.pretraining.epochs) == (100, 800)
+    assert mine.representation == shipped.representation
+    assert mine.family == "mine"
+
+
+UNREADABLE = [b"\xff\xfe\x00garbage", b"", b"# nothing\n", b"[encoders]\n", b"encoders = 3\n", b"defaults = 3\n"]
+
+
+@pytest.mark.parametrize("content", UNREADABLE)
+def test_a_file_that_holds_no_cards_is_refused_by_its_full_name(overlay: Path, content: bytes) -> None:
+    (overlay / "mine.toml").write_bytes(content)
+    with pytest.raises(CardError) as refusal:
+        cards.catalogue()
+    assert str(overlay / "mine.toml") in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_a_dangling_link_is_refused_and_hidden_files_and_folders_are_not_read(overlay: Path) -> None:
+    (overlay / "._tiny.toml").write_bytes(b"\x00\x05\x16\x07")
+    (overlay / ".ipynb_checkpoints").mkdir()
+    (overlay / ".ipynb_checkpoints" / "tiny.toml").write_text("[broken")
+    (overlay / "folder.toml").mkdir()
+    assert "dino_vitS16" in cards.catalogue()
+    (overlay / "mine.toml").symlink_to(overlay / "nowhere.toml")
+    with pytest.raises(CardError, match=r"mine\.toml cannot be read .*remove it"):
+        cards.catalogue()
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(overlay: Path) -> None:
+    (overlay / "tiny.toml").write_bytes(b"\xef\xbb\xbf" + VALID.replace("\n", "\r\n").encode())
+    assert cards.catalogue()["tiny_vitS16"].representation.dim == 384
+
+
+@pytest.mark.parametrize("variable", ["ZOO_HOME", "ZOO_CACHE"])
+def test_a_home_that_does_not_exist_on_this_machine_is_refused(
+    overlay: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "~nobody-of-this-name/zoo")
+    (overlay / "tiny.toml").write_text(VALID)
+    cards._catalogue.cache_clear()
+    with pytest.raises(ContentError, match=f"{variable} is .*correct it"):
+        cards.catalogue()
+
+
+@pytest.mark.parametrize("place", ["home", "home/metadata"])
+def test_a_file_where_a_folder_of_content_should_be_is_refused(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("not a folder")
+    with pytest.raises(ContentError, match="is not a folder"):
+        cards.catalogue()
+
+
+def stamped(*paths: Path) -> tuple:
+    return tuple(map(cards._stamp, paths))
+
+
+def test_the_compiled_copy_is_used_and_made_again_when_it_is_damaged(overlay: Path, tmp_path: Path) -> None:
     source = overlay / "tiny.toml"
     source.write_text(VALID)
     read = cards._catalogue.__wrapped__  # without the memory of this process
-    files = (source,)
-    assert read(files)["tiny_vitS16"].pretraining.epochs == 800
-    (compiled,) = (tmp_path / "cache").glob("cards-*.json")
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 800
+    (kept,) = (tmp_path / "cache").glob("cards-*.json")
+    whole = kept.read_bytes()
 
-    compiled.write_text(compiled.read_text().replace('"epochs":800', '"epochs":801'))
-    assert read(files)["tiny_vitS16"].pretraining.epochs == 801  # it really is what is read
+    body = whole.partition(b"\n")[2].replace(b'"epochs":800', b'"epochs":801')
+    kept.write_bytes(blake2b(body, digest_size=16).hexdigest().encode() + b"\n" + body)
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 801  # it really is what is read
 
-    compiled.write_text("{ damaged")
-    assert read(files)["tiny_vitS16"].pretraining.epochs == 800
+    for damage in (b"", b"{}", b"3", b"[]\n[]", whole[:-1], whole.replace(b"800", b"900", 1)):
+        kept.write_bytes(damage)
+        assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 800
+        assert kept.read_bytes() == whole
 
-    source.write_text(VALID.replace("epochs = 800", "epochs = 300"))
-    assert read(files)["tiny_vitS16"].pretraining.epochs == 300
-    assert [path for path in (tmp_path / "cache").iterdir() if path == compiled] == []
+
+def test_two_homes_in_turn_keep_their_compiled_copies_and_old_ones_go(overlay: Path, tmp_path: Path) -> None:
+    source = overlay / "tiny.toml"
+    read = cards._catalogue.__wrapped__
+    for epochs in range(1, 13):
+        source.write_text(VALID.replace("epochs = 800", f"epochs = {epochs}"))
+        assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == epochs
+    assert 2 <= len(list((tmp_path / "cache").iterdir())) <= 8
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
@@ -161,5 +267,11 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
     blocked.write_text("not a folder")
     monkeypatch.setenv("ZOO_CACHE", str(blocked / "cache"))
     (overlay / "tiny.toml").write_text(VALID)
-    assert cards._catalogue.__wrapped__((overlay / "tiny.toml",))["tiny_vitS16"].representation.dim == 384
-    assert os.listdir(tmp_path) != []
+    assert cards._catalogue.__wrapped__(stamped(overlay / "tiny.toml"))["tiny_vitS16"].representation.dim == 384
+    assert blocked.read_text() == "not a folder"
+
+
+@pytest.mark.parametrize("name", [None, 3, b"dino_rn50", ""])
+def test_what_is_no_name_is_an_unknown_name(name: object) -> None:
+    with pytest.raises(UnknownName):
+        zoo.card(name)  # type: ignore[arg-type]

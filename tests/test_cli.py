@@ -8,11 +8,19 @@ from zoo.cards import catalogue
 from zoo.cli.facts import FACTS
 from zoo.columns import COLUMNS
 from zoo.metadata import Missing
-from zoo.results import SETTINGS, summaries
+from zoo.results import SETTINGS, RiskDecomposition, summaries
 
 from .cli_runner import document, names, run, table
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
+
+
+def decompositions() -> dict[str, RiskDecomposition]:
+    return {encoder: summary.decomposition for encoder, summary in summaries().items() if summary.decomposition}
+
+
+def error_of(encoder: str) -> float:
+    return summaries()[encoder].errors["100%"]
 
 
 class TestList:
@@ -87,6 +95,45 @@ class TestList:
         assert result.stdout == ""
         assert result.stderr == "Error: No encoder has a name like 'dino' and satisfies z_dim > 99999.\n"
         assert document("list", "nosuchthing", code=1) == {"n_matching": 0, "encoders": []}
+        assert (
+            run("list", "nosuchthing", "--json", code=1).stderr == "Error: No encoder has a name like 'nosuchthing'.\n"
+        )
+
+    def test_an_empty_pattern_is_every_encoder(self) -> None:
+        assert names("list", "") == list(catalogue())
+
+    @pytest.mark.parametrize("condition", ['license == "apache-2.0"', 'license in ("APACHE-2.0",)'])
+    def test_a_condition_compares_texts_without_regard_to_case(self, condition: str) -> None:
+        found = document("list", "--where", condition, "--columns", "licence")["encoders"]
+        assert {record["licence"] for record in found} == {"Apache-2.0"}
+
+    def test_approximations_that_are_assumed_are_marked(self) -> None:
+        assumed = {encoder for encoder, parts in decompositions().items() if parts.approximation_assumed}
+        assert assumed
+        assert set(names("list", "--where", "approx_is_assumed")) == assumed
+        assert set(names("list", "--where", "not missing(approx_is_assumed)")) == set(decompositions())
+        result = run("list", "--columns", "encoder,approx,approx_is_assumed")
+        cells = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:]}
+        assert {encoder for encoder, (approx, _) in cells.items() if approx == "0.0~"} == assumed
+        assert {encoder for encoder, (_, is_assumed) in cells.items() if is_assumed == "yes"} == assumed
+        assert "~  assumed, not measured" in result.stderr
+
+    def test_measurements_that_are_wrong_are_marked(self) -> None:
+        assert names("list", "--where", "is_wrong") == [WRONG]
+        assert document("list", WRONG, "--columns", "is_wrong")["encoders"][0]["is_wrong"] is True
+        result = run("list", "deepcluster")
+        assert [line.split()[4] for line in result.stdout.splitlines()[1:]] == [f"{error_of(WRONG):.1f}!"]
+        assert "!  measured wrongly: zoo show NAME says why" in result.stderr
+
+    def test_wrong_measurements_can_be_left_out(self) -> None:
+        (record,) = document("list", WRONG, "--exclude-wrong")["encoders"]
+        assert all(record[setting.column] is None for setting in SETTINGS)
+        assert (record["is_wrong"], record["n_errata"]) == (True, document("list", WRONG)["encoders"][0]["n_errata"])
+        assert WRONG not in names("list", "--where", "train_test < 100", "--exclude-wrong")
+        result = run("list", WRONG, "--exclude-wrong")
+        assert result.stdout.splitlines()[1].split()[4] == "?"
+        assert f"measured wrongly and left out: {WRONG}" in result.stderr
+        assert document("list", "dino_vitS16", "--exclude-wrong") == document("list", "dino_vitS16")
 
 
 class TestShow:
@@ -151,6 +198,12 @@ class TestResults:
         for mark in ("~  assumed", "+  approximation and usability together", f"!  {WRONG}: wrong weights"):
             assert mark in result.stderr
 
+    def test_errata_are_counted_unless_encoders_were_named(self) -> None:
+        n_encoders = sum(1 for summary in summaries().values() if summary.errata)
+        notes = run("results").stderr.splitlines()
+        assert f"!  {n_encoders} encoders have errata; zoo show NAME says which" in notes
+        assert max(map(len, notes)) < 100
+
     def test_negative_components_keep_their_sign(self) -> None:
         negative = [
             summary.encoder
@@ -167,6 +220,8 @@ class TestResults:
     def test_an_encoder_that_was_not_measured_is_named(self) -> None:
         unmeasured = min(catalogue().keys() - summaries().keys())
         assert f"not measured: {unmeasured}" in run("results", "dino_rn50", unmeasured).stderr
+        alone = document("results", unmeasured, code=1)
+        assert alone == {"encoders": [], "not_measured": [unmeasured]}
         assert document("results", "dino_rn50", unmeasured)["not_measured"] == [unmeasured]
         run("results", unmeasured, code=1)
 
@@ -187,6 +242,24 @@ class TestCompare:
         first, second = compared["encoders"]
         assert compared["difference"]["train_test"] == pytest.approx(second["train_test"] - first["train_test"])
         assert ["error_100pct", "24.6", "34.0", "+9.4"] in table("compare", "dino_vitS16", "mae_vitB16")
+
+    def test_a_difference_from_an_assumed_approximation_is_none(self) -> None:
+        compared = document("compare", "clip_rn50x4", "dino_rn50")
+        assert compared["difference"]["approx"] is None
+        assert [record["approx_is_assumed"] for record in compared["encoders"]] == [True, False]
+        result = run("compare", "clip_rn50x4", "dino_rn50")
+        (row,) = [line.split() for line in result.stdout.splitlines() if line.startswith("approximation ")]
+        assert row == ["approximation", "0.0~", "0.8"]
+        assert "~  assumed, not measured" in result.stderr
+
+    def test_measurements_that_are_wrong_are_marked_or_left_out(self) -> None:
+        result = run("compare", "dino_rn50", WRONG)
+        (row,) = [line.split() for line in result.stdout.splitlines() if line.startswith("error_100pct")]
+        assert [cell.endswith("!") for cell in row[1:]] == [False, True, True]
+        assert "!  measured wrongly" in result.stderr
+        left_out = document("compare", "dino_rn50", WRONG, "--exclude-wrong")
+        assert left_out["difference"]["train_test"] is None
+        assert [record["is_wrong"] for record in left_out["encoders"]] == [False, True]
 
     def test_a_missing_risk_has_no_difference(self) -> None:
         assert document("compare", "dino_vitS16", "dino_vitS16_last")["difference"]["usability"] is None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -68,14 +72,79 @@ def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
     assert status == "problem"
     assert "field 'pretraining.epochs'" in detail
     result = run("doctor", "--offline", code=1)
-    assert "PROBLEM: mine.toml" in result.stdout
+    assert "PROBLEM: " in result.stdout
     assert result.stderr == "Error: 1 problem: cards.\n"
 
 
-def test_a_broken_row_is_a_problem(own_folder: Path) -> None:
+def test_what_could_not_be_checked_is_said(own_folder: Path) -> None:
+    (own_folder / "metadata" / "mine.toml").write_bytes(b"\xff")
+    checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
+    assert checks["cards"]["status"] == "problem"
+    assert checks["results"] == {
+        "topic": "content",
+        "name": "results",
+        "status": "warning",
+        "detail": "not read, for they name encoders and the cards cannot be read",
+    }
+    hosts = {check["name"]: check["status"] for check in document("doctor", code=1)["checks"]}["hosts"]
+    assert hosts == "problem"
+
+
+@pytest.mark.parametrize("content", ["encoder,value\n", "", "\0"])
+def test_a_broken_row_is_a_problem(own_folder: Path, content: str) -> None:
     (own_folder / "results").mkdir()
-    (own_folder / "results" / "mine.csv").write_text("encoder,value\n")
+    (own_folder / "results" / "mine.csv").write_text(content)
     assert found(code=1)["results"][0] == "problem"
+
+
+def test_a_results_file_that_was_changed_is_a_problem(repository: Path, tmp_path: Path) -> None:
+    for name in ("zoo", "metadata", "results"):
+        shutil.copytree(repository / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    risks = tmp_path / "results" / "published" / "risks.csv"
+    risks.write_text("".join(risks.read_text().splitlines(keepends=True)[:-1]))
+    script = "from zoo.cli import main; main()"
+    printed = subprocess.run(
+        [sys.executable, "-c", script, "doctor", "--offline"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert printed.returncode == 1
+    assert printed.stderr == "Error: 1 problem: results intact.\n"
+    assert "published/risks.csv: not as the checksums say" in printed.stdout
+
+
+@pytest.mark.parametrize("below", ["", "further/down"])
+def test_a_file_where_a_folder_should_be_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    variables = {"ZOO_HOME": "your own folder", "ZOO_CACHE": "zoo (ZOO_CACHE)", "HF_HOME": "hf (HF_HOME)"}
+    for variable in variables:
+        monkeypatch.setenv(variable, str(tmp_path / "file" / below))
+    checks = found(code=1)
+    for variable, name in variables.items():
+        assert checks[name][0] == "problem"
+        assert f"{tmp_path / 'file'} is not a folder" in checks[name][1]
+        assert f"set {variable} to" in checks[name][1]
+
+
+def test_folders_in_which_nothing_can_be_written_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", "/proc/self/ssl-zoo")
+    monkeypatch.setenv("ZOO_HOME", "/proc/self")
+    checks = found()
+    for name in ("zoo (ZOO_CACHE)", "your own folder"):
+        assert checks[name][0] == "warning"
+        assert "nothing can be written there" in checks[name][1]
+
+
+def test_a_home_that_does_not_exist_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ZOO_HOME", "ZOO_CACHE", "TORCH_HOME"):
+        monkeypatch.setenv(variable, "~nobody-is-called-that/zoo")
+    checks = found(code=1)
+    assert {checks[name][0] for name in ("your own folder", "zoo (ZOO_CACHE)", "torch.hub (TORCH_HOME)")} == {"problem"}
 
 
 def test_the_extras_are_those_of_the_project(repository: Path) -> None:
@@ -85,16 +154,43 @@ def test_the_extras_are_those_of_the_project(repository: Path) -> None:
         assert declared - {"ssl-zoo"} == set(libraries)
 
 
-def test_no_network_is_asked_if_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_OFFLINE", "1")
-    assert "hosts" in {check["name"] for check in document("doctor")["checks"]}
+@pytest.mark.parametrize("value", ["1", "true", "YES", "On"])
+def test_no_network_is_asked_if_the_environment_says_so(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", value)
+    checks = {check["name"]: check["status"] for check in document("doctor")["checks"]}
+    assert (checks["hosts"], checks["ZOO_OFFLINE"]) == ("ok", "ok")
 
 
-def test_the_password_of_a_proxy_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTPS_PROXY", "http://me:secret@proxy.example.org:3128")
+@pytest.mark.parametrize("value", ["0", "false", "NO", "Off", ""])
+def test_the_network_is_asked_if_the_environment_says_that_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", value)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")  # where nobody answers any more
+    assert "github.com" in {check["name"] for check in document("doctor")["checks"]}
+
+
+def test_a_wish_to_be_offline_that_is_neither_yes_nor_no_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "perhaps")
+    checks = {check["name"]: check for check in document("doctor")["checks"]}
+    assert checks["ZOO_OFFLINE"]["status"] == "warning"
+    assert "hosts" in checks
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+@pytest.mark.parametrize("host", ["proxy.example.org:3128", "proxy.example.org:port", "[proxy"])
+def test_the_password_of_a_proxy_is_not_printed(monkeypatch: pytest.MonkeyPatch, scheme: str, host: str) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"{scheme}me:sec@ret@{host}")
     text = run("doctor", "--offline").stdout
-    assert "http://***@proxy.example.org:3128" in text
-    assert "secret" not in text
+    assert f"{scheme}***@{host}" in text
+    assert "ret@" not in text
+
+
+def test_a_proxy_that_is_no_address_is_a_reason_not_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://[proxy")
+    assert unreachable(["https://github.com/"], seconds=5)["https://github.com/"]
 
 
 def test_every_location_of_weights_has_a_host() -> None:

@@ -77,6 +77,43 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     assert process.returncode == 0
 
 
+EVERY_KIND_OF_OUTPUT = [
+    ("list",),
+    ("list", "--json"),
+    ("show", "dino_vitS16"),
+    ("compare", "dino_vitS16", "mae_vitB16"),
+    ("recommend", "--labels", "20k"),
+    ("completion", "bash"),
+    ("list", "--help"),
+    ("--version",),
+]
+
+
+def redirected(to: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command with a redirection that only a shell can write."""
+    line = f'exec "$@" {to}'
+    shell = ["sh", "-c", line, "sh", sys.executable, "-m", "zoo.cli", *arguments]
+    return subprocess.run(shell, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", EVERY_KIND_OF_OUTPUT, ids=" ".join)
+def test_output_that_cannot_be_written_is_one_sentence(arguments: tuple[str, ...]) -> None:
+    printed = redirected("> /dev/full", *arguments)
+    assert printed.returncode == 2
+    assert printed.stderr == (
+        "Error: The output could not be written (No space left on device); write it somewhere else.\n"
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", EVERY_KIND_OF_OUTPUT, ids=" ".join)
+def test_a_closed_stream_is_like_the_null_device(arguments: tuple[str, ...], closed: str) -> None:
+    printed = redirected(closed, *arguments)
+    assert printed.returncode == 0
+    assert "Traceback" not in printed.stderr
+    assert bool(printed.stdout) == (closed == "2>&-")
+
+
 def test_an_interrupt_ends_it_with_130_and_no_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # a proxy that never answers: every host is waited for
         environment = {name: value for name, value in os.environ.items() if name.upper() != "NO_PROXY"}
@@ -137,11 +174,33 @@ def test_a_narrow_terminal_loses_no_character_of_a_name() -> None:
     assert all(encoder[:20] in folded for encoder in catalogue())
 
 
+def test_the_first_column_of_a_comparison_stays_whole_at_120_columns() -> None:
+    encoders = ("dino_vitS16", "mae_vitB16", "swav_rn50", "clip_rn50x4")
+    printed = on_terminal(120, "compare", *encoders, NO_COLOR="1")
+    rows = {line.split(" ")[0] for line in printed.splitlines()}
+    assert {"top1acc_in1k-1%_official", "projection_nparameters", "approximation_plus_usability"} <= rows
+
+
 def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo show DINO_vitS16_", COMP_CWORD="2")
     assert printed.stdout.split() == ["plain,dino_vitS16_last", "plain,dino_vitS16_extractB"]
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo re", COMP_CWORD="1")
     assert printed.stdout.split() == ["plain,results", "plain,recommend"]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("zoo list --sort error_3", ["error_30shot", "error_3shot"]),
+        ("zoo list --columns Z_", ["z_dim", "z_layer"]),
+        ("zoo list --columns encoder,z_dim,z_", ["encoder,z_dim,z_layer"]),
+        ("zoo recommend --licence A", ["any", "Apache-2.0"]),
+        ("zoo recommend --licence p", ["permissive"]),
+    ],
+)
+def test_a_shell_completes_values_of_options(words: str, completed: list[str]) -> None:
+    printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+    assert sorted(printed.stdout.split()) == sorted(f"plain,{value}" for value in completed)
 
 
 def test_completion_is_silent_where_a_card_is_broken(tmp_path: Path) -> None:
@@ -186,4 +245,6 @@ def test_listing_imports_no_other_verb() -> None:
     script += "print(*(name for name in sys.modules if name.startswith('zoo.cli.')))"
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = set(printed.stdout.splitlines()[-1].split())
-    assert imported == {f"zoo.cli.{name}" for name in ("listing", "facts", "output", "selection", "terminal")}
+    assert imported == {
+        f"zoo.cli.{name}" for name in ("listing", "facts", "options", "output", "selection", "terminal")
+    }

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from click import Context, Option
 
 from zoo.analysis.label_budget import predict_error
 from zoo.cards import catalogue
-from zoo.cli.recommend import PERMISSIVE
+from zoo.cli.candidates import PERMISSIVE
+from zoo.cli.counts import as_count
+from zoo.cli.recommend import command
+from zoo.content import content_folder
 from zoo.results import SETTINGS, Setting, summaries
 
+from .card_text import VALID
 from .cli_runner import document, names, run
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 ALL = ("--top", "500")
+MINE = "tiny_vitS16"
+
+
+@pytest.fixture
+def measure_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], None]:
+    """Adds an encoder of one's own with these errors, by name of the setting."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    for name in ("metadata", "results"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "metadata" / "mine.toml").write_text(VALID)
+    header = (content_folder("results") / "published" / "risks.csv").read_text().splitlines()[0]
+
+    def write(errors: dict[str, float]) -> None:
+        lines = [
+            f"{MINE},linear_probe_error,imagenet-1k,{setting.split},{setting.n_labels},0,{errors[setting.name]},percent,,,"
+            "probe,me,2026-01"
+            for setting in SETTINGS
+            if setting.name in errors
+        ]
+        (tmp_path / "results" / "mine.csv").write_text("\n".join([header, *lines, ""]))
+
+    return write
 
 
 def test_the_rank_is_by_the_predicted_error_of_every_self_supervised_encoder() -> None:
@@ -53,14 +83,58 @@ def test_each_recommendation_says_which_measurements_it_rests_on() -> None:
     assert first["basis"][0]["error"] > first["error"] > first["basis"][1]["error"]
 
 
-@pytest.mark.parametrize("written", ["20000", "20_000", "20k", "2e4", "0.02M", "20,000"])
+@pytest.mark.parametrize("written", ["20000", "20_000", "20k", "2e4", "0.02M", "20,000", " 20 K "])
 def test_counts_may_be_written_as_people_write_them(written: str) -> None:
     assert document("recommend", "--labels", written)["n_labels"] == 20_000
 
 
-@pytest.mark.parametrize("written", ["abc", "-5", "0", "1.5", "1e400", "nan", "inf", "10 apples", ""])
-def test_what_is_no_count_is_refused(written: str) -> None:
-    assert "expected a whole number above 0" in run("recommend", "--labels", written, code=2).stderr
+@pytest.mark.parametrize("written", [
+    "abc", "-5", "0", "1.5", "1e400", "1e99", "nan", "inf", "10 apples", "", "1,5k", "1,50", "20,00", "1_0",
+    "1000,000", "\u0662\u0660k", "9" * 5_000, "1.0000000000000000000000000001k",
+])  # fmt: skip
+def test_what_is_no_count_is_refused_in_one_short_sentence(written: str) -> None:
+    message = run("recommend", "--labels", written, code=2).stderr.splitlines()[-1]
+    assert "expected a whole number above 0" in message
+    assert len(message) < 220
+
+
+@pytest.mark.parametrize(
+    ("written", "parameters"), [("4.1M", 4_100_000), ("0.3k", 300), ("1,500", 1_500), ("85.798656M", 85_798_656)]
+)
+def test_a_count_with_a_fraction_is_exact(written: str, parameters: int) -> None:
+    assert as_count(Context(command), Option(["--max-parameters"]), written) == parameters
+
+
+@pytest.mark.parametrize("labels", ["8k", "30k", "1281167", "1500"])
+def test_two_settings_make_no_curve_and_take_no_rank(measure_mine: Callable[..., None], labels: str) -> None:
+    measure_mine({"1%": 0.5, "3-shot": 0.6})
+    found = document("recommend", "--labels", labels, *ALL)
+    assert MINE not in [record["encoder"] for record in found["encoders"]]
+    assert {"reason": "measured in fewer than 3 settings", "n": 1, "names": [MINE]} in found["left_out"]
+
+
+def test_where_it_was_measured_a_single_setting_is_enough(measure_mine: Callable[..., None]) -> None:
+    measure_mine({"1%": 0.5})
+    first = document("recommend", "--labels", "12811")["encoders"][0]
+    assert (first["encoder"], first["error"], first["kind"]) == (MINE, 0.5, "measured")
+
+
+def test_an_error_of_zero_keeps_only_its_own_encoder_out(measure_mine: Callable[..., None]) -> None:
+    expected = names("recommend", "--labels", "20k", *ALL)
+    measure_mine({"100%": 0, "30-shot": 10, "1%": 12, "5-shot": 13, "3-shot": 14})
+    assert names("recommend", "--labels", "20k", *ALL) == expected
+    assert "1 (measured with an error of 0)" in run("recommend", "--labels", "20k").stderr
+
+
+def test_an_encoder_whose_curve_ends_too_early_is_left_out_with_that_reason(measure_mine: Callable[..., None]) -> None:
+    measure_mine({"1%": 12, "5-shot": 13, "3-shot": 14})
+    found = document("recommend", "--labels", "20k", *ALL)
+    assert {"reason": "not measured with as many labels", "n": 1, "names": [MINE]} in found["left_out"]
+
+
+def test_the_help_says_which_numbers_of_labels_it_takes() -> None:
+    text = " ".join(run("recommend", "--help").stdout.split())
+    assert "from 1,000 to 1,281,167, and below 3,000 by extrapolation" in text
 
 
 def test_filters_keep_only_what_was_asked_for() -> None:
@@ -141,3 +215,6 @@ def test_when_nothing_is_left_the_filter_that_removed_the_last_is_named() -> Non
     assert result.stdout == ""
     assert result.stderr.startswith("Error: No encoder is left: '--max-parameters 1M' removes all ")
     assert result.stderr.endswith("that pass '--licence MIT'.\n")
+    assert run("recommend", *options, "--json", code=1).stderr == result.stderr
+    found = document("recommend", *options, code=1)
+    assert (found["encoders"], found["n_candidates"]) == ([], 0)

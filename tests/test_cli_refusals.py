@@ -36,10 +36,27 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["list", "--descending"], ["list", "--limit", "0"], ["list", "--columns", ","], ["show"], ["--nonsense"]],
+        [
+            ["list", "--descending"],
+            ["list", "--limit", "0"],
+            ["list", "--columns", ","],
+            ["list", "--columns", ""],
+            ["list", "--columns", "encoder,encoder"],
+            ["list", "--sort", ""],
+            ["list", "--where", " "],
+            ["show"],
+            ["--nonsense"],
+        ],
+        ids=" ".join,
     )
     def test_misuse_is_exit_code_2(self, arguments: list[str]) -> None:
         assert "Usage: " in run(*arguments, code=2).stderr
+
+    def test_a_column_is_refused_twice_under_the_same_name_only(self) -> None:
+        message = run("list", "--columns", "z_dim,encoder,z_dim", code=2).stderr
+        assert "Got z_dim more than once for --columns, expected each column once." in message
+        header = run("list", "--columns", "train_test,error_100pct").stdout.splitlines()[0]
+        assert header.split() == ["train_test", "error_100pct"]
 
     def test_a_broken_card_of_ones_own_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ZOO_HOME", str(tmp_path))
@@ -48,7 +65,8 @@ class TestRefusals:
         for verb in (["list"], ["show", "dino_vitS16"], ["results"], ["recommend", "--labels", "5000"]):
             result = run(*verb, code=2)
             assert result.stdout == ""
-            assert result.stderr.startswith("Error: mine.toml: encoder 'tiny_vitS16', field 'pretraining.epochs'")
+            assert result.stderr.startswith("Error: ")
+            assert "mine.toml: encoder 'tiny_vitS16', field 'pretraining.epochs'" in result.stderr
             assert result.stderr.count("\n") == 1
 
     def test_a_repeated_row_of_ones_own_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

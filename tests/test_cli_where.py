@@ -60,6 +60,14 @@ def holds(text: str) -> bool:
         "not_applicable(patch_size)",
         "epochs > 100 or z_dim == 384",
         'encoder > "a"',
+        'encoder > "DINO_A"',
+        'family == "VIT" and family != "RESNET"',
+        'family in ("ViT", "ConvNeXt")',
+        '"DINO" in encoder',
+        '"Crop" in augmentations',
+        "`z_dim` == 384 and `family` == 'vit'",
+        "encoder != '`z_dim`'",
+        '"`" not in encoder',
         "true",
     ],
 )
@@ -70,7 +78,10 @@ def test_a_true_condition_holds(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'family == "ViT"',
+        'family == "Vi"',
+        'family != "VIT"',
+        'family not in ("VIT", "RESNET")',
+        '"CROP" not in augmentations',
         "z_dim < 384",
         "z_dim / 0 > 1",
         "z_dim / 0 == z_dim / 0",
@@ -109,6 +120,18 @@ def test_a_misspelt_column_lists_the_nearest(text: str, nearest: str) -> None:
         parse_condition(text, KINDS)
 
 
+@pytest.mark.parametrize("word", ["_column_0", "_column0_", "_column__0_", "_\uff43olumn0_"])
+def test_the_word_that_stands_for_a_name_in_backquotes_cannot_be_written(word: str) -> None:
+    with pytest.raises(UnknownName, match="no column named"):
+        parse_condition(f"`z_dim` == {word}", KINDS)
+
+
+def test_a_refusal_repeats_names_in_backquotes_as_they_were_written() -> None:
+    text = " and ".join(["`z_dim` > 1"] * 11 + ["`train-nperclass-3_test`"])
+    with pytest.raises(QueryError, match=r"^`train-nperclass-3_test` is a number"):
+        parse_condition(text, KINDS)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -116,6 +139,8 @@ def test_a_misspelt_column_lists_the_nearest(text: str, nearest: str) -> None:
         ("family = 'vit'", "Cannot read the condition .*== compares"),
         ("family == ", "Cannot read the condition"),
         ("family == vit'", "Cannot read the condition"),
+        ("`z_dim`x == 1", "Cannot read the condition"),
+        ("`z_dim == 1", "Cannot read the condition"),
         ("z_dim > 1; z_dim", "Cannot read the condition"),
         ("(" * 300, "Cannot read the condition"),
         ("z_dim > 1" + " and z_dim > 1" * 100, "has 1,409 characters, expected at most 1,000"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,32 @@ def test_as_text_it_shows_the_ranking_the_recommendation_and_the_comparison(tmp_
     assert result.exit_code == 0, result.output
     for words in ("best of all", "$ zoo recommend", "$ zoo compare", "probe_gen", "read back: equal"):
         assert words in result.output
+
+
+@pytest.mark.parametrize(
+    ("module", "library"), [("numpy", "numpy"), ("torch", "torch"), ("PIL", "pillow"), ("sklearn", "scikit-learn")]
+)
+def test_without_a_library_it_ends_with_one_sentence(tmp_path: Path, module: str, library: str) -> None:
+    script = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {module!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Absent())
+from zoo.cli import main
+main()
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", script, "demo", "--json", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (printed.returncode, printed.stdout) == (2, "")
+    assert printed.stderr.startswith(f"Error: The demo needs the library {library!r}, which is not installed; run: ")
+    assert printed.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_too_many_images_are_misuse(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -53,6 +54,16 @@ def test_dino_alternates_the_dimensions_of_class_token_and_mean() -> None:
     assert catalogue()["dino_vitS16_extractB"].representation.order == "interleaved"
     assert relative_difference(tokens[:, 0], features[:, 0::2]) < 1e-5
     assert relative_difference(tokens[:, 1:].mean(dim=1), features[:, 1::2]) < 1e-5
+
+
+def test_the_mean_is_over_patches_and_leaves_out_every_other_token() -> None:
+    card = catalogue()["dino_vitS16_extractB"]
+    architecture = replace(card.architecture, options={"depth": 2, "reg_tokens": 4})
+    encoder = build_encoder(replace(card, architecture=architecture))
+    images = random_images(1, 224)
+    tokens = encoder.backbone.forward_features(images)
+    assert tokens.shape[1] == 1 + 4 + 14 * 14
+    torch.testing.assert_close(encoder(images)[:, 1::2], tokens[:, 5:].mean(dim=1))
 
 
 def test_clip_puts_the_mean_behind_the_class_token() -> None:

@@ -80,6 +80,42 @@ def test_features_that_are_not_finite_name_the_image() -> None:
         featurise(Breaks(), to_tensor, images, name="breaks")
 
 
+def test_one_number_that_is_not_finite_is_enough() -> None:
+    class BreaksOnce(torch.nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            features = images.flatten(1)[:, :5].clone()
+            features[2, 3] = torch.inf
+            return features
+
+    with pytest.raises(DataError, match=r"1 of 6 images .* the first is image 2"):
+        featurise(BreaksOnce(), to_tensor, digits(n_images=6), name="breaks")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_an_encoder_in_half_precision_gives_float32_features(dtype: torch.dtype) -> None:
+    images = digits(n_images=4)
+    half, full = (featurise(layer(0).to(kind), to_tensor, images, name="linear") for kind in (dtype, torch.float32))
+    assert half.x.dtype == np.float32
+    np.testing.assert_allclose(half.x, full.x, rtol=0.05, atol=5)
+    assert half.origin.weights_hash != full.origin.weights_hash
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.ones((3, 2)), np.arange(3)),
+        (np.ones((3, 2), np.float32), np.arange(5)),
+        (np.ones(3, np.float32), np.arange(3)),
+        (np.ones((3, 2), np.float32), np.arange(3, dtype=np.int32)),
+    ],
+)
+def test_arrays_that_are_no_features_are_refused_when_read(tmp_path: Path, x: np.ndarray, y: np.ndarray) -> None:
+    origin = Origin(encoder="e", dataset="d", split="s", weights_hash="w", preprocess_hash="p")
+    file = Features(x, y, origin).save(tmp_path / "odd.safetensors")
+    with pytest.raises(DataError, match="expected float32"):
+        load_features(file)
+
+
 def test_an_empty_image_set_and_labels_that_do_not_match_are_refused() -> None:
     with pytest.raises(DataError, match="holds no image"):
         empty = ImageSet(name="none", split="all", images=[], labels=np.zeros(0, np.int64), classes=())

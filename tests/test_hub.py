@@ -17,7 +17,6 @@ from zoo import hub
 from zoo.errors import CardError, WeightsUnavailable
 
 TABLES = {"metadata_dict", "metadata_df", "results_df"}
-N_PUBLISHED = 204  # entry points of the zoo that accompanies Dubois et al. 2023
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def own_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_list_is_every_encoder_and_the_tables_and_nothing_else(cached: str) -> None:
     listed = torch.hub.list(cached, trust_repo=True, verbose=False)
     assert set(listed) == {*zoo.list_encoders(), *TABLES}
-    assert len(listed) == N_PUBLISHED + len(TABLES)
+    assert len(listed) == len(set(listed)) > 204
 
 
 @pytest.mark.parametrize("encoder", ["dino_rn50", "init_rn50", "clip_vitL14_px336_extractS"])
@@ -104,8 +103,8 @@ def test_an_own_card_is_an_entry_point_at_once(cached: str, own_cards: Path) -> 
     [
         (VALID.replace("epochs = 800", 'epochs = "many"'), r"tiny\.toml.*'pretraining\.epochs'"),
         ("[defaults", r"tiny\.toml is not readable"),
-        (VALID.replace("tiny_vitS16", "results_df"), "'results_df' cannot be an entry point"),
-        (VALID.replace("tiny_vitS16", "_tiny"), "'_tiny' cannot be an entry point"),
+        (VALID.replace("tiny_vitS16", "results_df"), r"tiny\.toml: found the id 'results_df'"),
+        (VALID.replace("tiny_vitS16", "_tiny"), r"tiny\.toml: found the id '_tiny'"),
     ],
     ids=["wrong fact", "broken file", "name of a table", "hidden name"],
 )
@@ -142,7 +141,7 @@ def test_without_a_library_that_torch_hub_does_not_ask_for_one_sentence_names_it
     done = run_apart("import hubconf", path=[tmp_path / "old", repository])
     assert done.stderr.splitlines()[-1] == (
         "zoo.errors.MissingExtra: Checking the licences of cards needs the library 'packaging>=24.2', "
-        "which is not installed; run: pip install 'ssl-zoo[models]'"
+        "which is not installed; run: pip install 'packaging>=24.2', or install ssl-zoo with its extra [models]"
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from hashlib import sha256
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.card_text import VALID
 from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
@@ -17,6 +20,8 @@ from zoo.results import summaries
 
 # SHA-256 of the table published with arXiv:2302.03068 as a CSV file, every byte of it.
 PUBLISHED_FILE = "7206cb87a3758ef3be989038b47181efd1ebc352927cbbab52e430ed3c5c1f2f"
+# SHA-256 of the published facts as JSON, in the published order of encoders and sections, keys of a section sorted.
+PUBLISHED_FACTS = "2a11110abb3ab4a7ef5608b271c2441bda93d19cde335a7e815316258a9778c2"
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 
 
@@ -87,15 +92,34 @@ def test_components_are_signed_by_default_and_clipped_as_published(
     assert (total - corrected["metrics", "train_test"]).abs().max() < 1e-6
 
 
-def test_the_sum_that_the_layout_has_no_column_for_is_in_the_summaries(corrected: pd.DataFrame) -> None:
-    merged = [name for name in corrected.index if pd.isna(corrected.loc[name, ("risk_decomposition", "usability")])]
-    assert len(merged) == 23
+def test_the_sum_that_the_published_layout_has_no_column_for_is_an_extension(corrected: pd.DataFrame) -> None:
+    extended = results_df(extended=True)
+    names = ["approx", "usability", "probe_gen", "enc_gen", "approx_plus_usability", "approx_is_assumed"]
+    assert list(extended["risk_decomposition"].columns) == names
+    assert extended.drop(columns=[("risk_decomposition", name) for name in names[4:]]).equals(corrected)
+    parts = extended["risk_decomposition"]
+    assert parts["approx_plus_usability"].dtype == "float64"
+    assert parts["approx_is_assumed"].dtype == "bool"
+    total = parts[["approx_plus_usability", "probe_gen", "enc_gen"]].sum(axis=1)
+    assert (total - extended["metrics", "train_test"]).abs().max() < 1e-6
+    assert parts["approx_is_assumed"].sum() == 12
+    assert (parts["approx"] == 0).equals(parts["approx_is_assumed"])
     by_id = {name.lower(): summary.decomposition for name, summary in summaries().items()}
-    for name in merged:
-        part = by_id[name]
+    for name, value in parts["approx_plus_usability"].items():
+        part = by_id[str(name)]
         assert part is not None
-        rest = corrected.loc[name, "risk_decomposition"][["probe_gen", "enc_gen"]].sum()
-        assert part.approximation_plus_usability + rest == pytest.approx(corrected.loc[name, ("metrics", "train_test")])
+        assert value == part.approximation_plus_usability
+    clipped = results_df(as_published=True, extended=True)
+    assert clipped["risk_decomposition", "approx_plus_usability"].equals(parts["approx_plus_usability"])
+
+
+def test_the_four_published_columns_add_up_to_less_than_the_error_where_two_are_merged(
+    corrected: pd.DataFrame,
+) -> None:
+    parts = corrected["risk_decomposition"]
+    merged = parts["usability"].isna()
+    assert merged.sum() == 23
+    assert (parts.sum(axis=1)[merged] < corrected["metrics", "train_test"][merged]).all()
 
 
 def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
@@ -126,7 +150,7 @@ def test_derived_columns_follow_from_the_facts(corrected: pd.DataFrame) -> None:
     assert dino["nviews"] == 12
     assert dino["is_aug_solarize"] == 1
     assert dino["is_aug_rotate"] == 0
-    assert (facts["augmentations"].map(len) == facts["n_augmentations"]).all()
+    assert (facts["augmentations"].str.count("'") == 2 * facts["n_augmentations"]).all()
     assert set(facts.loc[facts["family"] == "resnet", "patch_size"]) == {7}
     assert set(facts.loc[facts["family"] == "convnext", "patch_size"]) == {4}
     hidden = facts["projection_nparameters"] - facts["z_dim"] * facts["projection_hid_width"]
@@ -143,12 +167,19 @@ def test_licences_are_spdx_ids_by_default_and_words_as_published(
     assert "CC BY-NC 4.0" not in set(corrected["metadata", "license"])
 
 
-def test_augmentations_are_lists_by_default_and_text_as_published(
+def test_augmentations_are_text_in_the_table_and_lists_on_their_own(
     published: pd.DataFrame, corrected: pd.DataFrame
 ) -> None:
     column = ("hyperparameters", "augmentations")
-    assert isinstance(corrected.loc["dino_vits16", column], list)
-    assert published.loc["dino_vits16", column] == str(corrected.loc["dino_vits16", column])
+    assert corrected.loc["dino_vits16", column] == published.loc["dino_vits16", column]
+    assert corrected[column].map(type).eq(str).all()
+    assert corrected[column].str.contains("solarize").sum() > 0
+    assert corrected["hyperparameters"].nunique()["augmentations"] == len(corrected[[column]].drop_duplicates())
+    assert len(corrected.groupby([column]).size()) == corrected[column].nunique()
+    words = metadata_df().loc["dino_vits16", "augmentations"]
+    assert corrected.loc["dino_vits16", column] == str(words)
+    assert words == metadata_dict()["dino_vitS16"]["data"]["augmentations"]
+    assert isinstance(words, list)
 
 
 def test_wrong_measurements_are_left_out_on_request(corrected: pd.DataFrame) -> None:
@@ -200,9 +231,39 @@ def test_metadata_as_published_undoes_the_errata() -> None:
     assert metadata_dict()["clip_rn50x4"]["representation"]["z_dim"] == 2560
 
 
+def test_metadata_as_published_are_the_published_facts_in_the_published_order() -> None:
+    facts = metadata_dict(as_published=True)
+    in_order = [[encoder, [list(section) for section in sections.items()]] for encoder, sections in facts.items()]
+    canonical = json.dumps(in_order, sort_keys=True, separators=(",", ":"))
+    assert sha256(canonical.encode()).hexdigest() == PUBLISHED_FACTS
+    assert list(metadata_df(False, False, as_published=True).index) == list(facts)
+    assert len(facts) == 200
+    assert set(catalogue()) - set(facts) == {
+        "npidpp_rn50w2", "swav_rn50w5", "selav2_rn50_ep400_2x160_4x96", "init_rn50_d8192",
+    }  # fmt: skip
+
+
+def test_published_views_are_numbers_where_they_were() -> None:
+    views = {encoder: sections["data"].get("views") for encoder, sections in metadata_dict(as_published=True).items()}
+    assert sum(isinstance(value, int) for value in views.values()) == 13
+    assert (views["mae_vitB16"], views["dino_vitS16"]) == (224, "2x224+10x96")
+    assert metadata_dict()["mae_vitB16"]["data"]["views"] == "224"
+    assert metadata_df(as_published=True)["views"].dtype == "string"
+    assert metadata_df(as_published=True).loc["mae_vitb16", "views"] == "224"
+
+
+def test_cards_of_the_user_are_no_published_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = metadata_dict(as_published=True)
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "tiny.toml").write_text(VALID)
+    assert "tiny_vitS16" in metadata_dict()
+    assert metadata_dict(as_published=True) == published
+
+
 @pytest.mark.parametrize("table", [metadata_df, results_df])
 def test_a_table_without_pandas_names_the_extra_to_install(table: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)  # makes the import fail as if it were not installed
-    with pytest.raises(MissingExtra, match=r"pip install 'ssl-zoo\[tables\]'"):
+    with pytest.raises(MissingExtra, match=r"'pandas'.*\[tables\]"):
         table()  # type: ignore[operator]
     assert metadata_dict()["dino_vitS16"]["model"]["patch_size"] == 16

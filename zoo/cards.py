@@ -1,27 +1,26 @@
 """Reads the card files, once, into :class:`~zoo.metadata.EncoderCard` values.
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
-and ``like = "ID"`` inside an encoder starts from another encoder of the same file instead of from the defaults alone.
+and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
 
-Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept as JSON in the cache
-folder under a name made of the content of every card file and of the schema: a changed file is a new name, and a cache
-that cannot be written costs time and nothing else.
+Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept by :mod:`zoo.compiled`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import metadata
-from .content import cache_folder, content_files
-from .errors import UnknownName
+from .compiled import compiled
+from .content import content_files
+from .errors import CardError, UnknownName
 from .metadata import EncoderCard, Erratum, Missing
+
+RULES = ("metadata", "cards", "cardfiles", "cardchecks")  # modules whose change makes a compiled copy worthless
 
 _PARTS: dict[str, type] = {
     "objective": metadata.Objective,
@@ -37,6 +36,7 @@ _PARTS: dict[str, type] = {
     "provenance": metadata.Provenance,
 }
 _MISSING = {reason.value: reason for reason in Missing}
+_Stamp = tuple[Path, int, int]  # file, time of change in ns, bytes
 
 
 class Catalogue(Mapping[str, EncoderCard]):
@@ -55,10 +55,10 @@ class Catalogue(Mapping[str, EncoderCard]):
         UnknownName
             If no encoder is called that.
         """
-        try:
-            return self._by_folded[name.casefold()]
-        except KeyError:
-            raise UnknownName("encoder", name, self._facts, hint="Run 'zoo list' to see them all.") from None
+        folded = name.casefold() if isinstance(name, str) else ""
+        if folded not in self._by_folded:
+            raise UnknownName("encoder", name, self._facts, hint="Run 'zoo list' to see them all.")
+        return self._by_folded[folded]
 
     def __getitem__(self, name: str) -> EncoderCard:
         encoder = self.id_of(name)
@@ -77,27 +77,65 @@ class Catalogue(Mapping[str, EncoderCard]):
 
 
 def catalogue() -> Catalogue:
-    """Every card of the zoo and of the user's own folder.
+    """Every card of the zoo and of the user's own folder; a file that has changed is read again.
 
     Raises
     ------
     CardError
         If a file is unreadable or a card is wrong; names file, encoder, field, what was found, what was expected.
+    ContentError
+        If a folder of cards is missing or cannot be listed.
     """
-    return _catalogue(tuple(content_files("metadata", ".toml")))
+    return _catalogue(tuple(map(_stamp, card_files())))
+
+
+def card_files() -> list[Path]:
+    """Every card file, the shipped ones first."""
+    return content_files("metadata", ".toml")
+
+
+def read_card_files() -> dict[Path, bytes]:
+    """Content of every card file.
+
+    Raises
+    ------
+    CardError
+        If one cannot be read.
+    """
+    return {path: _read(path) for path in card_files()}
 
 
 @lru_cache(maxsize=4)
-def _catalogue(files: tuple[Path, ...]) -> Catalogue:
-    sources = {path: path.read_bytes() for path in files}
-    compiled = cache_folder() / f"cards-{_content_key(sources)}.json"
-    facts = _read_compiled(compiled)
-    if facts is None:
+def _catalogue(stamps: tuple[_Stamp, ...]) -> Catalogue:
+    sources = {path: _read(path) for path, _, _ in stamps}
+
+    def make() -> dict[str, dict[str, Any]]:
         from .cardfiles import parse_cards  # the checker is only needed when a card has changed
 
-        facts = parse_cards(sources)
-        _write_compiled(compiled, facts)
-    return Catalogue(facts)
+        return parse_cards(sources)
+
+    return Catalogue(compiled("cards", sources, RULES, make))
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        _refuse(path, error)
+    return path, status.st_mtime_ns, status.st_size
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        _refuse(path, error)
+
+
+def _refuse(path: Path, error: OSError) -> NoReturn:
+    raise CardError(
+        f"The card file {path} cannot be read ({error.strerror}); make it readable or remove it."
+    ) from error
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:
@@ -118,41 +156,3 @@ def _values(table: Mapping[str, Any]) -> dict[str, Any]:
         key: _MISSING.get(value, value) if type(value) is str else tuple(value) if type(value) is list else value
         for key, value in table.items()
     }
-
-
-def _content_key(sources: Mapping[Path, bytes]) -> str:
-    digest = blake2b(digest_size=16)
-    package = Path(__file__).parent
-    schema = [package / "metadata.py", package / "cardfiles.py"]
-    for path, content in [*((path, path.read_bytes()) for path in schema), *sources.items()]:
-        digest.update(f"{path.name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _read_compiled(path: Path) -> dict[str, dict[str, Any]] | None:
-    try:
-        compiled: dict[str, dict[str, Any]] = json.loads(path.read_bytes())
-    except (OSError, ValueError):  # absent, unreadable or damaged: parse the cards again
-        return None
-    return compiled
-
-
-def _write_compiled(path: Path, facts: dict[str, dict[str, Any]]) -> None:
-    import tempfile  # 4 ms that only a changed card has to pay
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w") as file:
-                json.dump(facts, file, separators=(",", ":"))
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        for old in path.parent.glob("cards-*.json"):
-            if old != path:
-                old.unlink(missing_ok=True)
-    except OSError:  # a read-only or full disk: the next start parses again
-        return

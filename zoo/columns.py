@@ -97,5 +97,3 @@ COLUMNS: tuple[Column, ...] = (
     Column("pu_type", "pretraining.processor", "compute", "text", "type of those processors"),
     Column("time_hours", "pretraining.duration_hours", "compute", "number", "hours of pretraining"),
 )  # fmt: skip
-
-BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}

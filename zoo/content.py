@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from .errors import ContentError
 
@@ -34,34 +35,90 @@ def content_folder(name: str) -> Path:
 
 
 def user_folder() -> Path:
-    """The user's own content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist."""
+    """The user's own content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist.
+
+    Raises
+    ------
+    ContentError
+        If there is no telling where that is.
+    """
     return _from_environment("ZOO_HOME") or _platform_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")
 
 
 def cache_folder() -> Path:
-    """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist."""
+    """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist.
+
+    Raises
+    ------
+    ContentError
+        If there is no telling where that is.
+    """
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
 
 
 def content_files(name: str, suffix: str) -> list[Path]:
     """All files of a content folder, the shipped ones first, then the user's, each group in name order.
 
+    Hidden files and folders are left out: editors and file systems leave copies there.
+
     Raises
     ------
     ContentError
-        If the shipped folder is missing or holds no such file.
+        If the shipped folder is missing or holds no such file, or the user's folder cannot be listed.
     """
-    shipped = sorted(content_folder(name).rglob(f"*{suffix}"))
+    shipped = _files_below(content_folder(name), suffix)
     if not shipped:
         raise ContentError(f"The folder {content_folder(name)} holds no {suffix} file; clone the repository again.")
-    return shipped + sorted((user_folder() / name).rglob(f"*{suffix}"))
+    own = user_folder()
+    if not _is_folder(own) or not _is_folder(own / name):
+        return shipped
+    return shipped + _files_below(own / name, suffix)
+
+
+def _is_folder(path: Path) -> bool:
+    """False if nothing is there; what is there must be a folder."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        _refuse_to_list(error)
+    if not path.is_dir():
+        raise ContentError(f"{path} is not a folder, expected one with your own content; move it or set ZOO_HOME.")
+    return True
+
+
+def _files_below(folder: Path, suffix: str) -> list[Path]:
+    found = []
+    for parent, folders, names in os.walk(folder, onerror=_refuse_to_list):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent, name) for name in names if name.endswith(suffix) and not name.startswith(".")]
+    return sorted(found)
+
+
+def _refuse_to_list(error: OSError) -> NoReturn:
+    raise ContentError(
+        f"The folder {error.filename} cannot be listed ({error.strerror}); make it readable or set ZOO_HOME."
+    ) from error
 
 
 def _from_environment(variable: str) -> Path | None:
     value = os.environ.get(variable)
-    return Path(value).expanduser() if value else None
+    if not value:
+        return None
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ContentError(
+            f"{variable} is {value!r}, and there is no such home folder ({error}); correct it."
+        ) from error
 
 
 def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
     base = os.environ.get(windows if sys.platform == "win32" else xdg)
-    return (Path(base) if base else Path.home() / below_home) / "ssl-zoo"
+    if base:
+        return Path(base) / "ssl-zoo"
+    try:
+        return Path.home() / below_home / "ssl-zoo"
+    except RuntimeError as error:
+        raise ContentError(f"There is no home folder ({error}); set ZOO_HOME and ZOO_CACHE.") from error

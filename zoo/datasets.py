@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from .errors import DataError, MissingExtra
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra("numpy", extra="models", needed_for="Working with images") from error
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -61,7 +64,10 @@ def digits(*, n_images: int | None = None) -> ImageSet:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise MissingExtra("scikit-learn", extra="demo", needed_for="The handwritten digits") from error
-    from PIL import Image
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pillow", extra="models", needed_for="The handwritten digits") from error
 
     bunch = load_digits()
     n_all = len(bunch.target)

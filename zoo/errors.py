@@ -42,15 +42,15 @@ class UnknownName(ZooError, LookupError):
 
     Attributes
     ----------
-    name : str
-        What was asked for.
+    name : object
+        What was asked for; a text, or it is refused for that.
     nearest : tuple of str
         Known names that look like it, best first; may be empty.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str], *, hint: str = "") -> None:
         self.name = name
-        self.nearest = nearest_names(name, known)
+        self.nearest = nearest_names(name, known) if isinstance(name, str) else ()
         listed = f"; did you mean {_join_or(self.nearest)}?" if self.nearest else "."
         super().__init__(f"There is no {kind} named {name!r}{listed}{' ' + hint if hint else ''}")
 
@@ -76,7 +76,8 @@ class MissingExtra(ZooError, ImportError):
 
     def __init__(self, library: str, *, extra: str, needed_for: str) -> None:
         super().__init__(
-            f"{needed_for} needs the library {library!r}, which is not installed; run: pip install 'ssl-zoo[{extra}]'",
+            f"{needed_for} needs the library {library!r}, which is not installed; "
+            f"run: pip install '{library}', or install ssl-zoo with its extra [{extra}]",
             name=library,
         )
 

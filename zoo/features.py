@@ -11,10 +11,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .datasets import ImageSet
 from .errors import DataError, MissingExtra
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra("numpy", extra="models", needed_for="Working with features") from error
 
 if TYPE_CHECKING:
     import torch
@@ -97,6 +100,11 @@ def load_features(path: str | Path) -> Features:
         if isinstance(error, DataError):
             raise
         raise DataError(f"The features file {path} is damaged ({error}); compute the features again.") from error
+    if x.dtype != np.float32 or x.ndim != 2 or y.dtype != np.int64 or y.shape != x.shape[:1]:
+        raise DataError(
+            f"The features file {path} holds x as {x.dtype} {x.shape} and y as {y.dtype} {y.shape}; "
+            "expected float32 (n, dim) and int64 (n,): compute the features again."
+        )
     return Features(x=x, y=y, origin=origin)
 
 
@@ -153,10 +161,11 @@ def featurise(
         num_workers=n_workers,
     )
     encoder = encoder.to(device).eval()
+    dtype = next((parameter.dtype for parameter in encoder.parameters()), torch.float32)  # half precision is welcome
     parts: list[np.ndarray] = []
     with torch.inference_mode():
         for batch in loader:  # (b, 3, px, px)
-            parts.append(encoder(batch.to(device)).float().cpu().numpy())  # (b, dim)
+            parts.append(encoder(batch.to(device, dtype)).float().cpu().numpy())  # (b, dim)
             if progress is not None:
                 progress(len(batch))
     x = np.concatenate(parts)  # (n, dim)
@@ -191,9 +200,11 @@ class _Preprocessed:
 
 
 def _weights_hash(encoder: torch.nn.Module) -> str:
+    import torch
+
     digest = blake2b(digest_size=16)
     for name, tensor in sorted(encoder.state_dict().items()):
-        array = tensor.detach().cpu().contiguous()
-        digest.update(f"{name}\0{array.dtype}\0{tuple(array.shape)}\0".encode())
-        digest.update(array.numpy().tobytes())
+        plain = tensor.detach().cpu().contiguous()
+        digest.update(f"{name}\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
+        digest.update(plain.reshape(-1).view(torch.uint8).numpy())  # as bytes, for numpy has no bfloat16
     return digest.hexdigest()

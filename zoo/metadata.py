@@ -116,8 +116,8 @@ class Preprocess:
     resize_px: int  # shorter side
     crop_px: int  # centre crop, and the side of the input
     interpolation: Literal["bilinear", "bicubic"]  # of the resize
-    mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
-    std: tuple[float, ...]  # a channel, likewise
+    mean: tuple[float, float, float]  # a channel, for pixels in [0, 1]
+    std: tuple[float, float, float]  # a channel, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Reads and checks the files of ``results/``: rows of measurements, and the errata that say which to distrust.
+"""Reads the files of ``results/``: rows of measurements, and the errata that say which to distrust.
 
 Every refusal is one sentence: file, line, column, what was found, what was expected, what to do.
 """
@@ -7,40 +7,19 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
+from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
 
 from .cards import Catalogue, catalogue
-from .content import content_files
+from .content import content_folder
 from .errors import ResultsError, nearest_names
-from .vocabulary import ERRATUM_KINDS, IMAGENET, METRICS, SPLITS
+from .resultchecks import Row, checked_rows
+from .results import ResultErratum, read_files
+from .vocabulary import COLUMNS, ENCODER, ERRATUM_KINDS, METRIC, METRICS
 
-COLUMNS = (
-    "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
-    "unit", "ci_low", "ci_high", "protocol", "source", "date",
-)  # fmt: skip
-ENCODER, METRIC, DATASET, SPLIT, N_TRAIN, SEED, VALUE, UNIT, CI_LOW, CI_HIGH, PROTOCOL, SOURCE, DATE = range(13)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultErratum:
-    """A measurement, or a whole table, that should not be believed as it stands."""
-
-    encoder: str  # id, or "*" for all
-    metric: str  # name, or "*" for all
-    kind: str  # one of ERRATUM_KINDS
-    reason: str
-    exclude: bool  # studies that ask for it leave these rows out
-
-    def covers(self, encoder: str, metric: str) -> bool:
-        """True if it speaks of this metric of this encoder."""
-        return self.encoder in (encoder, "*") and self.metric in (metric, "*")
-
-
-Row = list[str]  # the thirteen fields as text, checked; the encoder's id in its published spelling
+CHECKSUMS = "CHECKSUMS"  # in the shipped folder; `make docs` writes it
 
 
 def read_rows(metrics: Iterable[str] | None = None) -> list[Row]:
@@ -49,7 +28,7 @@ def read_rows(metrics: Iterable[str] | None = None) -> list[Row]:
     Parameters
     ----------
     metrics : iterable of str, optional
-        Only these. A file that mentions none of them is not parsed at all, and so not checked either.
+        Only these. A shipped file that mentions none of them is not parsed; the user's are checked in any case.
 
     Raises
     ------
@@ -57,16 +36,22 @@ def read_rows(metrics: Iterable[str] | None = None) -> list[Row]:
         At the first file or row that is wrong.
     """
     wanted = None if metrics is None else frozenset(metrics)
-    cards = catalogue()
+    cards, shipped = catalogue(), content_folder("results")
     seen: dict[tuple[str, ...], str] = {}
     rows: list[Row] = []
-    for path in content_files("results", ".csv"):
-        content = path.read_bytes()
-        if content and wanted is not None and not any(metric.encode() in content for metric in wanted):
+    for path, content in read_files(".csv").items():
+        may_be_skipped = wanted is not None and content and path.is_relative_to(shipped)
+        if may_be_skipped and not any(metric.encode() in content for metric in wanted or ()):
             continue
-        checked = _checked_rows(path, content, cards, seen)
+        checked = checked_rows(path, _lines(path, content), cards, seen)
         rows += checked if wanted is None else [row for row in checked if row[METRIC] in wanted]
     return rows
+
+
+def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
+    """Rows that no erratum excludes."""
+    wrong = [erratum for erratum in known if erratum.exclude]
+    return [row for row in rows if not any(erratum.covers(row[ENCODER], row[METRIC]) for erratum in wrong)]
 
 
 def errata() -> tuple[ResultErratum, ...]:
@@ -81,14 +66,14 @@ def errata() -> tuple[ResultErratum, ...]:
 
     cards = catalogue()
     found = []
-    for path in content_files("results", "errata.toml"):
+    for path, content in read_files("errata.toml").items():
         try:
-            document = tomllib.loads(path.read_bytes().decode("utf-8"))
+            document = tomllib.loads(content.decode("utf-8-sig"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ResultsError(f"{path} is not readable as TOML ({error}); correct or restore it.") from error
-        entries = document.get("erratum")
-        if set(document) != {"erratum"} or not isinstance(entries, list):
-            raise ResultsError(f"{path}: found the tables {sorted(document)}, expected only [[erratum]] entries.")
+        entries = document.get("erratum", [])
+        if set(document) - {"erratum"} or not isinstance(entries, list):
+            raise ResultsError(f"{path}: found the keys {sorted(document)}, expected only [[erratum]] entries.")
         found += [_erratum(f"{path}, erratum {number}", entry, cards) for number, entry in enumerate(entries, start=1)]
     return tuple(found)
 
@@ -103,46 +88,21 @@ def _erratum(where: str, entry: object, cards: Catalogue) -> ResultErratum:
             raise ResultsError(f"{where}, key {name!r}: found {entry[name]!r}, expected a text.")
     if not isinstance(entry["exclude"], bool):
         raise ResultsError(f"{where}, key 'exclude': found {entry['exclude']!r}, expected true or false.")
-    known = (("encoder", cards, "*"), ("metric", METRICS, "*"), ("kind", ERRATUM_KINDS, ""))
-    for name, choices, wildcard in known:
-        if entry[name] not in choices and entry[name] != wildcard:
-            near = ", ".join(map(repr, nearest_names(entry[name], choices)))
-            raise ResultsError(
-                f"{where}, key {name!r}: found {entry[name]!r}, expected a known {name}; near are: {near}."
-            )
-    encoder = entry["encoder"]
-    return ResultErratum(**{**entry, "encoder": encoder if encoder == "*" else cards.id_of(encoder)})
+    encoder, metric, kind = entry["encoder"], entry["metric"], entry["kind"]
+    if encoder != "*":
+        _check_name(where, "encoder", encoder, cards, "the id of a card, or '*' for all")
+        encoder = cards.id_of(encoder)
+    if metric != "*":
+        _check_name(where, "metric", metric, METRICS, "a metric of results/README.md, or '*' for all")
+    _check_name(where, "kind", kind, ERRATUM_KINDS, f"one of {', '.join(map(repr, ERRATUM_KINDS))}")
+    return ResultErratum(**{**entry, "encoder": encoder})
 
 
-def _checked_rows(path: Path, content: bytes, cards: Catalogue, seen: dict[tuple[str, ...], str]) -> list[Row]:
-    ids: dict[str, str] = {}  # spelling -> id
-    subjects: set[tuple[str, ...]] = set()  # checked combinations; most rows repeat one
-    circumstances: set[tuple[str, ...]] = set()
-    rows = []
-    for line, row in _lines(path, content):
-        spelling = row[ENCODER]
-        if spelling not in ids:
-            ids[spelling] = _id_of(path, line, spelling, cards)
-        row[ENCODER] = ids[spelling]
-        subject = (row[METRIC], row[DATASET], row[SPLIT], row[N_TRAIN], row[UNIT])
-        if subject not in subjects:
-            _check_subject(path, line, row)
-            subjects.add(subject)
-        circumstance = (row[SEED], row[PROTOCOL], row[SOURCE], row[DATE])
-        if circumstance not in circumstances:
-            _check_circumstance(path, line, row)
-            circumstances.add(circumstance)
-        _check_value(path, line, row)
-        key = (*row[:VALUE], row[PROTOCOL], row[SOURCE])
-        if key in seen:
-            _refuse(
-                path, line, "encoder",
-                f"{row[ENCODER]!r}, {row[METRIC]!r}, {row[SPLIT]!r} again (first in {seen[key]})",
-                "one row a measurement; delete one of them, or tell them apart by seed, protocol or source",
-            )  # fmt: skip
-        seen[key] = f"{path.name}, line {line}"
-        rows.append(row)
-    return rows
+def _check_name(where: str, key: str, name: str, known: Collection[str], expected: str) -> None:
+    if name not in known:
+        nearest = ", ".join(map(repr, nearest_names(name, known)))
+        near = f"; near are: {nearest}" if nearest else ""
+        raise ResultsError(f"{where}, key {key!r}: found {name!r}, expected {expected}{near}.")
 
 
 def _lines(path: Path, content: bytes) -> Iterator[tuple[int, Row]]:
@@ -151,6 +111,12 @@ def _lines(path: Path, content: bytes) -> Iterator[tuple[int, Row]]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ResultsError(f"{path} is not UTF-8 text ({error}); save it again as UTF-8.") from error
+    before, nul, _ = text.partition("\0")
+    if nul:
+        raise ResultsError(
+            f"{path}, line {before.count(chr(10)) + 1}: found a NUL character, as UTF-16 and binary files hold, "
+            "expected text; save it again as UTF-8."
+        )
     if not text.endswith("\n"):
         last = text.rpartition("\n")[2]
         raise ResultsError(
@@ -177,73 +143,35 @@ def _lines(path: Path, content: bytes) -> Iterator[tuple[int, Row]]:
         ) from error
 
 
-def _id_of(path: Path, line: int, spelling: str, cards: Catalogue) -> str:
-    if spelling in cards:
-        return cards.id_of(spelling)
-    _refuse_name(path, line, "encoder", spelling, cards, "the id of a card; correct it, or add a card to metadata/")
+def checksums_text() -> str:
+    """What ``results/CHECKSUMS`` should hold: SHA-256 and path of every shipped results file, as sha256sum has it."""
+    return "".join(f"{checksum}  {name}\n" for name, checksum in _checksums().items())
 
 
-def _check_subject(path: Path, line: int, row: Row) -> None:
-    metric = METRICS.get(row[METRIC])
-    if metric is None:
-        _refuse_name(path, line, "metric", row[METRIC], METRICS, "a metric of results/README.md")
-    if row[SPLIT] not in metric.splits:
-        _refuse_name(path, line, "split", row[SPLIT], metric.splits, f"a split of {metric.name!r}")
-    if row[UNIT] != metric.unit:
-        _refuse(path, line, "unit", repr(row[UNIT]), f"{metric.unit!r} for {metric.name!r}; convert the value")
-    if not row[DATASET].strip():
-        _refuse(path, line, "dataset", "nothing", "the name of a data set, such as 'imagenet-1k'")
-    n_train = row[N_TRAIN]
-    if n_train and not (n_train.isascii() and n_train.isdigit()):
-        _refuse(path, line, "n_train", repr(n_train), "a whole number of training images, or nothing")
-    expected = SPLITS[row[SPLIT]].n_train
-    if row[DATASET] == IMAGENET and n_train and int(n_train) != expected:
-        wanted = "nothing" if expected is None else str(expected)
-        _refuse(path, line, "n_train", n_train, f"{wanted} for {row[SPLIT]!r} of {IMAGENET}; correct n_train or split")
+def damaged_files() -> list[str]:
+    """Shipped results files that are missing or differ from what was shipped, as paths below ``results/``.
 
-
-def _check_circumstance(path: Path, line: int, row: Row) -> None:
-    if row[SEED] and not (row[SEED].isascii() and row[SEED].isdigit()):
-        _refuse(path, line, "seed", repr(row[SEED]), "a whole number, or nothing if it is unknown")
-    for column in (PROTOCOL, SOURCE):
-        if not row[column].strip():
-            _refuse(path, line, COLUMNS[column], "nothing", "a text that says how, or who, measured")
-    date = row[DATE].split("-")
-    if not (
-        [len(part) for part in date] in ([4, 2], [4, 2, 2])
-        and all(part.isascii() and part.isdigit() for part in date)
-        and 1 <= int(date[1]) <= 12
-        and (len(date) == 2 or 1 <= int(date[2]) <= 31)
-    ):
-        _refuse(path, line, "date", repr(row[DATE]), "a date like '2023-02-06' or '2023-02'")
-
-
-def _check_value(path: Path, line: int, row: Row) -> None:
-    value = _number(path, line, "value", row[VALUE])
-    if row[UNIT] == "percent" and not 0 <= value <= 100:
-        _refuse(path, line, "value", row[VALUE], "an error between 0 and 100 percent")
-    if row[CI_LOW] or row[CI_HIGH]:
-        low, high = _number(path, line, "ci_low", row[CI_LOW]), _number(path, line, "ci_high", row[CI_HIGH])
-        if not low <= value <= high:
-            _refuse(path, line, "ci_low", f"{low} to {high} around {value}", "an interval that holds the value")
-
-
-def _number(path: Path, line: int, column: str, text: str) -> float:
+    A file that was cut between two rows reads well; only its checksum tells. ``CHECKSUMS`` itself is named if it is
+    unreadable or leaves out a file.
+    """
     try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        _refuse(path, line, column, repr(text), "a finite number; correct it, or delete the row if it was not measured")
-    return number
+        lines = (content_folder("results") / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return [CHECKSUMS]
+    shipped = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    found = _checksums()
+    damaged = [name for name, checksum in shipped.items() if found.get(name) != checksum]
+    return damaged if found.keys() <= shipped.keys() else [*damaged, CHECKSUMS]
 
 
-def _refuse(path: Path, line: int, column: str, found: str, expected: str) -> NoReturn:
-    raise ResultsError(f"{path}, line {line}, column {column!r}: found {found}, expected {expected}.")
+def _checksums() -> dict[str, str]:
+    folder = content_folder("results")
+    paths = sorted(path for pattern in ("*.csv", "errata.toml") for path in folder.rglob(pattern))
+    return {path.relative_to(folder).as_posix(): _checksum(path) for path in paths if path.name[0] != "."}
 
 
-def _refuse_name(path: Path, line: int, column: str, name: str, known: Iterable[str], expected: str) -> NoReturn:
-    nearest = nearest_names(name, known)
-    _refuse(
-        path, line, column, repr(name), expected + (f"; near are {', '.join(map(repr, nearest))}" if nearest else "")
-    )
+def _checksum(path: Path) -> str:
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        return f"unreadable ({error.strerror})"  # which no checksum equals

@@ -1,29 +1,26 @@
-"""What was measured: rows of ``results/`` as values, and the risks of each encoder derived from them.
+"""What was measured on each encoder: its errors and the decomposition of its full-shot error, as values.
 
-The decomposition of the full-shot error is derived here from the raw risks and never clipped: a component may be
-negative, and the components sum to the full-shot error. With R_PhiF the training error of a supervised network of the
-same architecture, R_AF the error of a probe on its own training images, R_AS its error on held-out training images and
-R_US the full-shot error on the validation images::
-
-    approximation          = R_PhiF
-    usability              = R_AF - R_PhiF
-    probe_generalization   = R_AS - R_AF
-    encoder_generalization = R_US - R_AS
-
-An encoder without a supervised twin has only the sum of the first two, R_AF.
+:func:`summaries` is what listings and studies start from. It keeps a checked copy in the cache, so that the modules
+which read, check and derive are imported only when a file has changed; :func:`measurements` has the single rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from . import resultfiles as files
-from .cards import catalogue
-from .errors import QueryError, UnknownName
-from .metadata import NOT_PUBLISHED, Maybe, Missing
-from .resultfiles import ResultErratum, Row, errata
-from .vocabulary import IMAGENET, METRICS, SPLITS
+from .cards import RULES, read_card_files
+from .compiled import compiled
+from .content import content_files, user_folder
+from .errors import ResultsError
+from .metadata import NOT_PUBLISHED, Maybe
+
+if TYPE_CHECKING:
+    from .measurements import Measurement, measurements
+    from .resultfiles import errata
+    from .vocabulary import METRICS, SPLITS
 
 __all__ = [
     "METRICS",
@@ -41,12 +38,14 @@ __all__ = [
 ]
 
 PUBLISHED_SOURCE = "arXiv:2302.03068"
-ASSUMED_ZERO = "assumed zero"  # protocol of a twin that was not measured
-_PROBE, _TWIN = "linear_probe_error", "supervised_twin_error"
-_FULL_SHOT = "train -> val"
-_OWN_TRAINING_SET = "train -> train"
-_HELD_OUT = "train minus subset -> subset"
-_RISKS = (_PROBE, _TWIN, "probe_generalization", "encoder_generalization")
+_RULES = (*RULES, "vocabulary", "resultchecks", "resultfiles", "decomposition", "results")
+_ELSEWHERE = {
+    "METRICS": "vocabulary",
+    "SPLITS": "vocabulary",
+    "Measurement": "measurements",
+    "errata": "resultfiles",
+    "measurements": "measurements",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("100%", "train_test", 1_281_167, _FULL_SHOT),
+    Setting("100%", "train_test", 1_281_167, "train -> val"),
     Setting("30-shot", "train-nperclass-30_test", 30_000, "train 30-shot -> val"),
     Setting("1%", "train-balsbst-ntrain0.01_test", 12_811, "train 1% -> val"),
     Setting("5-shot", "train-nperclass-5_test", 5_000, "train 5-shot -> val"),
@@ -68,23 +67,19 @@ SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One row of a results file; ``results/README.md`` explains the columns."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultErratum:
+    """A measurement, or a whole table, that should not be believed as it stands."""
 
-    encoder: str
-    metric: str
-    dataset: str
-    split: str
-    n_train: int | None  # None: no probe was trained
-    seed: int | None  # None: unknown
-    value: float
-    unit: str
-    ci_low: float | None  # None: no interval was stated
-    ci_high: float | None
-    protocol: str
-    source: str
-    date: str
+    encoder: str  # id, or "*" for all
+    metric: str  # name, or "*" for all
+    kind: str  # one of zoo.vocabulary.ERRATUM_KINDS
+    reason: str
+    exclude: bool  # studies that ask for it leave these rows out
+
+    def covers(self, encoder: str, metric: str) -> bool:
+        """True if it speaks of this metric of this encoder."""
+        return self.encoder in (encoder, "*") and self.metric in (metric, "*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,36 +109,6 @@ class Summary:
     errata: tuple[ResultErratum, ...]  # those that name this encoder
 
 
-def measurements(
-    *, metrics: Iterable[str] | None = None, encoders: Iterable[str] | None = None, exclude_wrong: bool = False
-) -> list[Measurement]:
-    """Rows of all results files, the shipped ones first, then the user's.
-
-    Parameters
-    ----------
-    metrics, encoders : iterable of str, optional
-        Only these; the case of an encoder's id does not matter.
-    exclude_wrong : bool
-        Without the rows that an erratum excludes.
-
-    Raises
-    ------
-    ResultsError
-        If a file is unreadable or a row in it is wrong.
-    UnknownName
-        If there is no such metric or encoder.
-    """
-    wanted = None if metrics is None else _known_metrics(metrics)
-    cards = catalogue()
-    ids = None if encoders is None else {cards.id_of(name) for name in encoders}
-    rows = files.read_rows(wanted)
-    if ids is not None:
-        rows = [row for row in rows if row[files.ENCODER] in ids]
-    if exclude_wrong:
-        rows = _without_wrong(rows, errata())
-    return [_measurement(row) for row in rows]
-
-
 def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict[str, Summary]:
     """The ImageNet-1K risks of every encoder that has any, in the order of the rows.
 
@@ -165,118 +130,67 @@ def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict
     QueryError
         If no row comes from ``source``.
     """
-    rows = [row for row in files.read_rows(_RISKS) if row[files.DATASET] == IMAGENET]
-    known_errata = errata()
-    if source is not None:
-        sources = sorted({row[files.SOURCE] for row in rows})
-        if source not in sources:
-            raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
-        rows = [row for row in rows if row[files.SOURCE] == source]
-    if exclude_wrong:
-        rows = _without_wrong(rows, known_errata)
-    by_encoder: dict[str, list[Row]] = {}
-    for row in rows:
-        by_encoder.setdefault(row[files.ENCODER], []).append(row)
-    named: dict[str, list[ResultErratum]] = {}
-    for erratum in known_errata:
-        named.setdefault(erratum.encoder, []).append(erratum)
-    found = {}
-    for encoder, own in by_encoder.items():
-        risks = _risks_of_one_campaign(own)
-        if risks:
-            found[encoder] = _summary(encoder, risks, tuple(named.get(encoder, ())))
-    return found
 
+    def make() -> list[dict[str, Any]]:
+        from .decomposition import summary_facts
 
-Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
+        return summary_facts(exclude_wrong=exclude_wrong, source=source)
 
-
-def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
-    probes = [row for row in rows if row[files.METRIC] == _PROBE]
-    if not probes:
-        return {}
-    best = _preferred(probes)
-    values: dict[tuple[str, str, str], list[float]] = {}
-    for row in rows:
-        if row[files.SOURCE] != best[files.SOURCE]:
-            continue
-        if row[files.METRIC] == _PROBE and row[files.PROTOCOL] != best[files.PROTOCOL]:
-            continue
-        key = (row[files.METRIC], row[files.SPLIT], row[files.PROTOCOL])
-        values.setdefault(key, []).append(float(row[files.VALUE]))
-    return {(metric, split): (sum(seeds) / len(seeds), protocol) for (metric, split, protocol), seeds in values.items()}
-
-
-def _preferred(rows: Sequence[Row]) -> Row:
-    """The row whose source and protocol are taken: the published one, else the newest, else the last."""
-    best = rows[0]
-    for row in rows[1:]:
-        if _precedence(row) >= _precedence(best):
-            best = row
-    return best
-
-
-def _precedence(row: Row) -> tuple[bool, str]:
-    return row[files.SOURCE] == PUBLISHED_SOURCE, row[files.DATE]
-
-
-def _summary(encoder: str, risks: Risks, found: tuple[ResultErratum, ...]) -> Summary:
-    errors = {setting.name: risks[_PROBE, setting.split][0] for setting in SETTINGS if (_PROBE, setting.split) in risks}
-    return Summary(encoder=encoder, errors=errors, decomposition=_decomposition(risks), errata=found)
-
-
-def _decomposition(risks: Risks) -> RiskDecomposition | None:
-    """The components from the raw risks; from the published components where the raw risks were never published."""
-    value = {key: pair[0] for key, pair in risks.items()}
-    full_shot = value.get((_PROBE, _FULL_SHOT))
-    own, held_out = value.get((_PROBE, _OWN_TRAINING_SET)), value.get((_PROBE, _HELD_OUT))
-    if full_shot is None:
-        return None
-    if own is not None and held_out is not None:
-        probe, encoder = held_out - own, full_shot - held_out
-    elif ("probe_generalization", _FULL_SHOT) in value and ("encoder_generalization", _FULL_SHOT) in value:
-        probe, encoder = value["probe_generalization", _FULL_SHOT], value["encoder_generalization", _FULL_SHOT]
-        own = full_shot - probe - encoder
+    if source is None:
+        kind = "summaries_without_wrong" if exclude_wrong else "summaries"
+        sources = read_card_files() | read_files(".csv") | read_files("errata.toml")
+        facts = compiled(kind, sources, _RULES, make)
     else:
-        return None
-    twin, protocol = risks.get((_TWIN, _OWN_TRAINING_SET), (NOT_PUBLISHED, ""))
+        facts = make()
+    return {own["encoder"]: _summary(**own) for own in facts}
+
+
+def read_files(suffix: str) -> dict[Path, bytes]:
+    """Content of the results files whose names end like that, the shipped ones first, then the user's.
+
+    Raises
+    ------
+    ResultsError
+        If one cannot be read, or is a folder.
+    ContentError
+        If a folder of results is missing or cannot be listed.
+    """
+    paths = content_files("results", suffix)
+    folders = [
+        path for path in (user_folder() / "results").rglob(f"*{suffix}") if path.name[0] != "." and path.is_dir()
+    ]
+    return {path: _read(path) for path in paths + folders}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ResultsError(
+            f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
+        ) from error
+
+
+def _summary(
+    *, encoder: str, errors: dict[str, float], decomposition: dict[str, Any] | None, errata: list[dict[str, Any]]
+) -> Summary:
+    return Summary(
+        encoder=encoder,
+        errors=errors,
+        decomposition=_decomposition(**decomposition) if decomposition else None,
+        errata=tuple(ResultErratum(**erratum) for erratum in errata),
+    )
+
+
+def _decomposition(*, approximation: float | None, usability: float | None, **others: Any) -> RiskDecomposition:
     return RiskDecomposition(
-        approximation=twin,
-        usability=NOT_PUBLISHED if isinstance(twin, Missing) else own - twin,
-        approximation_plus_usability=own,
-        probe_generalization=probe,
-        encoder_generalization=encoder,
-        approximation_assumed=protocol == ASSUMED_ZERO,
+        approximation=NOT_PUBLISHED if approximation is None else approximation,
+        usability=NOT_PUBLISHED if usability is None else usability,
+        **others,
     )
 
 
-def _without_wrong(rows: Iterable[Row], known_errata: Iterable[ResultErratum]) -> list[Row]:
-    wrong = [erratum for erratum in known_errata if erratum.exclude]
-    return [row for row in rows if not any(erratum.covers(row[files.ENCODER], row[files.METRIC]) for erratum in wrong)]
-
-
-def _known_metrics(names: Iterable[str]) -> list[str]:
-    wanted = list(names)
-    for name in wanted:
-        if name not in METRICS:
-            raise UnknownName("metric", name, METRICS, hint="results/README.md explains them all.")
-    return wanted
-
-
-def _measurement(row: Row) -> Measurement:
-    n_train, seed, low, high = row[files.N_TRAIN], row[files.SEED], row[files.CI_LOW], row[files.CI_HIGH]
-    return Measurement(
-        encoder=row[files.ENCODER],
-        metric=row[files.METRIC],
-        dataset=row[files.DATASET],
-        split=row[files.SPLIT],
-        n_train=int(n_train) if n_train else None,
-        seed=int(seed) if seed else None,
-        value=float(row[files.VALUE]),
-        unit=row[files.UNIT],
-        ci_low=float(low) if low else None,
-        ci_high=float(high) if high else None,
-        protocol=row[files.PROTOCOL],
-        source=row[files.SOURCE],
-        date=row[files.DATE],
-    )
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        return getattr(import_module(f".{_ELSEWHERE[name]}", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The words that results files may use: what was measured, on which images, and what kinds of fault there are.
+"""The words that results files may use: columns, what was measured, on which images, and what kinds of fault there are.
 
 A metric is one line here; ``results/README.md`` shows these tables.
 """
@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COLUMNS = (
+    "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
+    "unit", "ci_low", "ci_high", "protocol", "source", "date",
+)  # fmt: skip
+ENCODER, METRIC, DATASET, SPLIT, N_TRAIN, SEED, VALUE, UNIT, CI_LOW, CI_HIGH, PROTOCOL, SOURCE, DATE = range(13)
 IMAGENET = "imagenet-1k"
 
 

@@ -83,7 +83,7 @@ class VerbGroup(click.Group):
         except ZooError as error:
             raise Refusal(str(error)) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _let_go_of_stdout()
             ctx.exit(0)
 
 
@@ -106,6 +106,7 @@ def zoo(ctx: click.Context) -> None:
 
 def main() -> None:
     """Entry point of the command: runs one verb and exits."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
@@ -116,4 +117,23 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is not None:  # of a file, not of the stream that verbs print to
+            raise
+        _let_go_of_stdout()
+        click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
+        sys.exit(2)
     sys.exit(code or 0)
+
+
+def _open_closed_streams() -> None:
+    """Treat a closed stream, as ``>&-`` leaves it, like the null device."""
+    for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors, of which a file gets the lowest
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
+
+
+def _let_go_of_stdout() -> None:
+    """Send what is still in its buffer nowhere, or the end of the process would try to write it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,37 +1,30 @@
-"""What ``zoo doctor`` looks at: libraries, content, caches and the network, one small check each."""
+"""What ``zoo doctor`` looks at inside the zoo: libraries and content, one small check each."""
 
 from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata as installed
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from ..cards import catalogue
-from ..content import cache_folder, content_folder, user_folder
+from ..content import content_folder, user_folder
 from ..errors import ZooError
-from ..metadata import Missing
 from ..version import __version__
-from .reach import host_of, unreachable
 
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
-    "models": ("timm", "torch", "torchvision", "safetensors"),
+    "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors"),
     "demo": ("scikit-learn",),
 }
-_ALWAYS = ("click", "packaging", "prettytable", "rich")
+_ALWAYS = ("click", "packaging", "rich")
 _OLDEST_PYTHON = (3, 11)
-_LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
-_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
-_OFFLINE = ("ZOO_OFFLINE", "HF_HUB_OFFLINE")
-_SECONDS = 4.0
 
 Status = Literal["ok", "warning", "problem"]
 
@@ -101,90 +94,72 @@ def content() -> Iterator[Check]:
             yield Check("content", f"{name} folder", "ok", str(content_folder(name)))
         except ZooError as error:
             yield Check("content", f"{name} folder", "problem", str(error))
-            return
-    own = user_folder()
-    yield Check("content", "your own folder", "ok", f"{own}{'' if own.is_dir() else ' (none yet)'}")
+    yield _own_folder()
     try:
-        yield Check("content", "cards", "ok", f"{len(catalogue()):,} read")
+        n_cards = len(catalogue())
     except ZooError as error:
         yield Check("content", "cards", "problem", str(error))
-        return  # results name encoders and cannot be checked without cards
+        yield Check("content", "results", "warning", "not read, for they name encoders and the cards cannot be read")
+    else:
+        yield Check("content", "cards", "ok", f"{n_cards:,} read")
+        yield _results()
+    yield _intact()
+
+
+def _own_folder() -> Check:
+    name = "your own folder"
+    try:
+        folder = user_folder()
+    except ZooError as error:
+        return Check("content", name, "problem", str(error))
+    obstacle = obstacle_to(folder)
+    if obstacle is not None:
+        return Check("content", name, "problem", f"{obstacle}; move it, or set ZOO_HOME to another folder")
+    if not folder.is_dir():
+        return Check("content", name, "ok", f"{folder} (none yet)")
+    if not is_writable(folder):
+        return Check("content", name, "warning", f"{folder}; nothing can be written there")
+    return Check("content", name, "ok", str(folder))
+
+
+def _results() -> Check:
     from ..resultfiles import errata, read_rows
 
     try:
-        yield Check("content", "results", "ok", f"{len(read_rows()):,} rows and {len(errata())} errata read")
+        return Check("content", "results", "ok", f"{len(read_rows()):,} rows and {len(errata())} errata read")
     except ZooError as error:
-        yield Check("content", "results", "problem", str(error))
+        return Check("content", "results", "problem", str(error))
 
 
-def caches() -> Iterator[Check]:
-    """Where files are kept, how much they take, and how much is free there."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    torch_home = Path(os.environ.get("TORCH_HOME") or base / "torch").expanduser()
-    hf_home = Path(os.environ.get("HF_HOME") or base / "huggingface").expanduser()
-    folders = {"zoo (ZOO_CACHE)": cache_folder(), "torch.hub (TORCH_HOME)": torch_home / "hub", "hf (HF_HOME)": hf_home}
-    for name, folder in folders.items():
-        existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-        free = shutil.disk_usage(existing).free
-        used = f"{_bytes(_size(folder))} used" if folder.is_dir() else "empty"
-        detail = f"{folder}: {used}, {_bytes(free)} free"
-        if not os.access(existing, os.W_OK):
-            yield Check("caches", name, "warning", f"{detail}; nothing can be written there")
-        elif free < _LEAST_FREE:
-            yield Check("caches", name, "warning", f"{detail}; too little for large weights")
-        else:
-            yield Check("caches", name, "ok", detail)
+def _intact() -> Check:
+    from ..resultfiles import damaged_files
 
-
-def _size(folder: Path) -> int:
-    """Bytes of all files below, links not followed."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:  # deleted by somebody else in the meantime
-                continue
-    return total
-
-
-def _bytes(n: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
-
-
-def network(*, offline: bool) -> Iterator[Check]:
-    """Proxies, and whether the hosts that the cards name answer."""
-    for variable in (*_PROXIES, *_OFFLINE):
-        if os.environ.get(variable):
-            yield Check("network", variable, "ok", _without_password(os.environ[variable]))
-    if offline or os.environ.get("ZOO_OFFLINE") not in (None, "", "0"):
-        yield Check("network", "hosts", "ok", "not asked (--offline or ZOO_OFFLINE)")
-        return
+    name = "results intact"
     try:
-        cards = list(catalogue().values())
-    except ZooError:
-        return  # said among the contents
-    users: dict[str, int] = {}
-    for card in cards:
-        places = {card.weights.url, *card.weights.mirrors, *card.weights.companions}
-        for host in {host_of(place) for place in places if not isinstance(place, Missing)} - {None}:
-            users[str(host)] = users.get(str(host), 0) + 1
-    reasons = unreachable([f"https://{host}/" for host in users], seconds=_SECONDS)
-    for host, n in sorted(users.items(), key=lambda pair: (-pair[1], pair[0])):
-        has = f"has weights of {n} encoder{'s' if n > 1 else ''}"
-        reason = reasons.get(f"https://{host}/")
-        if reason is not None:
-            yield Check("network", host, "warning", f"{has}; does not answer: {reason}")
-        else:
-            yield Check("network", host, "ok", f"{has}; answers")
+        damaged = damaged_files()
+    except ZooError as error:
+        return Check("content", name, "problem", str(error))
+    if damaged:
+        differ = f"{', '.join(damaged)}: not as the checksums say"
+        return Check("content", name, "problem", f"{differ}; restore what was shipped, or install ssl-zoo again")
+    return Check("content", name, "ok", "all shipped files are as their checksums say")
 
 
-def _without_password(value: str) -> str:
-    parts = urlsplit(value)
-    if not parts.username and not parts.password:
-        return value
-    return urlunsplit(parts._replace(netloc=f"***@{parts.hostname}{f':{parts.port}' if parts.port else ''}"))
+def obstacle_to(folder: Path) -> str | None:
+    """What stands where a folder, or one above it, should be; None if nothing does."""
+    place = nearest(folder)
+    return None if place.is_dir() else f"{place} is not a folder"
+
+
+def nearest(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    return next((place for place in (folder, *folder.parents) if os.path.exists(place)), Path.cwd())
+
+
+def is_writable(folder: Path) -> bool:
+    """True if a file can be made there; makes one without a name, for permissions alone do not tell."""
+    try:
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -7,27 +7,30 @@ from typing import Any
 import click
 
 from ..metadata import Missing
-from .facts import FACTS, LEGEND, Fact, Subject, points, shown
-from .output import encoder_names, json_option, print_json, print_notes, print_table, record
-from .selection import subjects
+from .facts import FACTS, LEGEND, WRONG, Fact, Subject, cell, marks, points
+from .options import encoder_names, exclude_wrong_option
+from .output import json_option, print_json, print_notes, print_table, record
+from .selection import left_out, subjects
 
 _NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the heading, released says month and year
+_ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks beside them can be misread
 
 
 @click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+@exclude_wrong_option
 @json_option
-def command(names: tuple[str, ...], as_json: bool) -> None:
+def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
     """Show in which facts encoders differ.
 
     Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
     minus the first.
     """
-    compared = subjects(names, with_risks=True)
+    compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong)
     if len({subject.card.id for subject in compared}) < max(len(compared), 2):
         raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
     facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
-    risks = [fact for fact in facts if fact.from_results]
+    risks = [fact for fact in facts if fact.is_risk]
     same = [fact for fact in facts if fact not in risks and len({fact.of(subject) for subject in compared}) == 1]
     differing = [fact for fact in facts if fact not in risks and fact not in same]
     if as_json:
@@ -42,15 +45,17 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     ]
     headers = ["risk, in percent", *ids, *["difference"] * (len(ids) == 2)]
     print_table(headers, rows, right=range(1, len(headers)))
-    print_notes([f"{len(same)} facts are the same    {LEGEND}"])
+    print_notes([f"{len(same)} facts are the same    {LEGEND}", *marks(risks, compared), *left_out(compared)])
 
 
 def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
-    return [shown(fact, fact.of(subject)) for subject in compared]
+    return [cell(fact, subject) for subject in compared]
 
 
 def _difference(fact: Fact, compared: list[Subject]) -> float | None:
-    """Second minus first; None where one of them is missing."""
+    """Second minus first; None where one of them is missing, or is zero by assumption."""
+    if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
+        return None
     first, second = (fact.of(subject) for subject in compared)
     if isinstance(first, Missing) or isinstance(second, Missing):
         return None
@@ -61,11 +66,15 @@ def _difference_cells(fact: Fact, compared: list[Subject]) -> list[str]:
     if len(compared) != 2:
         return []
     difference = _difference(fact, compared)
-    return [""] if difference is None else [("+" if difference >= 0.05 else "") + points(difference)]
+    if difference is None:
+        return [""]
+    mark = WRONG if any(subject.is_wrong for subject in compared) else ""
+    return [("+" if difference >= 0.05 else "") + points(difference) + mark]
 
 
 def _document(compared: list[Subject], differing: list[Fact], risks: list[Fact]) -> dict[str, Any]:
-    facts = [*differing, *risks]
+    always = [fact for fact in map(FACTS.__getitem__, _ALWAYS_IN_JSON) if fact not in differing]
+    facts = [*differing, *risks, *always]
     records = [
         {"encoder": subject.card.id, **record({fact.name: fact.of(subject) for fact in facts})} for subject in compared
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 
 from ..cards import catalogue
 from ..content import content_folder
+from ..errors import MissingExtra
 from ..results import SETTINGS, Summary, summaries
 from .facts import points, short_number
 from .output import json_option, print_json, print_table
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     from ..datasets import ImageSet
 
 _ENCODER = "init_vitS16"
+_LIBRARIES = {  # distributions by the module that is imported
+    "numpy": "numpy",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "torch": "torch",
+    "torchvision": "torchvision",
+    "timm": "timm",
+    "safetensors": "safetensors",
+}
 _SMALL = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
@@ -112,6 +123,7 @@ def _lowest(group: list[Summary], setting: str) -> Summary:
 
 
 def _featurise(out: Path, n_images: int, *, show: bool) -> dict[str, Any]:
+    _require_libraries()
     import numpy as np
 
     from ..datasets import digits
@@ -135,6 +147,15 @@ def _featurise(out: Path, n_images: int, *, show: bool) -> dict[str, Any]:
         "pixel_accuracy": _nearest_neighbour_accuracy(_pixels(images), read.y),
         "majority_accuracy": float(np.bincount(read.y).max() / len(read.y)),
     }
+
+
+def _require_libraries() -> None:
+    """Say which library is missing before anything is computed."""
+    for module, distribution in _LIBRARIES.items():
+        try:
+            import_module(module)
+        except ModuleNotFoundError as error:
+            raise MissingExtra(distribution, extra="demo", needed_for="The demo") from error
 
 
 def _load() -> tuple[torch.nn.Module, Any, str]:

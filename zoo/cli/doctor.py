@@ -7,8 +7,9 @@ from itertools import chain, groupby
 
 import click
 
-from .checks import Check, caches, content, network, versions
+from .checks import Check, content, versions
 from .output import NothingFound, entry, json_option, print_json
+from .surroundings import caches, network
 
 _MARKS = {"ok": "", "warning": "warning: ", "problem": "PROBLEM: "}
 _COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}

@@ -6,26 +6,41 @@ the published names and clearer ones beside them: ``train_test`` is also ``error
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from ..columns import COLUMNS, Column, Kind
 from ..errors import UnknownName
-from ..metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
+from ..metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from ..results import SETTINGS, Setting, Summary
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
 LEGEND = "-  does not apply    ?  not published"
+ASSUMED = "~"  # behind an approximation error that is zero by assumption
+WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One encoder: its card, and its risks where it has any."""
+    """One encoder: its card, and what was measured of it."""
 
     card: EncoderCard
-    summary: Summary | None
+    measured: Summary | None  # everything, believable or not
+    summary: Summary | None  # what counts: perhaps without what an erratum says to leave out
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if an erratum says to leave measurements out."""
+        return self.measured is not None and any(erratum.exclude for erratum in self.measured.errata)
+
+    @property
+    def approximation_is_assumed(self) -> bool:
+        """True if the approximation error is zero by assumption."""
+        parts = self.summary.decomposition if self.summary else None
+        return parts is not None and parts.approximation_assumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,11 @@ class Fact:
     of: Callable[[Subject], Any]  # a Missing where it has no value
     from_results: bool = False  # needs the files of results/
     other_name: str = ""
+
+    @property
+    def is_risk(self) -> bool:
+        """True for errors and their components."""
+        return self.from_results and self.kind == "number"
 
 
 def _component(name: str, other_name: str, meaning: str) -> Fact:
@@ -65,9 +85,17 @@ def _setting_error(setting: Setting) -> Fact:
 def _of_card(column: Column) -> Fact:
     unit = "percent" if column.section == "metrics" else _UNITS.get(column.name, "")
     other_name = _CLEARER.get(column.name, "")
-    return Fact(
-        column.name, column.kind, unit, column.meaning, lambda subject: column.of(subject.card), other_name=other_name
+    dated = column.field == "released"  # from which Column.of takes the month or the year
+    of: Callable[[Subject], Any] = (
+        (lambda subject: column.of(subject.card)) if dated else attrgetter(f"card.{column.field}")
     )
+    return Fact(column.name, column.kind, unit, column.meaning, of, other_name=other_name)
+
+
+def _is_assumed(subject: Subject) -> Any:
+    if subject.summary is None or subject.summary.decomposition is None:
+        return NOT_PUBLISHED
+    return subject.approximation_is_assumed
 
 
 def _all() -> list[Fact]:
@@ -86,11 +114,20 @@ def _all() -> list[Fact]:
         ),
         Fact(
             "n_errata", "whole number", "", "published facts and measurements known or suspected to be wrong",
-            lambda subject: len(subject.card.errata) + (len(subject.summary.errata) if subject.summary else 0),
+            lambda subject: len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0),
+            from_results=True,
+        ),
+        Fact(
+            "is_wrong", "true or false", "", "an erratum says to leave its measurements out",
+            lambda subject: NOT_APPLICABLE if subject.measured is None else subject.is_wrong,
             from_results=True,
         ),
         *map(_setting_error, SETTINGS),
         _component("approx", "approximation", "error of the architecture, trained with supervision"),
+        Fact(
+            "approx_is_assumed", "true or false", "", "approx is 0 by assumption, not by measurement",
+            _is_assumed, from_results=True,
+        ),
         _component("usability", "usability", "error from pretraining without labels"),
         _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
         _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
@@ -140,6 +177,25 @@ def shown(fact: Fact, value: Any) -> str:
     if fact.name.endswith("n_parameters") or fact.name in ("size_bytes", "projection_nparameters"):
         return short_number(value)
     return str(value)
+
+
+def cell(fact: Fact, subject: Subject) -> str:
+    """The value of one encoder as a table shows it, marked where it is not to be taken at its word."""
+    value = fact.of(subject)
+    text = shown(fact, value)
+    if not fact.is_risk or isinstance(value, Missing):
+        return text
+    assumed = ASSUMED if fact.name == "approx" and subject.approximation_is_assumed else ""
+    return text + assumed + (WRONG if subject.is_wrong else "")
+
+
+def marks(facts: Iterable[Fact], among: Iterable[Subject]) -> list[str]:
+    """What the marks mean that :func:`cell` sets for these facts of these encoders."""
+    risks = [fact for fact in facts if fact.is_risk]
+    cells = [cell(fact, subject) for subject in among for fact in risks if subject.measured is not None]
+    wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
+    found = {ASSUMED: f"{ASSUMED}  assumed, not measured", WRONG: wrong}
+    return [line for mark, line in found.items() if any(mark in text for text in cells)]
 
 
 def points(value: float) -> str:

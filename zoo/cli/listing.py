@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import click
 
-from .facts import FACTS, LEGEND, Fact, Subject, find_fact, kinds, shown
-from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table, record
-from .selection import matching, satisfying, sorted_by, subjects
+from .facts import FACTS, LEGEND, Fact, Subject, cell, find_fact, kinds, marks
+from .options import column_name, column_names, encoder_names, exclude_wrong_option
+from .output import NothingFound, json_option, print_json, print_notes, print_table, record
+from .selection import left_out, matching, satisfying, sorted_by, subjects
 
 _USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _EPILOG = """\b
@@ -20,16 +24,25 @@ Examples:
 \b
 A condition has columns, texts in quotes, numbers, true and false; == != < <=
 > >= in, not in; and, or, not; + - * /; missing(x), not_published(x) and
-not_applicable(x). A comparison with a missing value is not true.
+not_applicable(x). Texts are compared without regard to case. A comparison with
+a missing value is not true.
 """
 
 
 @click.command("list", epilog=_EPILOG)
 @click.argument("pattern", required=False, shell_complete=encoder_names)
 @click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true.")
-@click.option("--sort", metavar="COLUMN", help="Sort by this column; missing values come last.")
+@click.option(
+    "--sort", metavar="COLUMN", shell_complete=column_name, help="Sort by this column; missing values come last."
+)
 @click.option("--descending", "--reverse", is_flag=True, help="Largest values first.")
-@click.option("--columns", metavar="A,B,...", help=f"Which columns to show. [default: {_USUAL}]")
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    shell_complete=column_names,
+    help=f"Which columns to show, each of them once. [default: {_USUAL}]",
+)
+@exclude_wrong_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
 @click.option("--help-columns", is_flag=True, help="List the columns and what they mean, and exit.")
 @json_option
@@ -39,6 +52,7 @@ def command(
     sort: str | None,
     descending: bool,
     columns: str | None,
+    exclude_wrong: bool,
     limit: int | None,
     help_columns: bool,
     as_json: bool,
@@ -50,36 +64,51 @@ def command(
     """
     if descending and sort is None:
         raise click.UsageError("Got --descending without --sort, expected the column to sort by.")
+    for option, given in (("--sort", sort), ("--columns", columns), ("--where", condition)):
+        if given is not None and not given.strip():
+            raise click.UsageError(f"Got an empty text for {option}; leave the option out, or say what you mean by it.")
     if help_columns:
         _explain_columns(as_json)
         return
-    names = [name.strip() for name in (columns or _USUAL).split(",") if name.strip()]
-    if not names:
-        raise click.UsageError(f"Got {columns!r} for --columns, expected names of columns such as {_USUAL}.")
-    wanted = {name: find_fact(name) for name in names}
-    if as_json and columns is None:
-        wanted = dict(FACTS)
-    found = _select(
-        pattern, condition, sort, descending, risks_wanted=any(fact.from_results for fact in wanted.values())
-    )
+    wanted = FACTS if as_json and columns is None else _columns(columns or _USUAL)
+    risks_wanted = any(fact.from_results for fact in wanted.values())
+    found = _select(pattern, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong)
     listed = found[:limit]
     if as_json:
         records = [{"encoder": subject.card.id, **_values(wanted, subject)} for subject in listed]
         print_json({"n_matching": len(found), "encoders": records})
     elif listed:
-        rows = [[shown(fact, fact.of(subject)) for fact in wanted.values()] for subject in listed]
+        rows = [[cell(fact, subject) for fact in wanted.values()] for subject in listed]
         numbers = {position for position, fact in enumerate(wanted.values()) if "number" in fact.kind}
         print_table(list(wanted), rows, right=numbers)
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
-        print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}    {LEGEND}"])
+        explained = [*marks(wanted.values(), listed), *left_out(listed)]
+        print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}    {LEGEND}", *explained])
     if not found:
         raise NothingFound(_why_nothing(pattern, condition))
 
 
+def _columns(names: str) -> dict[str, Fact]:
+    """Facts by their names as they were given, which head the columns."""
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    if not given:
+        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_USUAL}.")
+    twice = [name for name, n in Counter(given).items() if n > 1]
+    if twice:
+        raise click.UsageError(f"Got {', '.join(twice)} more than once for --columns, expected each column once.")
+    return {name: find_fact(name) for name in given}
+
+
 def _select(
-    pattern: str | None, condition: str | None, sort: str | None, descending: bool, *, risks_wanted: bool
+    pattern: str | None,
+    condition: str | None,
+    sort: str | None,
+    descending: bool,
+    *,
+    risks_wanted: bool,
+    exclude_wrong: bool,
 ) -> list[Subject]:
-    sort_fact = find_fact(sort) if sort else None
+    sort_fact = None if sort is None else find_fact(sort)
     parsed = None
     if condition is not None:
         from .where import parse_condition
@@ -87,13 +116,13 @@ def _select(
         parsed = parse_condition(condition, kinds())
         risks_wanted = risks_wanted or any(find_fact(name).from_results for name in parsed.names)
     risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
-    found = subjects(matching(pattern), with_risks=risks_wanted)
+    found = subjects(matching(pattern), with_risks=risks_wanted, exclude_wrong=exclude_wrong)
     if parsed is not None:
         found = satisfying(parsed, found)
     return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
 
 
-def _values(wanted: dict[str, Fact], subject: Subject) -> dict[str, object]:
+def _values(wanted: Mapping[str, Fact], subject: Subject) -> dict[str, object]:
     return record({name: fact.of(subject) for name, fact in wanted.items()})
 
 

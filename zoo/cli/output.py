@@ -28,17 +28,6 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
-def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Ids that a shell may complete; none if the cards cannot be read."""
-    from ..cards import catalogue
-    from ..errors import ZooError
-
-    try:
-        return [encoder for encoder in catalogue() if encoder.casefold().startswith(incomplete.casefold())]
-    except ZooError:
-        return []
-
-
 def print_json(document: Any) -> None:
     """One JSON document, its lists of records one record a line; a missing value must be split off before."""
     click.echo(_json(document))
@@ -46,7 +35,7 @@ def print_json(document: Any) -> None:
 
 def _json(document: Any) -> str:
     if isinstance(document, dict):
-        members = [f"{json.dumps(key)}: {_records(value)}" for key, value in document.items()]
+        members = [f"{_dumps(key)}: {_records(value)}" for key, value in document.items()]
         return "{" + ",\n ".join(members) + "}"
     return _dumps(document)
 
@@ -57,8 +46,7 @@ def _records(value: Any) -> str:
     return _dumps(value)
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode  # json.dumps would make one for every record
 
 
 def record(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,8 +56,13 @@ def record(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> record({"z_dim": 384, "patch_size": NOT_APPLICABLE})
     {'z_dim': 384, 'patch_size': None, 'missing': {'patch_size': 'not applicable'}}
     """
-    plain = {name: None if isinstance(value, Missing) else value for name, value in values.items()}
-    missing = {name: value.value for name, value in values.items() if isinstance(value, Missing)}
+    plain: dict[str, Any] = {}
+    missing = {}
+    for name, value in values.items():
+        if isinstance(value, Missing):
+            plain[name], missing[name] = None, value.value
+        else:
+            plain[name] = value
     return {**plain, "missing": missing}
 
 

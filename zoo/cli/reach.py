@@ -63,5 +63,5 @@ def _refusal(address: str, seconds: float) -> str | None:
         return None
     except URLError as error:
         return str(error.reason)
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # the last of a proxy that is no address
         return str(error) or type(error).__name__

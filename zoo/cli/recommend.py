@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from ..analysis.label_budget import Curve, HeldOutError, PredictedError, check_n_labels, held_out_error, predict_error
-from ..cards import catalogue
-from ..errors import UnknownName
+from ..analysis.label_budget import HeldOutError, PredictedError, check_n_labels, held_out_error
 from ..metadata import EncoderCard, Missing
-from ..results import SETTINGS, ResultErratum, summaries
+from ..results import SETTINGS, summaries
+from .candidates import Candidate, Filter, LeftOut, candidates, filtered, requested
 from .counts import as_count
-from .facts import points, short_number
+from .facts import WRONG, points, short_number
+from .options import licences
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
-from .risks import WRONG, distrust, errata_records
+from .risks import distrust, errata_records
 
-PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
-_NO_CANDIDATES = ("supervised", "initialized")
 _SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
 _EPILOG = """\b
 Examples:
@@ -28,31 +26,25 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An encoder and the error to expect of it."""
-
-    card: EncoderCard
-    curve: Curve  # what was measured
-    predicted: PredictedError
-    errata: tuple[ResultErratum, ...]  # of its measurements
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which candidates stay, and what to say of those that go."""
-
-    reason: str
-    keeps: Callable[[Candidate], bool]
-
-
 @click.command("recommend", epilog=_EPILOG)
 @click.option(
-    "--labels", "n_labels", callback=as_count, required=True, metavar="N", help="Labelled images, such as 20k."
+    "--labels",
+    "n_labels",
+    callback=as_count,
+    required=True,
+    metavar="N",
+    help="Labelled images, such as 20k: from 1,000 to 1,281,167, and below 3,000 by extrapolation.",
 )
 @click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8.")
 @click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features.")
-@click.option("--licence", default="any", show_default=True, metavar="any|permissive|SPDX", help="Of the weights.")
+@click.option(
+    "--licence",
+    default="any",
+    show_default=True,
+    metavar="any|permissive|SPDX",
+    shell_complete=licences,
+    help="Of the weights.",
+)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
@@ -70,106 +62,31 @@ def command(
     """Rank encoders for the number of labels you have.
 
     The rank is by the error of a linear probe with N labels of ImageNet-1K: as measured, or interpolated between the
-    settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). "permissive" asks for MIT,
+    settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). From 1,000 to 3,000 labels it
+    is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. "permissive" asks for MIT,
     Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
     """
     check_n_labels(n_labels)
-    filters = _requested(licence, max_parameters, max_dim)
+    filters = requested(licence, max_parameters, max_dim)
     if not include_gone:
         filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
     if not include_wrong:
         right = summaries(exclude_wrong=True)
         filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
-    curves, everyone = _candidates(n_labels)
-    kept, left_out = _filtered(everyone, filters)
+    curves, everyone, without = candidates(n_labels)
+    kept, left_out, why_nobody = filtered(everyone, filters, without)
     ranked = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
     uncertainty = held_out_error(curves, n_labels)
     if as_json:
         print_json(_document(n_labels, ranked, top, uncertainty, left_out))
-    else:
+    elif ranked:
         _print(n_labels, ranked, top, uncertainty, left_out)
-
-
-def _requested(licence: str, max_parameters: int | None, max_dim: int | None) -> list[Filter]:
-    filters = []
-    if licence.casefold() == "permissive":
-        filters.append(Filter("--licence permissive", lambda one: _is_permissive(one.card)))
-    elif licence.casefold() != "any":
-        spdx = _known_licence(licence)
-        filters.append(Filter(f"--licence {spdx}", lambda one: one.card.licence.weights == spdx))
-    if max_parameters is not None:
-        reason = f"--max-parameters {short_number(max_parameters)}"
-        filters.append(Filter(reason, lambda one: one.card.architecture.n_parameters <= max_parameters))
-    if max_dim is not None:
-        filters.append(Filter(f"--max-dim {max_dim}", lambda one: one.card.representation.dim <= max_dim))
-    return filters
-
-
-def _is_permissive(card: EncoderCard) -> bool:
-    return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
-
-
-def _known_licence(name: str) -> str:
-    """The SPDX id that some encoder has, from any spelling of its case.
-
-    Raises
-    ------
-    UnknownName
-        If no encoder has that licence.
-    """
-    found = {card.licence.weights for card in catalogue().values()}
-    known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
-    if name.casefold() not in known:
-        hint = f"Expected 'any', 'permissive' or one of: {', '.join(sorted(known.values()))}."
-        raise UnknownName("licence", name, known.values(), hint=hint)
-    return known[name.casefold()]
-
-
-def _candidates(n_labels: int) -> tuple[list[Curve], list[Candidate]]:
-    """All error curves, and the self-supervised encoders whose curve reaches that number of labels."""
-    cards = catalogue()
-    curves: list[Curve] = []
-    found = []
-    for encoder, summary in summaries().items():
-        card = cards[encoder]
-        if card.objective.mode in _NO_CANDIDATES:
-            continue
-        curve = {
-            setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
-        }
-        predicted = predict_error(curve, n_labels)
-        curves.append(curve)
-        if predicted is not None:
-            found.append(Candidate(card, curve, predicted, summary.errata))
-    return curves, found
-
-
-def _filtered(everyone: Sequence[Candidate], filters: Sequence[Filter]) -> tuple[list[Candidate], dict[str, int]]:
-    """Those that pass every filter, and how many each filter in turn removes.
-
-    Raises
-    ------
-    NothingFound
-        If none is left; says which filter removed the last ones.
-    """
-    kept, left_out = list(everyone), {}
-    passed: list[str] = []
-    if not kept:
-        raise NothingFound("No encoder was measured with few enough and with enough labels to say anything.")
-    for one in filters:
-        after = [candidate for candidate in kept if one.keeps(candidate)]
-        if not after:
-            which = f"that pass {' and '.join(passed)}" if passed else "there are"
-            raise NothingFound(f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}.")
-        if len(after) < len(kept):
-            left_out[one.reason] = len(kept) - len(after)
-        passed.append(f"'{one.reason}'")
-        kept = after
-    return kept, left_out
+    if not ranked:
+        raise NothingFound(why_nobody)
 
 
 def _print(
-    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: Mapping[str, int]
+    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
 ) -> None:
     shown = ranked[:top]
     usual = max(ranked, key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1])).predicted
@@ -193,7 +110,7 @@ def _print(
     sure = [*_how_sure(usual, uncertainty), *_wider_gaps(shown, usual.basis)]
     sure += [line for candidate in shown for line in distrust(candidate.card.id, candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
-    gone = ", ".join(f"{n} ({reason})" for reason, n in left_out.items())
+    gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
 
 
@@ -234,7 +151,7 @@ def _wider_gaps(shown: Sequence[Candidate], usual: Sequence[int]) -> list[str]:
 
 
 def _document(
-    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: Mapping[str, int]
+    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
 ) -> dict[str, Any]:
     records = []
     for rank, candidate in enumerate(ranked[:top], start=1):
@@ -254,6 +171,8 @@ def _document(
         "unit": "percent",
         "n_candidates": len(ranked),
         "uncertainty": None if uncertainty is None else asdict(uncertainty),
-        "left_out": [{"reason": reason, "n": n} for reason, n in left_out.items()],
+        "left_out": [
+            {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()
+        ],
         "encoders": records,
     }

@@ -6,9 +6,10 @@ import click
 
 from ..cards import catalogue
 from ..results import SETTINGS, Summary, summaries
-from .facts import points
-from .output import NothingFound, encoder_names, json_option, print_json, print_notes, print_table
-from .risks import COMPONENT_HEADERS, WRONG, component_cells, distrust, legend, risk_record
+from .facts import WRONG, points
+from .options import encoder_names, exclude_wrong_option
+from .output import NothingFound, json_option, print_json, print_notes, print_table
+from .risks import COMPONENT_HEADERS, component_cells, distrust, legend, risk_record
 
 _EPILOG = """\b
 Examples:
@@ -19,7 +20,7 @@ Examples:
 
 @click.command("results", epilog=_EPILOG)
 @click.argument("names", nargs=-1, shell_complete=encoder_names)
-@click.option("--exclude-wrong", is_flag=True, help="Without the measurements that an erratum says to leave out.")
+@exclude_wrong_option
 @json_option
 def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
     """Show the measured errors and their components.
@@ -36,7 +37,7 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
         records = [{"encoder": summary.encoder, **risk_record(summary)} for summary in found]
         print_json({"encoders": records, "not_measured": without})
     elif found:
-        print_risks(found)
+        print_risks(found, one_by_one=bool(names))
     if without and found:
         print_notes([f"not measured: {', '.join(without)}"])
     if not found:
@@ -46,8 +47,8 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
         )
 
 
-def print_risks(found: list[Summary]) -> None:
-    """One row an encoder, then what the marks mean and why some rows are to be distrusted."""
+def print_risks(found: list[Summary], *, one_by_one: bool) -> None:
+    """One row an encoder, then what the marks mean and how many rows, or one by one why, are to be distrusted."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), *COMPONENT_HEADERS]
     rows = []
     for summary in found:
@@ -56,5 +57,9 @@ def print_risks(found: list[Summary]) -> None:
         mark = WRONG if summary.errata else ""
         rows.append([summary.encoder + mark, *errors, *component_cells(summary.decomposition)])
     print_table(headers, rows, right=range(1, len(headers)))
-    reasons = [line for summary in found for line in distrust(summary.encoder, summary.errata)]
+    marked = [summary for summary in found if summary.errata]
+    reasons = [line for summary in marked for line in distrust(summary.encoder, summary.errata)]
+    if marked and not one_by_one:
+        encoders = "1 encoder has" if len(marked) == 1 else f"{len(marked)} encoders have"
+        reasons = [f"{WRONG}  {encoders} errata; zoo show NAME says which"]
     print_notes(["errors in percent by labels, components in percentage points", *legend(found), *reasons])

@@ -7,12 +7,10 @@ from typing import Any
 
 from ..metadata import NOT_PUBLISHED, Missing
 from ..results import SETTINGS, ResultErratum, RiskDecomposition, Summary
-from .facts import points
+from .facts import ASSUMED, WRONG, points
 from .output import record
 
-ASSUMED = "~"  # behind an approximation error that is zero by assumption
 MERGED = "+"  # behind approximation and usability together
-WRONG = "!"  # behind the name of an encoder with an erratum
 COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
 
 

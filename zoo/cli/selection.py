@@ -15,17 +15,24 @@ if TYPE_CHECKING:
     from .where import Condition
 
 
-def subjects(names: Iterable[str], *, with_risks: bool) -> list[Subject]:
+def subjects(names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False) -> list[Subject]:
     """Encoders by name, in that order; ids are compared without case."""
     cards = catalogue()
-    known: Mapping[str, Summary] = summaries() if with_risks else {}
-    return [Subject(card, known.get(card.id)) for card in (cards[name] for name in names)]
+    measured: Mapping[str, Summary] = summaries() if with_risks else {}
+    counting = summaries(exclude_wrong=True) if with_risks and exclude_wrong else measured
+    return [Subject(card, measured.get(card.id), counting.get(card.id)) for card in (cards[name] for name in names)]
+
+
+def left_out(among: Iterable[Subject]) -> list[str]:
+    """A note that names the encoders whose wrong measurements do not count here."""
+    names = [subject.card.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
+    return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
 def matching(pattern: str | None) -> list[str]:
-    """Ids that match a glob, or contain a text, without regard to case; all of them for None."""
+    """Ids that match a glob, or contain a text, without regard to case; all of them for None or an empty text."""
     ids = list(catalogue())
-    if pattern is None:
+    if not pattern:
         return ids
     folded = pattern.casefold()
     if any(mark in pattern for mark in "*?["):

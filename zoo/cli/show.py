@@ -10,7 +10,8 @@ import click
 
 from ..metadata import EncoderCard, Missing
 from ..results import SETTINGS, Summary
-from .output import encoder_names, entry, json_option, print_json, record
+from .options import encoder_names
+from .output import entry, json_option, print_json, record
 from .risks import component_lines, risk_record
 from .selection import subjects
 
@@ -36,9 +37,9 @@ def command(name: str, as_json: bool) -> None:
     """
     (subject,) = subjects([name], with_risks=True)
     if as_json:
-        print_json(_document(subject.card, subject.summary))
+        print_json(_document(subject.card, subject.measured))
     else:
-        click.echo("\n".join(_lines(subject.card, subject.summary)))
+        click.echo("\n".join(_lines(subject.card, subject.measured)))
 
 
 def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:

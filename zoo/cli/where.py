@@ -3,6 +3,7 @@
 A condition has names of columns, texts, numbers, ``true`` and ``false``; ``==  !=  <  <=  >  >=`` (also chained),
 ``in`` and ``not in``; ``and``, ``or``, ``not``; ``+ - * /``; and ``missing(x)``, ``not_published(x)`` and
 ``not_applicable(x)``. A column whose name is not a word stands in backquotes: `` `train-nperclass-5_test` < 40 ``.
+Texts are compared without regard to case.
 
 Types are checked once, before any encoder is looked at. A comparison with a missing value is neither true nor false
 but unknown, as in SQL: ``epochs > 100`` and ``not epochs > 100`` both leave out encoders whose epochs are not known.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -37,7 +39,7 @@ _TYPES: dict[Kind, _Type] = {
 
 _LONGEST = 1_000  # characters
 _DEEPEST = 40  # levels of nesting
-_BACKQUOTED = re.compile(r"`([^`]*)`")
+_QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]*)`""")  # texts, and names in backquotes
 _UNKNOWN = Missing.NOT_PUBLISHED  # stands for "unknown" between operators; which reason it was no longer matters
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
@@ -97,14 +99,9 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
     """
     if len(text) > _LONGEST:
         raise QueryError(f"The condition has {len(text):,} characters, expected at most {_LONGEST:,}.")
-    quoted: dict[str, str] = {}
-
-    def hide(match: re.Match[str]) -> str:
-        quoted[f"_column_{len(quoted)}"] = match[1]
-        return f"_column_{len(quoted) - 1}"
-
+    hidden, quoted = _without_backquotes(text)
     try:
-        tree = ast.parse(_BACKQUOTED.sub(hide, text).strip(), mode="eval")
+        tree = ast.parse(hidden.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is nested too deeply"
         raise QueryError(
@@ -114,6 +111,23 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
     checker = _Checker({name: _TYPES[kind] for name, kind in kinds.items()}, quoted)
     evaluate = checker.truth(tree.body)
     return Condition(frozenset(checker.met), evaluate)
+
+
+def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
+    """The text with a word that occurs nowhere else in it for every name in backquotes, and what each word is for."""
+    word = "_column"
+    while word in unicodedata.normalize("NFKC", text):  # as Python reads names
+        word += "_"
+    quoted: dict[str, str] = {}
+
+    def hide(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0]
+        placeholder = f"{word}{len(quoted)}_"
+        quoted[placeholder] = match[2]
+        return f" {placeholder} "
+
+    return _QUOTED.sub(hide, text), quoted
 
 
 class _Checker:
@@ -197,7 +211,7 @@ class _Checker:
             hint = "; ask whether a text is in a list with 'in'" if "list of texts" in (kind, other) else ""
             sides = f"{self.shown(left)}, which is a {kind}, and {self.shown(right)}, which is a {other}"
             raise QueryError(f"Cannot {word} {sides}{hint}.")
-        return _lifted(compare, value, reference)
+        return _lifted(lambda a, b: compare(_folded(a), _folded(b)), value, reference)
 
     def membership(self, left: ast.expr, kind: _Type, value: _Evaluate, right: ast.expr, depth: int) -> _Evaluate:
         if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
@@ -209,7 +223,7 @@ class _Checker:
                 f"Cannot look for {self.shown(left)}, which is a {kind}, in {self.shown(right)}, which is a {other}; "
                 'expected a text in a text, or anything in a list such as ("a", "b").'
             )
-        return _lifted(lambda text, texts: text in texts, value, container)
+        return _lifted(lambda text, texts: _folded(text) in _folded(texts), value, container)
 
     def shown(self, node: ast.expr) -> str:
         text = ast.unparse(node)
@@ -222,6 +236,13 @@ def _type_of(value: bool | str | int | float) -> _Type:
     if isinstance(value, bool):
         return "truth"
     return "text" if isinstance(value, str) else "number"
+
+
+def _folded(value: Any) -> Any:
+    """A text, or every text of a list, such that case makes no difference; anything else as it is."""
+    if isinstance(value, str):
+        return value.casefold()
+    return tuple(map(_folded, value)) if isinstance(value, tuple) else value
 
 
 def _lifted(function: Callable[..., Any], *parts: _Evaluate) -> _Evaluate:

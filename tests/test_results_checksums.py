@@ -1,0 +1,61 @@
+"""The checksums of the shipped results: fresh, and what they tell of a damaged copy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, Run
+from zoo.resultfiles import checksums_text, damaged_files
+
+RISKS, STATISTICS = "published/risks.csv", "published/feature_statistics.csv"
+
+
+def test_the_shipped_checksums_are_fresh_and_nothing_is_damaged() -> None:
+    assert (REPOSITORY / "results" / "CHECKSUMS").read_text() == checksums_text()
+    assert damaged_files() == []
+
+
+def test_checksums_are_those_of_sha256sum() -> None:
+    for line in checksums_text().splitlines():
+        checksum, name = line.split("  ")
+        assert sha256((REPOSITORY / "results" / name).read_bytes()).hexdigest() == checksum
+    assert [line.split("  ")[1] for line in checksums_text().splitlines()] == ["errata.toml", STATISTICS, RISKS]
+
+
+def cut_at_a_row(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def with_other_line_ends(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "named"),
+    [
+        (RISKS, cut_at_a_row, [RISKS]),
+        (STATISTICS, with_other_line_ends, [STATISTICS]),
+        (STATISTICS, Path.unlink, [STATISTICS]),
+        ("errata.toml", Path.unlink, ["errata.toml"]),
+        ("errata.toml", lambda path: (path.unlink(), path.mkdir()), ["errata.toml"]),
+        ("more.csv", Path.touch, ["CHECKSUMS"]),
+        ("CHECKSUMS", cut_at_a_row, ["CHECKSUMS"]),
+        ("CHECKSUMS", Path.unlink, ["CHECKSUMS"]),
+        ("CHECKSUMS", lambda path: path.write_bytes(b"\xff"), ["CHECKSUMS"]),
+        ("CHECKSUMS", lambda path: path.write_bytes(b""), ["CHECKSUMS"]),
+    ],
+)
+def test_damaged_files_are_named(
+    name: str, damage: Callable[[Path], object], named: list[str], run_apart: Run, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    for folder in ("zoo", "metadata", "results"):
+        shutil.copytree(REPOSITORY / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    damage(copy / "results" / name)
+    done = run_apart("from zoo.resultfiles import damaged_files; print(damaged_files())", path=[copy])
+    assert done.stdout == f"{named}\n", done.stderr

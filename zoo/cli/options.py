@@ -1,0 +1,57 @@
+"""Options that several verbs share, and the values that a shell completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+
+def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option ``--exclude-wrong``, passed on as ``exclude_wrong``."""
+    text = "Without the measurements that an erratum says to leave out."
+    return click.option("--exclude-wrong", is_flag=True, help=text)(command)
+
+
+def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids that a shell may complete; none if the cards cannot be read."""
+    from ..cards import catalogue
+    from ..errors import ZooError
+
+    try:
+        return _beginning(incomplete, catalogue())
+    except ZooError:
+        return []
+
+
+def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of columns, in either spelling."""
+    from .facts import kinds
+
+    return _beginning(incomplete, kinds())
+
+
+def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of columns behind the last comma; those before it stay as they are."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [before + comma + name for name in column_name(ctx, parameter, last) if name not in given]
+
+
+def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What ``--licence`` takes; no licence by name if the cards cannot be read."""
+    from ..cards import catalogue
+    from ..errors import ZooError
+    from ..metadata import Missing
+
+    try:
+        found = {card.licence.weights for card in catalogue().values()}
+    except ZooError:
+        found = set()
+    known = sorted(licence for licence in found if not isinstance(licence, Missing))
+    return _beginning(incomplete, ["any", "permissive", *known])
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.casefold().startswith(incomplete.casefold())]

@@ -1,0 +1,94 @@
+"""The rows of ``results/`` as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .cards import catalogue
+from .errors import UnknownName
+from .resultchecks import Row
+from .resultfiles import errata, read_rows, without_wrong
+from .vocabulary import CI_HIGH, CI_LOW, ENCODER, METRICS, N_TRAIN, SEED, VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One row of a results file; ``results/README.md`` explains the columns."""
+
+    encoder: str
+    metric: str
+    dataset: str
+    split: str
+    n_train: int | None  # None: no probe was trained
+    seed: int | None  # None: unknown
+    value: float
+    unit: str
+    ci_low: float | None  # None: no interval was stated
+    ci_high: float | None
+    protocol: str
+    source: str
+    date: str
+
+
+def measurements(
+    *,
+    metrics: str | Iterable[str] | None = None,
+    encoders: str | Iterable[str] | None = None,
+    exclude_wrong: bool = False,
+) -> list[Measurement]:
+    """Rows of all results files, the shipped ones first, then the user's.
+
+    Parameters
+    ----------
+    metrics, encoders : str or iterable of str, optional
+        Only this one or these; the case of an encoder's id does not matter.
+    exclude_wrong : bool
+        Without the rows that an erratum excludes.
+
+    Raises
+    ------
+    ResultsError
+        If a file is unreadable or a row in it is wrong.
+    UnknownName
+        If there is no such metric or encoder.
+    """
+    wanted = None if metrics is None else [_known_metric(name) for name in _names(metrics)]
+    ids = None if encoders is None else {catalogue().id_of(name) for name in _names(encoders)}
+    rows = read_rows(wanted)
+    if ids is not None:
+        rows = [row for row in rows if row[ENCODER] in ids]
+    if exclude_wrong:
+        rows = without_wrong(rows, errata())
+    return [_measurement(row) for row in rows]
+
+
+def _names(given: str | Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _known_metric(name: str) -> str:
+    if name not in METRICS:
+        raise UnknownName("metric", name, METRICS, hint="results/README.md explains them all.")
+    return name
+
+
+def _measurement(row: Row) -> Measurement:
+    encoder, metric, dataset, split = row[:N_TRAIN]
+    unit, (protocol, source, date) = row[VALUE + 1], row[CI_HIGH + 1 :]
+    n_train, seed, low, high = row[N_TRAIN], row[SEED], row[CI_LOW], row[CI_HIGH]
+    return Measurement(
+        encoder=encoder,
+        metric=metric,
+        dataset=dataset,
+        split=split,
+        n_train=int(n_train) if n_train else None,
+        seed=int(seed) if seed else None,
+        value=float(row[VALUE]),
+        unit=unit,
+        ci_low=float(low) if low else None,
+        ci_high=float(high) if high else None,
+        protocol=protocol,
+        source=source,
+        date=date,
+    )
