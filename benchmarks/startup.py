@@ -11,14 +11,16 @@ every start compile the zoo's modules again; otherwise they are kept compiled, f
 =======================  ====  ==================  =============
 command                  goal  compiled each time  kept bytecode
 =======================  ====  ==================  =============
-python -c pass                                 11             12
-import zoo                 60                  41             40
-zoo list                  150                 114            106
-zoo list, on a terminal   150                 116            104
-zoo show                  150                 101             94
-zoo list --json           150                 118            109
-zoo results                                   103             92
-zoo recommend                                 133            117
+python -c pass                                 11             11
+import zoo                 60                  40             38
+zoo list                  150                 129            117
+zoo list, on a terminal   150                 131            119
+zoo show                  150                  97             86
+zoo list --json           150                 114            104
+zoo results                                   122            113
+zoo recommend                                 141            124
+import pandas                                 354            366
+import timm                                  3763           3825
 =======================  ====  ==================  =============
 """
 

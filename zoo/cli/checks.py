@@ -23,7 +23,7 @@ EXTRAS = {
     "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors"),
     "demo": ("scikit-learn",),
 }
-_ALWAYS = ("click", "packaging", "rich")
+_ALWAYS = ("click", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 
 Status = Literal["ok", "warning", "problem"]

@@ -1,17 +1,17 @@
 """How a table fits a terminal: as it is; else closer, with broken headers and wrapped texts; else not at all.
 
-Drawn here, for numbers must not be wrapped, and a library takes longer to import than all that is drawn.
+prettytable draws the tables, for rich takes longer over 204 rows than all the rest of ``zoo list``. Which columns give
+way on a narrow terminal is decided here, because numbers must not be wrapped.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import click
+from prettytable import PrettyTable
 
 _NARROWEST_FIRST = (30, 22)  # characters that the first column keeps; fewer where the table would not fit otherwise
 _NARROWEST = 14  # characters that another column of text keeps, or the table becomes blocks
@@ -54,28 +54,18 @@ def layout(
 
 def drawn(chosen: Layout, rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
     """The table as text without rules, its headers bold."""
+    names = [str(position) for position in range(len(chosen.headers))]  # must differ, which headers need not
+    table = PrettyTable(names, border=False, header=False, break_on_hyphens=False)
+    table.left_padding_width, table.right_padding_width = 0, chosen.gap
+    table.align = {name: "r" if position in right else "l" for position, name in enumerate(names)}
+    table.max_width = dict(zip(names, chosen.widths, strict=True))
     head = [header.split("\n") for header in chosen.headers]
     n_lines = max(map(len, head))
     padded = [[""] * (n_lines - len(lines)) + lines for lines in head]  # names stand right above their columns
-    sides = [str.rjust if position in right else str.ljust for position in range(len(head))]
-    space = " " * chosen.gap
-
-    def aligned(cells: Sequence[str]) -> str:
-        placed = [side(cell, width) for side, cell, width in zip(sides, cells, chosen.widths, strict=True)]
-        return space.join(placed).rstrip()
-
-    lines = [click.style(aligned(line), bold=True) for line in zip(*padded, strict=True)]
-    for row in rows:
-        lines += map(aligned, _wrapped(row, chosen.widths))
-    return "\n".join(lines)
-
-
-def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Sequence[Sequence[str]]:
-    """The lines of a row, one unless a cell is longer than its column is wide."""
-    if all(len(cell) <= width for cell, width in zip(row, widths, strict=True)):
-        return [row]
-    cells = [textwrap.wrap(cell, width, break_on_hyphens=False) for cell, width in zip(row, widths, strict=True)]
-    return [*zip_longest(*cells, fillvalue="")]
+    table.add_rows([list(line) for line in zip(*padded, strict=True)])
+    table.add_rows([list(row) for row in rows])
+    lines = [line.rstrip() for line in table.get_string().splitlines()]
+    return "\n".join([*(click.style(line, bold=True) for line in lines[:n_lines]), *lines[n_lines:]])
 
 
 def _natural_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
