@@ -183,7 +183,9 @@ def test_the_first_column_of_a_comparison_stays_whole_at_120_columns() -> None:
 
 def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo show DINO_vitS16_", COMP_CWORD="2")
-    assert printed.stdout.split() == ["plain,dino_vitS16_last", "plain,dino_vitS16_extractB"]
+    offered = printed.stdout.split()
+    assert {"plain,dino_vitS16_last", "plain,dino_vitS16_extractB"} <= set(offered)
+    assert all(line.startswith("plain,dino_vitS16_") for line in offered)
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo re", COMP_CWORD="1")
     assert printed.stdout.split() == ["plain,results", "plain,recommend"]
 
