@@ -9,7 +9,7 @@ import pytest
 
 from zoo import NOT_PUBLISHED
 from zoo.errors import UnknownName
-from zoo.results import SETTINGS, errata, measurements, summaries
+from zoo.results import PUBLISHED_SOURCE, SETTINGS, errata, measurements, summaries
 from zoo.vocabulary import COLUMNS, ERRATUM_KINDS, METRICS, SPLITS
 
 PUBLISHED = summaries(source=PUBLISHED_SOURCE)
