@@ -9,8 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from PIL import Image
 
 import zoo
+from tests.conftest import Run
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +73,13 @@ def test_every_dependency_of_the_project_is_pinned(repository: Path) -> None:
     names = {re.split(r"[\[<>=!~]", one)[0].lower() for one in wanted} - {"ssl-zoo"}
     pinned = {line.split("==")[0].lower() for line in (repository / "constraints.txt").read_text().splitlines()}
     assert names <= pinned
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(repository: Path, tmp_path: Path, run_apart: Run) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2
+    Image.new("CMYK", (400, 300), (10, 200, 30, 40)).save(tmp_path / "photo.jpg")
+    code = "\n".join(blocks).replace('"."', repr(str(repository)))  # the one thing that a clone would not need
+    shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"
+    done = run_apart(f"{code}\n{shapes}\n", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1:] == ["[1, 2048] (169, 117) 800"], done.stderr
