@@ -195,7 +195,7 @@ class TestResults:
         assert cells["clip_rn50x4"][0] == "0.0~"
         assert cells["dino_vitS16_last"] == ["?", "16.3+"]
         assert f"{WRONG}!" in cells
-        for mark in ("~  assumed", "+  approximation and usability together", f"!  {WRONG}: wrong weights"):
+        for mark in ("~  assumed", "+  approximation and usability together", f"!  {WRONG} (wrong weights): "):
             assert mark in result.stderr
 
     def test_errata_are_counted_unless_encoders_were_named(self) -> None:

@@ -157,7 +157,7 @@ class Paper:
 class Reported:
     """ImageNet top-1 accuracies that the authors of the weights state, in percent; higher is better."""
 
-    top1_percent: Maybe[float]  # linear probe on all labels, or fine-tuned where it is supervised
+    top1_percent: Maybe[float]  # of a linear probe on all labels; of the network itself where it is supervised
     top1_percent_with_1_percent_labels: Maybe[float]  # with 1 % of the labels
     top1_percent_with_5_shot: Maybe[float]  # with 5 labels a class
 

@@ -210,10 +210,10 @@ def points(value: float) -> str:
 def short_number(value: float) -> str:
     """A count in at most four characters and a letter.
 
-    >>> [short_number(n) for n in (950, 23_508_032, 1_011_223_040)]
-    ['950', '23.5M', '1.01G']
+    >>> [short_number(n) for n in (950, 23_508_032, 999_900_000, 1_011_223_040)]
+    ['950', '23.5M', '1G', '1.01G']
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
+        if value >= 0.9995 * size:  # from there on three digits round to 1000 of the smaller unit
             return f"{value / size:.3g}{letter}"
     return f"{value:g}"

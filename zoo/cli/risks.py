@@ -60,7 +60,7 @@ def legend(summaries: list[Summary]) -> list[str]:
 
 def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
     """Why the measurements of an encoder are to be distrusted, a line an erratum."""
-    return [f"{WRONG}  {encoder}: {erratum.kind}; {erratum.reason}" for erratum in errata]
+    return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
 
 
 def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
