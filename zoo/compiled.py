@@ -9,7 +9,6 @@ nothing else.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -66,19 +65,12 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, kind: str, value: Any) -> None:
-    import tempfile  # 3 ms that only the first start pays
+    from .atomic import replaced  # only the first start writes
 
     body = json.dumps(value, separators=(",", ":")).encode()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_checksum(body) + b"\n" + body)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replaced(path) as file:
+            file.write(_checksum(body) + b"\n" + body)
         copies = sorted(path.parent.glob(f"{kind}-*.json"), key=lambda copy: copy.stat().st_mtime, reverse=True)
         for old in copies[_KEPT:]:
             old.unlink(missing_ok=True)

@@ -70,9 +70,17 @@ def content_files(name: str, suffix: str) -> list[Path]:
     if not shipped:
         raise ContentError(f"The folder {content_folder(name)} holds no {suffix} file; clone the repository again.")
     own = user_folder()
-    if not _is_folder(own) or not _is_folder(own / name):
-        return shipped
-    return shipped + _files_below(own / name, suffix)
+    added = _files_below(own / name, suffix) if _is_folder(own) and _is_folder(own / name) else []
+    return shipped + added + _mirrored(name, suffix, {path.relative_to(own / name) for path in added})
+
+
+def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
+    """What a mirror in a folder brings of its maker's own content, but for what the user has here already."""
+    place = os.environ.get("ZOO_MIRROR")
+    folder = Path(place) / name / "own" if place else None
+    if folder is None or not folder.is_dir():
+        return []
+    return [path for path in _files_below(folder, suffix) if path.relative_to(folder) not in known]
 
 
 def _is_folder(path: Path) -> bool:

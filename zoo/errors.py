@@ -9,6 +9,8 @@
     ├── UnknownName             no encoder, column or other name like that; lists the nearest ones
     ├── QueryError              a --where expression or another request cannot be understood
     ├── WeightsUnavailable      the trained weights of an encoder cannot be had
+    ├── WeightsRefused          a file of weights is not exactly what it must be, or is not safe to read
+    ├── StoreError              the cache of weights, the lock file or a mirror cannot be read or written
     ├── BuildError              an architecture cannot be built from its card
     ├── DataError               images, labels or features are not what a function needs
     └── MissingExtra            an optional library is not installed; names the extra to install
@@ -61,6 +63,14 @@ class QueryError(ZooError, ValueError):
 
 class WeightsUnavailable(ZooError):
     """The trained weights of an encoder cannot be had."""
+
+
+class WeightsRefused(ZooError, ValueError):
+    """A file of weights is not exactly what it must be, or cannot be read without running what is in it."""
+
+
+class StoreError(ZooError):
+    """The cache of weights, the lock file, a mirror or the disk below them cannot be read or written."""
 
 
 class BuildError(ZooError):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .atomic import replaced
 from .datasets import ImageSet
 from .errors import DataError, MissingExtra
 
@@ -61,17 +60,8 @@ class Features:
         header = {"format": _FORMAT, "origin": json.dumps(asdict(self.origin))}
         content = save({"x": np.ascontiguousarray(self.x), "y": np.ascontiguousarray(self.y)}, metadata=header)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, target)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            with replaced(target) as file:
+                file.write(content)
         except OSError as error:
             raise DataError(f"The features could not be written to {target} ({error}); nothing was changed.") from error
         return target

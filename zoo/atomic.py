@@ -1,0 +1,66 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
+    """A new file to write; when the block ends well it is ``target``, otherwise it is gone.
+
+    The bytes are on the disk before the name is, and the name is before this returns. Whoever reads ``target`` sees the
+    old file or the new one, whatever else happens; of several writers the last one wins. No lock is taken. Like any
+    file, it may be read by whom the user's umask lets.
+
+    Parameters
+    ----------
+    target : Path
+        Its folder is made if it does not exist.
+    must_be_new : bool
+        Refuse to replace a file, even one that appears while this one is written.
+
+    Raises
+    ------
+    FileExistsError
+        If ``target`` must be new and is there.
+    OSError
+        If the folder cannot be made or the file cannot be written; ``target`` is then as it was.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name[:100]}-{os.urandom(8).hex()}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if must_be_new:
+            os.link(temporary, target)  # fails where a file is; a check before replacing would leave a gap
+            temporary.unlink()
+            synchronise_folder(target.parent)
+        else:
+            publish(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Gives a finished, synchronised file of the same file system its name, in one step that a crash cannot halve."""
+    os.replace(temporary, target)
+    synchronise_folder(target.parent)
+
+
+def synchronise_folder(folder: Path) -> None:
+    """Makes the names in a folder as lasting as the files they name."""
+    if os.name == "nt":  # Windows opens no folders; NTFS journals its names
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
