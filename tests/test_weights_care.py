@@ -1,0 +1,225 @@
+"""The care of folders of weights: whose they are, what is damaged, what may go and what must stay."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from zoo.cards import catalogue
+from zoo.errors import StoreError
+from zoo.weights import care, store
+from zoo.weights.environment import weights_folder
+
+HOUR, DAY = 3_600, 86_400
+NOTHING: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders of the user's own; returns that of the cached weights."""
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    for variable in ("ZOO_MIRROR", "ZOO_LOCK"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return weights_folder()
+
+
+def put(
+    encoder: str,
+    *,
+    folder: Path | None = None,
+    places: Sequence[str] | None = None,
+    content: bytes | None = None,
+    layout: str = "dino",
+    layout_version: int = 1,
+    age_s: float = 0,
+) -> store.Record:
+    """Weights and their record, as a load would keep them; without torch, for nobody reads the numbers here."""
+    shelf = folder or weights_folder()
+    body = encoder.encode() * 100 if content is None else content
+    if places is None:
+        weights = catalogue()[encoder].weights
+        places = [str(weights.url), *weights.companions]
+    origins = tuple(store.Origin(place=p, address=p, sha256="a" * 64, size_bytes=7, format="x") for p in places)
+    record = store.Record(
+        encoder=encoder,
+        origins=origins,
+        layout=layout,
+        layout_version=layout_version,
+        architecture="c" * 32,
+        sha256=sha256(body).hexdigest(),
+        size_bytes=len(body),
+        crc32=("00000000",),
+        created="2026-01-31",
+        versions={},
+    )
+    path = store.tensors_path(shelf, record.sha256)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+    store.keep(shelf, record)
+    for touched in (path, store.record_path(shelf, record.key)):
+        age(touched, age_s)
+    return record
+
+
+def age(path: Path, seconds: float) -> Path:
+    """Makes a file as if nobody had touched it for so long."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def made(path: Path, seconds: float, body: bytes = b"half") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+    return age(path, seconds)
+
+
+def in_cache() -> list[care.Kept]:
+    return [item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.kept(shelf)]
+
+
+def left(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+class TestShelves:
+    def test_they_are_cache_copies_registered_and_a_mirror_in_a_folder(
+        self, tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert [shelf.kind for shelf in care.shelves()] == ["cache", "registered"]
+        (folders / "mirrors" / "0123").mkdir(parents=True)
+        monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "mirror"))
+        assert {shelf.kind: shelf.folder for shelf in care.shelves()} == {
+            "cache": folders,
+            "copy of a mirror": folders / "mirrors" / "0123",
+            "registered": tmp_path / "zoo_home" / "weights",
+            "mirror": tmp_path / "mirror",
+        }
+
+    def test_a_folder_that_is_two_of_them_is_listed_once(self, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ZOO_HOME", os.environ["ZOO_CACHE"])
+        monkeypatch.setenv("ZOO_MIRROR", f"{folders}/")
+        assert [shelf.kind for shelf in care.shelves()] == ["cache"]
+
+    @pytest.mark.parametrize(
+        ("place", "folder"),
+        [("s3://bucket/zoo", None), ("simplecache::file:///a", None), ("/a/b/", "/a/b"), ("local:///a", "/a")],
+    )
+    def test_a_mirror_is_a_folder_or_an_address(self, place: str, folder: str | None) -> None:
+        assert care.local_folder(place) == (None if folder is None else Path(folder))
+
+    def test_nothing_is_kept_where_no_folder_is(self) -> None:
+        assert in_cache() == []
+        assert care.garbage(layouts=None) == []
+
+
+class TestReaders:
+    def test_encoders_that_share_a_file_and_a_network_read_the_same_weights(self) -> None:
+        known = care.by_places(catalogue().values())
+        expected = ("dino_vitS16", "dino_vitS16_last", "dino_vitS16_extractB")
+        for encoder in expected:
+            assert care.readers(put(encoder), known) == expected
+        (mirror,) = catalogue()["dino_vitS16"].weights.mirrors
+        assert care.readers(put("dino_vitS16", places=[mirror]), known) == expected
+
+    def test_what_the_cards_say_agrees_with_the_state_dicts(self) -> None:
+        """For a file that several encoders read, with and without the projection of CLIP."""
+        from zoo.encoders import build_encoder
+        from zoo.provenance import architecture_hash
+
+        known = care.by_places(catalogue().values())
+        for encoder in ("clip_vitL14_px336", "sup_vitS16"):
+            cards = known[(str(catalogue()[encoder].weights.url),)]
+            hashes = {card.id: architecture_hash(build_encoder(card, device="meta")) for card in cards}
+            for one, other in combinations(hashes, 2):
+                shared = other in care.readers(put(one, places=[str(catalogue()[encoder].weights.url)]), known)
+                assert shared == (hashes[one] == hashes[other]), (one, other)
+
+    def test_weights_of_a_file_of_ones_own_or_of_a_card_that_is_gone_are_of_their_encoder(self) -> None:
+        known = care.by_places(catalogue().values())
+        assert care.readers(put("dino_vitS16", places=["sha256:" + "b" * 64]), known) == ("dino_vitS16",)
+        assert care.readers(put("gone", places=["https://host/gone.pth"]), known) == ("gone",)
+
+    def test_a_companion_does_not_concern_its_own_encoder(self) -> None:
+        record = put("lossyless_vitb32_b001")
+        assert len(record.origins) == 2
+        assert [card.id for card in catalogue().values() if care.concerns(record, card)] == ["lossyless_vitb32_b001"]
+
+    def test_a_file_concerns_every_encoder_that_is_made_of_it(self) -> None:
+        record = put("clip_vitL14_px336")
+        concerned = {card.id for card in catalogue().values() if care.concerns(record, card)}
+        assert {"clip_vitL14_px336", "clip_vitL14_px336_extractPred"} <= concerned
+        assert "dino_vitS16" not in concerned
+
+
+class TestDamage:
+    def test_every_bit_and_every_length_counts(self) -> None:
+        record = put("dino_vitS16", content=bytes(range(40)))
+        path = store.tensors_path(weights_folder(), record.sha256)
+        whole = path.read_bytes()
+        seen: list[int] = []
+        assert care.damage(path, record, progress=seen.append) == ""
+        assert sum(seen) == 40
+        for position in range(40):
+            path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
+            assert care.damage(path, record).startswith("its sha256 is ")
+        path.write_bytes(whole[:-1])
+        assert care.damage(path, record) == "it has 39 bytes, expected 40"
+        path.unlink()
+        assert care.damage(path, record) == "it cannot be read (No such file or directory)"
+
+    def test_checking_is_not_taken_for_use(self) -> None:
+        record = put("dino_vitS16")
+        path = store.tensors_path(weights_folder(), record.sha256)
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        assert care.damage(path, record) == ""
+        assert path.stat().st_atime == 1_000_000_000
+
+
+class TestRemoving:
+    def test_weights_go_with_the_last_record_that_needs_them(self, folders: Path) -> None:
+        first = put("dino_vitS16", content=b"shared")
+        second = put("dino_vitS16", places=["timm:twin"], content=b"shared")
+        weights = store.tensors_path(folders, first.sha256)
+        items = {item.record.key: item for item in in_cache() if item.record}
+        assert care.remove([items[first.key]]) == 0
+        assert weights.exists()
+        assert care.remove([items[second.key]]) == 6
+        assert left(folders) == set()
+
+    def test_what_is_gone_already_is_no_error(self) -> None:
+        put("dino_vitS16")
+        items = in_cache()
+        care.remove(items)
+        assert care.remove(items) >= 0
+
+    def test_what_cannot_be_removed_is_one_sentence(self, folders: Path) -> None:
+        record = put("dino_vitS16")
+        items = in_cache()
+        path = store.record_path(folders, record.key)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(StoreError, match="cannot be removed"):
+            care.remove(items)
+
+
+class TestStartsFast:
+    def test_nothing_of_it_imports_torch(self) -> None:
+        put("dino_vitS16")
+        script = (
+            "import sys\nfrom zoo.weights import care\n"
+            "assert [item.record.encoder for shelf in care.shelves() for item in care.kept(shelf)] == ['dino_vitS16']\n"
+            "assert care.garbage(layouts=None) == []\n"
+            "print(sorted({'torch', 'safetensors', 'numpy', 'fsspec', 'timm'} & set(sys.modules)))"
+        )
+        assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"

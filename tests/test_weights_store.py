@@ -1,0 +1,300 @@
+"""Records of converted weights, and the files that appear whole or not at all, whatever fails on the way."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo import atomic
+from zoo.atomic import replaced
+from zoo.errors import StoreError, WeightsRefused
+from zoo.weights import store
+
+DISK_FAULTS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
+RECORD = store.Record(
+    encoder="tiny",
+    origins=(
+        store.Origin(
+            place="https://host/a.pth", address="https://host/a.pth", sha256="a" * 64, size_bytes=7, format="x"
+        ),
+        store.Origin(place="timm:b", address="https://hub/b", sha256="b" * 64, size_bytes=8, format="safetensors"),
+    ),
+    layout="dino",
+    layout_version=1,
+    architecture="c" * 32,
+    sha256="d" * 64,
+    size_bytes=9,
+    crc32=("00000000", "ffffffff"),
+    created="2026-01-31",
+    versions={"torch": "2.4"},
+)
+
+
+@contextmanager
+def failing(number: int, code: int, *, for_ever: bool) -> Iterator[list[str]]:
+    """Makes one system call of :mod:`zoo.atomic` fail, counted from 0, or also all after it; lists the calls."""
+    calls: list[str] = []
+
+    def check(name: str) -> None:
+        calls.append(name)
+        if len(calls) - 1 == number or (for_ever and len(calls) > number):
+            raise OSError(code, os.strerror(code))
+
+    def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            check(name)
+            return function(*arguments, **keywords)
+
+        return call
+
+    class File(io.FileIO):
+        def write(self, data: Any) -> int:
+            half = len(data) // 2
+            if half:
+                super().write(memoryview(data)[:half])  # as a disk that runs full in the middle
+            check("write")
+            return half + super().write(memoryview(data)[half:])
+
+    def opened(path: Path, mode: str) -> io.BufferedWriter:
+        check("create")
+        return io.BufferedWriter(File(path, mode), buffer_size=256)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic, "open", opened, raising=False)
+        for name in ("fsync", "replace", "link", "open"):
+            patch.setattr(os, name, checked(name, getattr(os, name)))
+        yield calls
+
+
+def every_fault(write: Callable[[], Any], check: Callable[[bool], None], error: type[Exception]) -> list[str]:
+    """Runs ``write`` once for every fault of every call that it makes, then without; returns the names of the calls.
+
+    ``check`` is told whether the file had its name already when the fault came.
+    """
+    names: list[str] = []
+    for for_ever in (False, True):
+        for number in range(100):
+            with failing(number, DISK_FAULTS[number % len(DISK_FAULTS)], for_ever=for_ever) as calls:
+                try:
+                    write()
+                except error:
+                    failed = True
+                else:
+                    failed = False
+            if not failed:
+                assert len(calls) <= number, f"call {number} failed, and nobody was told: {calls}"
+                names = calls
+                break
+            check(bool({"replace", "link"} & set(calls[:number])))
+        else:
+            pytest.fail("more than 100 calls")
+    return names
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestReplaced:
+    @pytest.mark.parametrize("must_be_new", [False, True])
+    def test_after_any_fault_the_file_is_the_old_or_the_new_one_and_nothing_else_is_left(
+        self, tmp_path: Path, must_be_new: bool
+    ) -> None:
+        target, old, new = tmp_path / "file", b"old" * 500, b"new" * 700
+
+        def write() -> None:
+            target.unlink(missing_ok=True)
+            if not must_be_new:
+                target.write_bytes(old)
+            with replaced(target, must_be_new=must_be_new) as file:
+                for start in range(0, len(new), 300):
+                    file.write(new[start : start + 300])
+
+        def check(was_named: bool) -> None:
+            before = {} if must_be_new else {"file": old}
+            assert files_below(tmp_path) == ({"file": new} if was_named else before)
+
+        calls = every_fault(write, check, OSError)
+        assert calls.count("write") >= 5
+        naming = "link" if must_be_new else "replace"
+        assert [name for name in calls if name != "write"] == ["create", "fsync", naming, "open", "fsync"]
+        assert files_below(tmp_path) == {"file": new}
+
+    def test_an_error_of_the_writer_leaves_the_old_file(self, tmp_path: Path) -> None:
+        target = tmp_path / "file"
+        target.write_bytes(b"old")
+        for error in (ValueError, KeyboardInterrupt):
+            with pytest.raises(error), replaced(target) as file:
+                file.write(b"half")
+                raise error
+        assert files_below(tmp_path) == {"file": b"old"}
+
+    def test_a_new_file_does_not_replace_another(self, tmp_path: Path) -> None:
+        target = tmp_path / "file"
+        with pytest.raises(FileExistsError), replaced(target, must_be_new=True) as file:
+            file.write(b"mine")
+            target.write_bytes(b"theirs")  # appears while this one is written
+        assert files_below(tmp_path) == {"file": b"theirs"}
+
+    def test_a_file_may_be_read_by_whom_the_umask_lets(self, tmp_path: Path) -> None:
+        before = os.umask(0o027)
+        try:
+            with replaced(tmp_path / "file") as file:
+                file.write(b"x")
+        finally:
+            os.umask(before)
+        assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+    def test_a_reader_never_sees_a_mix_of_two_writers(self, tmp_path: Path) -> None:
+        target = tmp_path / "file"
+        script = (  # two of them at once
+            "import sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "for number in range(40):\n"
+            "    with replaced(Path(sys.argv[1])) as file:\n"
+            "        for part in range(50):\n"
+            "            file.write(sys.argv[2].encode() * 3000)\n"
+        )
+        writers = [subprocess.Popen([sys.executable, "-c", script, str(target), letter]) for letter in "ab"]
+        seen = set()
+        while any(writer.poll() is None for writer in writers):
+            if target.exists():
+                seen.add(target.read_bytes())
+        assert [writer.wait(60) for writer in writers] == [0, 0]
+        assert seen <= {b"a" * 150_000, b"b" * 150_000}
+        assert list(files_below(tmp_path)) == ["file"]
+
+    def test_a_full_disk_that_is_none_leaves_the_old_file(self, tmp_path: Path) -> None:
+        """The system itself refuses to write more than 100 kB."""
+        target = tmp_path / "file"
+        target.write_bytes(b"old")
+        script = (
+            "import resource, signal, sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+            "try:\n"
+            "    with replaced(Path(sys.argv[1])) as file:\n"
+            "        file.write(bytes(200_000))\n"
+            "except OSError as error:\n"
+            "    print(error.strerror)\n"
+        )
+        printed = subprocess.run(
+            [sys.executable, "-c", script, str(target)], capture_output=True, text=True, check=True
+        )
+        assert printed.stdout == "File too large\n"
+        assert files_below(tmp_path) == {"file": b"old"}
+
+    def test_a_killed_writer_leaves_the_old_file_and_one_that_is_known_for_garbage(self, tmp_path: Path) -> None:
+        target = tmp_path / "file"
+        target.write_bytes(b"old")
+        script = (
+            "import os, signal, sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "with replaced(Path(sys.argv[1])) as file:\n"
+            "    file.write(bytes(200_000))\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        assert subprocess.run([sys.executable, "-c", script, str(target)], check=False).returncode == -9
+        assert target.read_bytes() == b"old"
+        (left,) = [name for name in files_below(tmp_path) if name != "file"]
+        assert (left[:6], left[-4:]) == (".file-", ".tmp")
+
+
+class TestRecords:
+    def test_a_record_survives_the_round_trip(self) -> None:
+        assert store.parse_record(store.record_bytes(RECORD), where="here") == RECORD
+
+    def test_the_key_is_a_hash_of_what_goes_in(self) -> None:
+        text = "https://host/a.pth\0timm:b\0dino\0001\0" + "c" * 32
+        assert RECORD.key == blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"layout": "timm"},
+            {"layout_version": 2},
+            {"architecture": "0" * 32},
+            {"origins": RECORD.origins[:1]},
+            {"origins": RECORD.origins[::-1]},
+        ],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_another_source_layout_or_architecture_is_another_record(self, change: dict[str, Any]) -> None:
+        assert replace(RECORD, **change).key != RECORD.key
+
+    def test_what_comes_out_does_not_change_the_key(self) -> None:
+        other = replace(RECORD, encoder="twin", sha256="0" * 64, size_bytes=1, crc32=(), created="", versions={})
+        assert other.key == RECORD.key
+
+    def test_any_change_of_any_byte_is_refused(self) -> None:
+        content = store.record_bytes(RECORD)
+        damaged = [content[:end] for end in range(len(content))] + [content + b"\n", b"", b"\n"]
+        damaged += [
+            content[:position] + bytes([content[position] ^ 1 << bit]) + content[position + 1 :]
+            for position in range(len(content))
+            for bit in range(8)
+        ]
+        for one in damaged:
+            with pytest.raises(WeightsRefused, match=r"^The record here is damaged .*; remove the file"):
+                store.parse_record(one, where="here")
+
+
+class TestFolders:
+    def test_a_record_is_found_only_with_its_weights(self, tmp_path: Path) -> None:
+        assert store.find(tmp_path, RECORD.key) is None
+        store.keep(tmp_path, RECORD)
+        assert store.find(tmp_path, RECORD.key) is None
+        weights = store.tensors_path(tmp_path, RECORD.sha256)
+        weights.parent.mkdir()
+        weights.write_bytes(b"weights")
+        assert store.find(tmp_path, RECORD.key) == RECORD
+        assert store.find(tmp_path, "0" * 32) is None
+
+    def test_nothing_is_found_where_no_folder_is(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        for folder in (tmp_path / "absent", tmp_path / "file", tmp_path / "file" / "below"):
+            assert store.find(folder, RECORD.key) is None
+            assert list(store.records(folder)) == []
+
+    def test_what_cannot_be_read_is_one_sentence(self, tmp_path: Path) -> None:
+        store.record_path(tmp_path, RECORD.key).mkdir(parents=True)
+        with pytest.raises(StoreError, match=r"cannot be read \(Is a directory\)"):
+            store.find(tmp_path, RECORD.key)
+        with pytest.raises(StoreError, match=r"cannot be read \(Is a directory\)"):
+            list(store.records(tmp_path))
+
+    def test_records_come_in_the_order_of_their_names_and_damaged_ones_as_none(self, tmp_path: Path) -> None:
+        other = replace(RECORD, layout="timm")
+        for record in (RECORD, other):
+            store.keep(tmp_path, record)
+        broken = tmp_path / "records" / "0.json"
+        broken.write_bytes(b"{}")
+        (tmp_path / "records" / ".x.json-0123456789abcdef.tmp").write_bytes(b"half")
+        first, *rest = store.records(tmp_path)
+        assert first == (broken, None)
+        assert [path.stem for path, _ in rest] == sorted([RECORD.key, other.key])
+        assert all(record in (RECORD, other) for _, record in rest)
+
+    def test_after_any_fault_the_old_or_the_new_record_is_there_and_nothing_else(self, tmp_path: Path) -> None:
+        newer = replace(RECORD, created="2026-02-01")
+
+        def write() -> None:
+            store.record_path(tmp_path, RECORD.key).write_bytes(store.record_bytes(RECORD))
+            store.keep(tmp_path, newer)
+
+        def check(was_named: bool) -> None:
+            ((_, found),) = store.records(tmp_path)
+            assert found == (newer if was_named else RECORD)
+            assert len(files_below(tmp_path)) == 1
+
+        store.keep(tmp_path, RECORD)
+        assert "replace" in every_fault(write, check, StoreError)

@@ -1,0 +1,297 @@
+"""The care of folders of converted weights: which there are, who reads what is in them, checking and removing it.
+
+No lock is taken here either. What another process may be about to use is left alone: only what is damaged, what nobody
+can be writing any more, and what has been there for an hour without being of use is ever taken for garbage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..content import user_folder
+from ..errors import StoreError
+from ..metadata import EncoderCard, Missing
+from . import store
+from .environment import mirror_place, weights_folder
+from .http_owners import state_of
+
+_HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
+_BLOCK = 4 * 1024**2
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.atomic names them
+_READ_FROM = {"avgpool": "map", "attnpool": "map", "proj": "projection", "proj+cls": "projection", "pred": "pred"}
+
+Places = tuple[str, ...]
+"""That of an encoder's own file, then those of its companions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """One folder of converted weights on this machine."""
+
+    kind: Literal["cache", "copy of a mirror", "registered", "mirror"]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One record of a shelf, and the weights that it speaks of."""
+
+    shelf: Shelf
+    path: Path  # of the record
+    record: store.Record | None  # None if it is damaged
+    status: os.stat_result | None  # of the weights; None if they are not there
+
+    @property
+    def weights(self) -> Path | None:
+        """Where the weights are, or should be."""
+        return None if self.record is None else store.tensors_path(self.shelf.folder, self.record.sha256)
+
+    @property
+    def is_registered(self) -> bool:
+        """True for an encoder of the user's own, whose weights cannot be had anew."""
+        return self.record is not None and self.record.origins[0].place.startswith(store.REGISTERED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """A file that is of no use to anybody."""
+
+    path: Path
+    reason: str
+    size_bytes: int
+    changed_ns: int
+
+
+def shelves() -> list[Shelf]:
+    """The folders of converted weights of this user and environment, whether they exist or not."""
+    found = [Shelf(kind="cache", folder=weights_folder())]
+    copies = (weights_folder() / "mirrors").glob("*")
+    found += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
+    found.append(Shelf(kind="registered", folder=user_folder() / "weights"))
+    place = mirror_place()
+    folder = local_folder(place) if place else None
+    if folder is not None:
+        found.append(Shelf(kind="mirror", folder=folder))
+    first_at: dict[Path, Shelf] = {}
+    for shelf in found:
+        first_at.setdefault(shelf.folder.resolve(), shelf)
+    return list(first_at.values())
+
+
+def local_folder(place: str) -> Path | None:
+    """The folder that the place of a mirror names; None for an address.
+
+    >>> local_folder("memory://mirror"), local_folder("file:///data/mirror").as_posix()
+    (None, '/data/mirror')
+    """
+    written = re.sub(r"^(?:file|local):(?://)?", "", place)
+    return None if "://" in written or "::" in written else Path(written).expanduser().absolute()
+
+
+def kept(shelf: Shelf) -> list[Kept]:
+    """Every record of a shelf.
+
+    Raises
+    ------
+    StoreError
+        If the folder cannot be read.
+    """
+    found = []
+    for path, record in store.records(shelf.folder):
+        status = None if record is None else _status(store.tensors_path(shelf.folder, record.sha256))
+        found.append(Kept(shelf=shelf, path=path, record=record, status=status))
+    return found
+
+
+def by_places(cards: Iterable[EncoderCard]) -> dict[Places, list[EncoderCard]]:
+    """Trained encoders by the places from which each can be had."""
+    found: dict[Places, list[EncoderCard]] = {}
+    for card in cards:
+        for place in (card.weights.url, *card.weights.mirrors):
+            if not isinstance(place, Missing):
+                found.setdefault((place, *card.weights.companions), []).append(card)
+    return found
+
+
+def readers(record: store.Record, cards: Mapping[Places, Sequence[EncoderCard]]) -> tuple[str, ...]:
+    """Ids of the encoders that load these weights, the one that they were converted for among them.
+
+    Decided by what the cards say, for state dicts cannot be compared without torch: encoders share weights if they read
+    the same files, laid out alike, into the same network, whichever features they take from it.
+    """
+    alike = cards.get(tuple(origin.place for origin in record.origins), ())
+    first = next((card for card in alike if card.id == record.encoder), None)
+    if first is None:  # its card is gone, or it was loaded from a file of the user's own
+        return (record.encoder,)
+    return tuple(card.id for card in alike if _network(card) == _network(first))
+
+
+def _network(card: EncoderCard) -> tuple[object, ...]:
+    built = card.architecture
+    read_from = _READ_FROM.get(card.representation.layer, "tokens")
+    return built.backbone, sorted(built.options.items()), read_from, card.weights.converter
+
+
+def concerns(record: store.Record, card: EncoderCard) -> bool:
+    """True if the weights were converted for this encoder, or for another one from the same file."""
+    return record.encoder == card.id or record.origins[0].place in (card.weights.url, *card.weights.mirrors)
+
+
+def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] = lambda n: None) -> str:
+    """In what a file of weights, every byte of it read, differs from its record; "" if in nothing.
+
+    ``progress`` is called with the number of bytes after every few MB.
+    """
+
+    def quietly(name: str, flags: int) -> int:
+        try:  # without a trace in the time of last access, which tells the user what is in use
+            return os.open(name, flags | getattr(os, "O_NOATIME", 0))
+        except PermissionError:  # only the owner may ask for that
+            return os.open(name, flags)
+
+    digest, size = hashlib.sha256(), 0
+    try:
+        with open(path, "rb", buffering=0, opener=quietly) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+                size += len(block)
+                progress(len(block))
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if size != record.size_bytes:
+        return f"it has {size:,} bytes, expected {record.size_bytes:,}"
+    return "" if digest.hexdigest() == record.sha256 else f"its sha256 is {digest.hexdigest()}"
+
+
+def remove(among: Sequence[Kept]) -> int:
+    """Removes records, and the weights that no other record of their shelf needs; returns the bytes that are freed.
+
+    Raises
+    ------
+    StoreError
+        If something cannot be removed.
+    """
+    freed = 0
+    try:
+        for item in among:
+            item.path.unlink(missing_ok=True)
+        for shelf in {item.shelf for item in among}:
+            needed = {other.weights for other in kept(shelf)}
+            unneeded = {item.weights: item.status for item in among if item.shelf == shelf and item.status is not None}
+            for path, status in unneeded.items():
+                if path is not None and path not in needed:
+                    path.unlink(missing_ok=True)
+                    freed += status.st_size
+    except OSError as error:
+        raise StoreError(f"{error.filename} cannot be removed ({error.strerror}); make its folder writable.") from error
+    return freed
+
+
+def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
+    """Files of the cache, and of its copies of mirrors, that are of no use to anybody; nothing is removed.
+
+    Parameters
+    ----------
+    layouts : mapping of str to int, optional
+        Version of every layout; without it, weights that an older version has converted are left alone.
+
+    Raises
+    ------
+    StoreError
+        If a folder cannot be read.
+    """
+    cache = weights_folder()
+    found = [*_half_written(cache), *_partial(cache / "partial")]
+    found += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
+    for shelf in shelves():
+        if shelf.kind in ("cache", "copy of a mirror"):
+            found += _useless(shelf, layouts)
+    return found
+
+
+def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
+    """Removes garbage, unless it has changed in the meantime; returns the bytes freed, and a sentence a failure."""
+    freed, failures = 0, []
+    for item in items:
+        try:
+            if os.stat(item.path).st_mtime_ns == item.changed_ns:
+                item.path.unlink()
+                freed += item.size_bytes
+        except FileNotFoundError:  # somebody else was quicker
+            continue
+        except OSError as error:
+            failures.append(f"{item.path} cannot be removed ({error.strerror}).")
+    return freed, failures
+
+
+def _half_written(folder: Path) -> Iterator[Garbage]:
+    paths = [path for path in sorted(folder.rglob(".*.tmp")) if _TEMPORARY.fullmatch(path.name)]
+    yield from _old(paths, _HOUR_S, "half written by a process that is gone")
+
+
+def _partial(folder: Path) -> Iterator[Garbage]:
+    """Names are as :mod:`zoo.weights.http_partials` says: KEY.ID.OWNER.part, KEY.ID.json beside it."""
+    ages = {"free": 0.0, "dead": 0.0, "elsewhere": _DAY_S, "alive": _NEVER_S}
+    gone: set[str] = set()
+    going_on: set[str] = set()
+    for path in sorted(folder.glob("*.part")):
+        key, _, rest = path.name.partition(".")
+        identity, _, owner = rest.removesuffix(".part").partition(".")
+        left = list(_old([path], ages[state_of(owner)], "a partial download that nobody goes on with"))
+        (gone if left else going_on).add(f"{key}.{identity}.json")
+        yield from left
+    for path in sorted(folder.glob("*")):
+        if path.suffix != ".part" and not path.name.startswith(".") and path.name not in going_on:
+            yield from _old([path], 0.0 if path.name in gone else _DAY_S, "a note of a partial download")
+
+
+def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:
+    needed = set()
+    for item in kept(shelf):
+        reason, age = _why_useless(item, layouts)
+        left = list(_old([item.path], age, reason)) if reason else []
+        yield from left
+        if not left:
+            needed.add(item.weights)
+    weights = sorted((shelf.folder / "tensors").glob("*.safetensors"))
+    yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights that no record speaks of")
+
+
+def _why_useless(item: Kept, layouts: Mapping[str, int] | None) -> tuple[str, float]:
+    """Why a record is of no use, and how old it must be to be removed for that; "" if it is of use."""
+    record = item.record
+    if record is None:
+        return "a damaged record", 0.0
+    if item.is_registered:
+        return "", _NEVER_S
+    if record.key != item.path.stem:
+        return "a record under the name of another one", _HOUR_S
+    if item.status is None:
+        return "a record without its weights", _HOUR_S
+    if layouts is not None and record.layout_version < layouts.get(record.layout, 0):
+        return f"converted by version {record.layout_version} of the layout {record.layout!r}", _HOUR_S
+    return "", _NEVER_S
+
+
+def _old(paths: Iterable[Path], age_s: float, reason: str) -> Iterator[Garbage]:
+    """Those of the files that nobody has touched for so long."""
+    for path in paths:
+        status = _status(path)
+        if status is not None and (age_s <= 0 or time.time() - status.st_mtime > age_s):
+            yield Garbage(path=path, reason=reason, size_bytes=status.st_size, changed_ns=status.st_mtime_ns)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); make its folder readable.") from error

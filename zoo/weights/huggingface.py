@@ -1,0 +1,265 @@
+"""Files of Hugging Face repositories, through huggingface_hub: its cache, its token and its settings are the user's.
+
+``HF_HOME``, ``HF_ENDPOINT``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE`` mean what they mean everywhere. huggingface_hub checks
+the size of what it downloads, and nothing of what it finds in its cache; here every file is hashed each time, and the
+cache's own name for a large file, which is its sha256, must be right.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from ..errors import MissingExtra, StoreError, WeightsRefused, WeightsUnavailable
+from .environment import is_offline
+from .fetch import Fetched, file_sha256
+from .places import Expected, Source, shown
+from .progress import Progress
+
+try:
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+except ModuleNotFoundError as error:
+    raise MissingExtra("huggingface_hub", extra="models", needed_for="Weights on Hugging Face") from error
+
+# The library below huggingface_hub has changed (requests, then httpx) and with it what a broken connection raises: each
+# has an HTTPError that HfHubHTTPError derives from, and whatever does not derive from that is an OSError. The machinery
+# of Xet storage raises RuntimeError, and a name or a forced download that it cannot do, ValueError.
+_TRANSPORT = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"]
+_FAILURES: tuple[type[Exception], ...] = (*_TRANSPORT, OSError, RuntimeError, ValueError)
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
+
+
+def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
+    """A file of a repository, in huggingface_hub's cache.
+
+    Parameters
+    ----------
+    found : Source
+        Of the kind "hub"; its file names are tried in their order.
+    expected : Expected
+        What is known of the file.
+    progress : Progress, optional
+        Told of the whole file at once; without one, huggingface_hub draws its own bar.
+
+    Raises
+    ------
+    WeightsUnavailable
+        If there is no such repository, revision or file, no access, or no network.
+    WeightsRefused
+        If the file is not the expected one, or arrives damaged twice.
+    StoreError
+        If huggingface_hub's cache cannot be written.
+    """
+    # a hash that is known makes it needless to ask the Hub about a file that is in the cache
+    if expected.hash and (kept := _kept(found, expected)):
+        return kept
+    is_local = is_offline()
+    missing, reason = [], ""
+    for name in found.filenames:
+        try:
+            sound = _sound(found, name, expected, is_local=is_local, is_silent=progress is not None)
+        except LocalEntryNotFoundError as error:
+            # no network: of the other names too only what the cache has can be given
+            is_local, reason, sound = True, _words(error.__cause__ or error), None
+        except EntryNotFoundError:
+            sound = None
+        if sound is None:
+            missing.append(name)
+            continue
+        path, digest, size = sound
+        if is_local and missing and not digest.startswith(expected.hash):  # a second choice, and the wrong one
+            missing.append(name)
+            continue
+        expected.check(digest, size)
+        if progress is not None:
+            progress.start(name, size, 0)
+            progress.advance(size)
+            progress.end()
+        return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
+    raise _missing(found, missing, is_local=is_local, reason=reason)
+
+
+def _missing(found: Source, names: list[str], *, is_local: bool, reason: str) -> WeightsUnavailable:
+    listed = " or ".join(names)
+    if not is_local:
+        return WeightsUnavailable(
+            f"The Hugging Face repository {found.repository} ({found.place}) has no file {listed}; correct the place."
+        )
+    lacking = f"The file at {found.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
+    if is_offline() or constants.HF_HUB_OFFLINE:
+        variable = "ZOO_OFFLINE" if is_offline() else "HF_HUB_OFFLINE"
+        return WeightsUnavailable(
+            f"{lacking}, and {variable} forbids to fetch it; unset {variable} once, or give the path of a copy."
+        )
+    return WeightsUnavailable(
+        f"{lacking}, and {shown(constants.ENDPOINT)} could not be asked for it ({reason}); check the network and try "
+        "again."
+    )
+
+
+def _kept(found: Source, expected: Expected) -> Fetched | None:
+    """The file if the cache has it with the hash that is known."""
+    for name in found.filenames:
+        path = _in_cache(found, name)
+        if path is None:
+            continue
+        digest, size = _hashed(path)
+        if digest.startswith(expected.hash) and expected.size_bytes in (None, size):
+            return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
+    return None
+
+
+def _sound(
+    found: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
+) -> tuple[Path, str, int] | None:
+    """The file, its hash and its size; one that has rotted in the cache is removed from there and fetched again, once.
+
+    None if only the cache may be asked and it has no such file; the errors of huggingface_hub for a missing file pass
+    through.
+    """
+    path = _in_cache(found, name) if is_local else _download(found, name, is_silent=is_silent)
+    if path is None:
+        return None
+    digest, size = _hashed(path)
+    named = _hash_in_cache(path)
+    if digest.startswith(named or expected.sha256) or (is_local and not named):
+        return path, digest, size
+    what = f"{name!r} of the Hugging Face repository {found.repository}"
+    wrong = f"has the sha256 {digest} ({size} bytes), expected {named or expected.sha256}"
+    if named:
+        _remove(path)
+    if is_local:
+        raise WeightsRefused(f"The copy of {what} in huggingface_hub's cache {wrong}; it was removed: fetch it again.")
+    # forced, because the cache may have the same damaged bytes in a second place
+    path = _download(found, name, is_silent=is_silent, is_forced=True)
+    digest, size = _hashed(path)
+    named = _hash_in_cache(path)
+    if not digest.startswith(named):
+        _remove(path)
+        raise WeightsRefused(f"{what} {wrong}, and arrived damaged when it was fetched anew; check disk and network.")
+    return path, digest, size
+
+
+def _in_cache(found: Source, name: str) -> Path | None:
+    """The file that the cache has; hf_hub_download(local_files_only=True) asks the Hub about other things even so."""
+    assert found.repository is not None  # of a place on the Hub
+    try:
+        path = try_to_load_from_cache(found.repository, name, revision=found.revision)
+    except ValueError as error:
+        _refuse(f"{name!r} of the Hugging Face repository {found.repository}", error)
+    return Path(path) if isinstance(path, str) else None  # another object says that the Hub has no such file
+
+
+def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
+    assert found.repository is not None  # of a place on the Hub
+    what = f"{name!r} of the Hugging Face repository {found.repository}"
+    try:
+        with _bars(is_silent):
+            path = hf_hub_download(
+                found.repository,
+                name,
+                revision=found.revision,
+                library_name="ssl-zoo",
+                force_download=is_forced,
+            )
+        return Path(path)
+    except EntryNotFoundError:
+        raise
+    except GatedRepoError as error:
+        raise WeightsUnavailable(
+            f"{what} is given only to whom its publisher admits: accept its licence at "
+            f"{shown(f'{constants.ENDPOINT}/{found.repository}')} and set HF_TOKEN."
+        ) from error
+    except RepositoryNotFoundError as error:
+        raise WeightsUnavailable(
+            f"There is no Hugging Face repository {found.repository} ({found.place}), or it is private; correct the "
+            "name, or set HF_TOKEN to a token that may read it."
+        ) from error
+    except RevisionNotFoundError as error:
+        raise WeightsUnavailable(
+            f"The Hugging Face repository {found.repository} has no revision {found.revision!r} ({found.place}); name "
+            "a branch, a tag or a commit that it has."
+        ) from error
+    except _FAILURES as error:
+        _refuse(what, error)
+
+
+def _refuse(what: str, error: BaseException) -> NoReturn:
+    if isinstance(error, OSError) and error.errno in _DISK:
+        raise StoreError(
+            f"huggingface_hub's cache {constants.HF_HUB_CACHE} cannot be written ({error.strerror}); make room or make "
+            "it writable, or set HF_HOME to a folder that is."
+        ) from error
+    raise WeightsUnavailable(
+        f"{what} could not be downloaded ({_words(error)}); check the network and HF_TOKEN, and try again later."
+    ) from error
+
+
+def _words(error: BaseException) -> str:
+    """What an error of somebody else says, on one line and without the signed part of an address."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return re.sub(r"\?[^\s'\")]*", "", lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def _hashed(path: Path) -> tuple[str, int]:
+    try:
+        return file_sha256(path)
+    except OSError as error:
+        raise StoreError(f"{path} in huggingface_hub's cache cannot be read ({error.strerror}); remove it.") from error
+
+
+def _hash_in_cache(path: Path) -> str:
+    """The sha256 that the cache names a large file by, "" where it does not.
+
+    One link and no further: the blob may itself be a link into a store that is shared between caches, where names are
+    hashes of another kind.
+    """
+    try:
+        blob = os.path.basename(os.readlink(path))
+    except OSError:  # no link: a file system without them, or a file that somebody put there
+        return ""
+    return blob if re.fullmatch("[0-9a-f]{64}", blob) else ""
+
+
+def _remove(path: Path) -> None:
+    """A damaged file is of no use to anybody; in a cache that cannot be written it stays."""
+    with suppress(OSError):
+        blob = path.parent / os.readlink(path)
+        blob.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _origin(found: Source, name: str, path: Path) -> str:
+    """The address of just these bytes: the commit is in the path of the cache."""
+    commit = re.search(r"[/\\]snapshots[/\\]([0-9a-f]{40})[/\\]", str(path))
+    revision = commit[1] if commit else (found.revision or "main")
+    return shown(f"{constants.ENDPOINT}/{found.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
+
+
+@contextmanager
+def _bars(is_silent: bool) -> Iterator[None]:
+    """huggingface_hub without its own bars, unless the user has asked for them by HF_HUB_DISABLE_PROGRESS_BARS=0."""
+    is_ours = is_silent and constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled()
+    if is_ours:
+        disable_progress_bars()
+    try:
+        yield
+    finally:
+        if is_ours:
+            enable_progress_bars()

@@ -1,0 +1,144 @@
+"""``zoo.lock``: hash and size of every file of weights at its first download.
+
+Where a card does not know the hash of its file, the first download is believed and written down; any later difference
+is an error. The file is text, one line a place, made to be committed beside an experiment:
+
+    sha256:93ed...1d3c 102412832 https://host/path/checkpoint.pth
+
+``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
+to start), and the one in the user's own folder always. Each is replaced as a whole, so that no reader sees half of it;
+no lock is taken. Of two processes that write different lines at once one may win, and the other's line comes back at
+its next load.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..atomic import replaced
+from ..content import user_folder
+from ..errors import StoreError, WeightsRefused
+
+_HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
+_LINE = re.compile(r"sha256:([0-9a-f]{64}) ([0-9]+) (\S.*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is known of the file at one place."""
+
+    place: str
+    sha256: str
+    size_bytes: int
+    lock: Path  # the file that says so
+
+
+def lock_files() -> list[Path]:
+    """The lock files that count here, that of the experiment first; they need not exist."""
+    return _of_experiment() or [_own()]
+
+
+def _of_experiment() -> list[Path]:
+    named = os.environ.get("ZOO_LOCK")
+    beside = Path("zoo.lock").absolute()
+    if named:
+        return [Path(named).expanduser()]
+    return [beside, _own()] if beside.is_file() and beside != _own().absolute() else []
+
+
+def _own() -> Path:
+    return user_folder() / "zoo.lock"
+
+
+def known(place: str) -> Entry | None:
+    """What the lock files say of a place; None if nothing.
+
+    Raises
+    ------
+    WeightsRefused
+        If two lock files contradict each other; names both.
+    StoreError
+        If a lock file cannot be read or is damaged; names the line.
+    """
+    found = [entry for path in lock_files() if (entry := _read(path).get(place))]
+    for entry in found[1:]:
+        if entry.sha256 != found[0].sha256:
+            raise WeightsRefused(
+                f"The lock files contradict each other about {place}: {found[0].lock} says sha256 {found[0].sha256}, "
+                f"{entry.lock} says {entry.sha256}; remove the wrong line."
+            )
+    return found[0] if found else None
+
+
+def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> None:
+    """Writes a place into every lock file that does not have it yet.
+
+    Weights that are loaded from a cache are written into the lock file of the experiment only: the user's own has them
+    since their download, and need not be writable any more.
+
+    Raises
+    ------
+    WeightsRefused
+        If a lock file has another hash or size for it; names both.
+    StoreError
+        If a lock file cannot be read or written.
+    """
+    for path in lock_files():
+        if not is_download and path == _own():
+            continue
+        entries = _read(path)
+        before = entries.get(place)
+        if before is not None:
+            require_same(before, sha256=sha256, size_bytes=size_bytes)
+            continue
+        entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
+        lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
+        try:
+            with replaced(path) as file:
+                file.write("".join([_HEADER, *lines]).encode())
+        except OSError as error:
+            raise StoreError(
+                f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder writable "
+                "or name another file in ZOO_LOCK."
+            ) from error
+
+
+def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
+    """Refuses a file that differs from what was locked.
+
+    Raises
+    ------
+    WeightsRefused
+        If hash or size differ; names both.
+    """
+    if (entry.sha256, entry.size_bytes) != (sha256, size_bytes):
+        raise WeightsRefused(
+            f"The file at {entry.place} has sha256 {sha256} ({size_bytes:,} bytes), but {entry.lock} locked it at "
+            f"{entry.sha256} ({entry.size_bytes:,} bytes); find out who changed it, and remove its line only if you "
+            "trust the new file."
+        )
+
+
+def _read(path: Path) -> dict[str, Entry]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise StoreError(
+                f"{path}, line {number}: found {line[:80]!r}, expected 'sha256:HEX BYTES PLACE'; restore or remove it."
+            )
+        sha256, size, place = match[1], int(match[2]), match[3]
+        before = entries.setdefault(place, Entry(place=place, sha256=sha256, size_bytes=size, lock=path))
+        require_same(before, sha256=sha256, size_bytes=size)  # a merge of two branches may leave two lines
+    return entries

@@ -1,0 +1,291 @@
+"""Places: what a card's ``weights.url`` may be, resolved to one address, one file of a Hub repository or one path.
+
+=====================================  ================================================================================
+place                                  the file there
+=====================================  ================================================================================
+``https://host/name.pth``              that address; links to Google Drive become the address that sends the file
+``hf:owner/repo``                      the first file of usual name in that Hugging Face repository
+``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
+``timm:vit_small_patch16_224.dino``    where the installed timm keeps these weights
+``torchvision:ResNet50_Weights.V``     where the installed torchvision keeps these weights
+``weights.pth``, ``~/w.pth``           the user's own file; ``file://`` is understood too
+=====================================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import url2pathname
+
+from ..errors import MissingExtra, QueryError, WeightsRefused, nearest_names
+
+_HUB_NAMES = (
+    "model.safetensors",
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin",
+    "pytorch_model.bin",
+)
+_TIMM_SAFE = {
+    "pytorch_model.bin": "model.safetensors",
+    "open_clip_pytorch_model.bin": "open_clip_model.safetensors",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)  # at least two letters, or C:\ would be one
+_HUB = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/@]+))?(?:/(?P<name>.+))?")
+_HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[A-Za-z][A-Za-z0-9.]*$")
+_DATE = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
+_HARMLESS = ("id", "export", "dl", "download", "confirm")  # parameters of a query that cannot be somebody's key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One place, resolved."""
+
+    place: str  # as the card or the user wrote it
+    kind: Literal["http", "hub", "path"]
+    url: str | None  # of an http place
+    repository: str | None  # of a hub place: "owner/repo"
+    filenames: tuple[str, ...]  # of a hub place: candidates, best first; otherwise one name
+    sha256_prefix: str  # hexadecimal that the publisher put into the name or path, "" if none
+    path: Path | None  # of a path
+    revision: str | None = None  # of a hub place: branch, tag or commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is known of a file before it is there.
+
+    A hash that is known in full decides alone: it is also how a user says that what looks like a hash in the name of a
+    file is none.
+    """
+
+    place: str
+    sha256: str  # 64 hexadecimal digits, "" if unknown
+    sha256_prefix: str  # what the publisher put into the name or path, "" if nothing
+    size_bytes: int | None
+
+    @property
+    def hash(self) -> str:
+        """As much of the sha256 as is known."""
+        return self.sha256 or self.sha256_prefix
+
+    def check(self, sha256: str, size_bytes: int) -> None:
+        """Raises WeightsRefused if a file with this hash and size is not the expected one."""
+        if not sha256.startswith(self.hash):
+            wanted = self.sha256 or f"one that begins with {self.sha256_prefix}, as its name says"
+        elif self.size_bytes is not None and size_bytes != self.size_bytes:
+            wanted = sha256
+        else:
+            return
+        size = "" if self.size_bytes is None else f" ({self.size_bytes} bytes)"
+        raise WeightsRefused(
+            f"The file at {shown(self.place)} has the sha256 {sha256} ({size_bytes} bytes), expected {wanted}{size}; "
+            "it is not used: look for the right file at another place, or, if its publisher says that this is the "
+            "right one, correct the expected hash and size."
+        )
+
+
+def source(place: str) -> Source:
+    """A place, resolved; nothing is opened for it.
+
+    Raises
+    ------
+    QueryError
+        If the scheme is unknown, the place is not formed as its scheme needs it, or timm or torchvision have no such
+        weights.
+    MissingExtra
+        If timm or torchvision are needed and not installed.
+    """
+    match = _SCHEME.fullmatch(place)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", place)
+    if scheme in ("http", "https"):
+        return _address(place, place)
+    if scheme == "hf":
+        return _hub(place, rest, _HUB_NAMES)
+    if scheme == "timm":
+        return _timm(place, rest)
+    if scheme == "torchvision":
+        return _torchvision(place, rest)
+    if scheme in ("", "file"):
+        return _path(place, scheme)
+    raise QueryError(
+        f"The place {place!r} begins with the unknown scheme {scheme!r}, expected https:, hf:, timm:, torchvision:, "
+        "file: or a path; write ./ before a path that holds a colon."
+    )
+
+
+def shown(place: str) -> str:
+    """A place as it may be shown and kept: without parameters of the query that may be somebody's key.
+
+    >>> shown("https://host/weights.pth?dl=1&token=secret")
+    'https://host/weights.pth?dl=1'
+    """
+    if not place.lower().startswith(("http:", "https:")):
+        return place
+    try:
+        parts = urlsplit(place)
+    except ValueError:  # too broken to be taken apart
+        return place.partition("?")[0].rpartition("@")[2]
+    query = [(name, value[0]) for name, value in parse_qs(parts.query).items() if name in _HARMLESS]
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(query), ""))
+
+
+def hash_in_address(path: str) -> str:
+    """The beginning of the sha256 that a publisher put into an address, "" if there is none.
+
+    torch.hub and OpenMMLab end a name with it (``resnet50-0676ba61.pth``), OpenAI names the folder by the whole of it.
+    VISSL's folders end in eight digits too (``..._16_07_20.afe428c7/``), but nobody has shown that they are of the
+    file: they may as well be of a commit or a configuration, and are not checked.
+
+    >>> hash_in_address("/models/densecl_resnet50_20220225-8c7808fe.pth")
+    '8c7808fe'
+    >>> hash_in_address("/models/mine-20220225.pth")  # a date
+    ''
+    """
+    folders, _, name = path.rpartition("/")
+    if re.fullmatch("[0-9a-f]{64}", folder := folders.rpartition("/")[2]):
+        return folder
+    match = _HASH_IN_NAME.search(name)
+    if not match or _DATE.fullmatch(match[1]):
+        return ""
+    if match[1].isdigit() and len(match[1]) > 8:  # a moment, far more likely than a hash without a letter
+        return ""
+    return match[1]
+
+
+def _address(place: str, address: str) -> Source:
+    try:
+        address.encode()
+        parts = urlsplit(address)
+        has_host, _ = bool(parts.hostname), parts.port
+    except ValueError as error:  # no text, no host or no port
+        raise QueryError(f"The address {shown(place)!r} cannot be read ({error}); correct it.") from error
+    if not has_host:
+        raise QueryError(f"The address {place!r} names no host, expected https://host/path; correct it.")
+    if "@" in parts.netloc:
+        raise QueryError(
+            f"The address {shown(place)} was given with a user name or password, which would end up in logs; "
+            "download the file yourself and give its path."
+        )
+    parts = parts._replace(scheme=parts.scheme.lower(), fragment="")
+    name = unquote(parts.path.rpartition("/")[2]).rpartition("/")[2]
+    if drive := _drive_file(parts.hostname or "", parts.path, parse_qs(parts.query)):
+        name = drive["id"]
+        parts = parts._replace(scheme="https", netloc="drive.usercontent.google.com", path="/download")
+        parts = parts._replace(query=urlencode(drive | {"export": "download", "confirm": "t"}))
+    if not name:
+        raise QueryError(f"The address {shown(place)} names no file; give the address of the file itself.")
+    # as a browser would send it: a space or letter that an address cannot hold is escaped, what is escaped stays
+    parts = parts._replace(
+        path=quote(parts.path, safe=string.punctuation), query=quote(parts.query, safe=string.punctuation)
+    )
+    return Source(
+        place=place,
+        kind="http",
+        url=urlunsplit(parts),
+        repository=None,
+        filenames=(name,),
+        sha256_prefix=hash_in_address(parts.path),
+        path=None,
+    )
+
+
+def _drive_file(host: str, path: str, query: dict[str, list[str]]) -> dict[str, str]:
+    """Parameters that name a file on Google Drive: links for people lead to a page about the file."""
+    if host not in ("drive.google.com", "docs.google.com", "drive.usercontent.google.com"):
+        return {}
+    in_path = re.match(r"/file/d/([\w-]+)", path)
+    identifier = in_path[1] if in_path else query.get("id", [""])[0]
+    key = query.get("resourcekey", [""])[0]
+    return ({"id": identifier} | ({"resourcekey": key} if key else {})) if identifier else {}
+
+
+def _hub(place: str, rest: str, names: tuple[str, ...]) -> Source:
+    match = _HUB.fullmatch(rest)
+    name = (match["name"] or "") if match else ""
+    if not match or ".." in name.split("/"):
+        raise QueryError(
+            f"The place {place!r} is not understood, expected hf:owner/repository, "
+            "hf:owner/repository/path/of/file or hf:owner/repository@revision/path/of/file."
+        )
+    revision = match["revision"]
+    return Source(
+        place=place,
+        kind="hub",
+        url=None,
+        repository=match["repository"],
+        filenames=(name,) if name else names,
+        sha256_prefix="",  # the Hub itself says the whole hash
+        path=None,
+        revision=None if revision is None else unquote(revision),
+    )
+
+
+def _timm(place: str, name: str) -> Source:
+    try:
+        import timm
+        from timm.models import get_pretrained_cfg
+    except ModuleNotFoundError as error:
+        raise _missing(error, "timm", place) from error
+    try:
+        found = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
+    except RuntimeError:  # how timm says that it knows no such name or tag
+        found = None
+    if found is None or not (found.hf_hub_id or found.url):
+        near = nearest_names(name, timm.list_pretrained(), n=3)
+        raise QueryError(
+            f"The installed timm {timm.__version__} has no weights {name!r} ({place}), expected timm:NAME.TAG"
+            f"{', such as ' + ' or '.join(near) if near else ''}; correct the place or update timm."
+        )
+    if not found.hf_hub_id:
+        return _address(place, str(found.url))
+    wanted = found.hf_hub_filename or "pytorch_model.bin"
+    if not wanted.endswith(".bin"):
+        return _hub(place, found.hf_hub_id, (wanted,))
+    # like timm, which asks for the same file without a pickle first
+    safe = _TIMM_SAFE.get(wanted, wanted.removesuffix(".bin") + ".safetensors")
+    return _hub(place, found.hf_hub_id, (safe, wanted))
+
+
+def _torchvision(place: str, name: str) -> Source:
+    try:
+        import torchvision
+    except ModuleNotFoundError as error:
+        raise _missing(error, "torchvision", place) from error
+    try:
+        weights = torchvision.models.get_weight(name)
+    except (ValueError, KeyError, TypeError) as error:  # no such enum, no such member, a name that is no enum
+        raise QueryError(
+            f"The installed torchvision {torchvision.__version__} has no weights {name!r} ({place}), expected "
+            "torchvision:ENUM.MEMBER such as torchvision:ResNet50_Weights.IMAGENET1K_V1; correct the place or update "
+            "torchvision."
+        ) from error
+    return _address(place, weights.url)
+
+
+def _missing(error: ModuleNotFoundError, library: str, place: str) -> MissingExtra:
+    missing = str(error.name).partition(".")[0]
+    return MissingExtra(missing or library, extra="models", needed_for=f"Finding the weights {place}")
+
+
+def _path(place: str, scheme: str) -> Source:
+    written = place
+    if scheme:
+        parts = urlsplit(place)
+        if parts.netloc not in ("", "localhost") or not parts.path:
+            raise QueryError(f"The place {place!r} is no file of this machine, expected file:///path/of/file.")
+        written = url2pathname(parts.path)
+    if not written or "\0" in written:
+        raise QueryError(f"The place {place!r} is not the path of a file; give one, or an address.")
+    try:
+        path = Path(written).expanduser()
+    except RuntimeError as error:
+        raise QueryError(f"The place {place!r} names an unknown home folder ({error}); write the path out.") from error
+    return Source(
+        place=place, kind="path", url=None, repository=None, filenames=(path.name,), sha256_prefix="", path=path
+    )

@@ -1,0 +1,155 @@
+"""Folders of converted weights: the cache, the user's registered encoders, and mirrors all look the same.
+
+    tensors/SHA256.safetensors     weights under the names of the encoder's state dict, by their content
+    records/KEY.json               where weights came from and how they were converted: one record a source and layout
+    checks/ENCODER.safetensors     features of the bundled images at the first load
+    partial/, downloads/           files on their way
+
+A record is found by what goes in (place, layout and its version, architecture), never by the last word of an address;
+its first line is a checksum of the rest. Every file appears whole or not at all, so that no lock is needed: at worst
+two processes do the same work, and the second replaces a file by an equal one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from ..atomic import replaced
+from ..errors import StoreError, WeightsRefused
+
+
+REGISTERED = "zoo:"
+"""Scheme of the places of registered encoders, in front of the SHA-256 of their converted weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One file as it was fetched."""
+
+    place: str  # as the card names it
+    address: str  # where it was really found
+    sha256: str
+    size_bytes: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Provenance of one file of converted weights."""
+
+    encoder: str  # id of the encoder that was loaded first; others may share the weights
+    origins: tuple[Origin, ...]  # the card's file, then its companions
+    layout: str
+    layout_version: int
+    architecture: str  # hash of the names, shapes and types of the encoder's state dict
+    sha256: str  # of the converted file
+    size_bytes: int
+    crc32: tuple[str, ...]  # of each of its blocks
+    created: str  # day, as 2026-01-31
+    versions: dict[str, str]  # of the libraries that converted it
+
+    @property
+    def key(self) -> str:
+        """Name of the record."""
+        places = [origin.place for origin in self.origins]
+        return record_key(
+            places, layout=self.layout, layout_version=self.layout_version, architecture=self.architecture
+        )
+
+
+def record_key(places: Sequence[str], *, layout: str, layout_version: int, architecture: str) -> str:
+    """Name of the record of weights from these places (the card's, then its companions') in this architecture."""
+    text = "\0".join([*places, layout, str(layout_version), architecture])
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def tensors_path(folder: Path, sha256: str) -> Path:
+    """Where converted weights lie in a folder of this kind."""
+    return folder / "tensors" / f"{sha256}.safetensors"
+
+
+def record_path(folder: Path, key: str) -> Path:
+    """Where a record lies."""
+    return folder / "records" / f"{key}.json"
+
+
+def find(folder: Path, key: str) -> Record | None:
+    """The record with this key; None if there is none, or if its weights are not there.
+
+    Raises
+    ------
+    WeightsRefused
+        If the record is damaged.
+    StoreError
+        If it cannot be read.
+    """
+    path = record_path(folder, key)
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+    record = parse_record(content, where=str(path))
+    return record if tensors_path(folder, record.sha256).is_file() else None
+
+
+def keep(folder: Path, record: Record) -> None:
+    """Writes a record, after its weights are there.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written; nothing is left of it.
+    """
+    path = record_path(folder, record.key)
+    try:
+        with replaced(path) as file:
+            file.write(record_bytes(record))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error.strerror}); free some space there.") from error
+
+
+def record_bytes(record: Record) -> bytes:
+    """A record as its file holds it."""
+    body = json.dumps(asdict(record), indent=1).encode() + b"\n"
+    return _checksum(body) + b"\n" + body
+
+
+def parse_record(content: bytes, *, where: str) -> Record:
+    """A record from the content of its file.
+
+    Raises
+    ------
+    WeightsRefused
+        If the content is not what was written.
+    """
+    checksum, _, body = content.partition(b"\n")
+    if checksum != _checksum(body):
+        raise WeightsRefused(
+            f"The record {where} is damaged (its checksum differs); remove the file, and the weights are had anew."
+        )
+    facts = json.loads(body)
+    origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
+    return Record(**{**facts, "origins": origins, "crc32": tuple(facts["crc32"])})
+
+
+def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
+    """Every record of a folder by its path, in the order of their names; None for a damaged one."""
+    for path in sorted((folder / "records").glob("*.json")):
+        try:
+            yield path, parse_record(path.read_bytes(), where=str(path))
+        except WeightsRefused:
+            yield path, None
+        except FileNotFoundError:  # removed by another process in the meantime
+            continue
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
+
+
+def _checksum(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).hexdigest().encode()
