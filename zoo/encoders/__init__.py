@@ -7,7 +7,7 @@
 23508032
 
 =================  ====================================================================================
-``build``          the one function that the rest of the zoo calls
+``build``          encoders with random weights, or with none yet
 ``encoder``        ``Encoder``: a backbone and a pooling
 ``backbones``      which constructor a card's ``architecture.backbone`` names
 ``resnet``         constructors that need torchvision alone
@@ -24,7 +24,7 @@ from __future__ import annotations
 from ..errors import MissingExtra
 
 try:
-    from .build import build_encoder
+    from .build import build_empty_encoder, build_encoder
     from .encoder import Encoder
 except ModuleNotFoundError as error:
     library = str(error.name).partition(".")[0]
@@ -32,4 +32,4 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra(library, extra="models", needed_for="Building an encoder") from error
 
-__all__ = ["Encoder", "build_encoder"]
+__all__ = ["Encoder", "build_empty_encoder", "build_encoder"]

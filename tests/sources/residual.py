@@ -1,0 +1,210 @@
+"""Files of ResNets: one :class:`Source` for every way in which a source saves them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..encoder_checks import symmetric_conv
+from . import modules_that_exist, saved
+from .resnet_forward import Draw, State, Window
+
+N_HIDDEN = 48  # of heads and queues, which the scripts take as an option and no converter looks at
+
+
+def exclude_bias_and_norm(parameter: Tensor) -> bool:
+    """What LARS is told in VICReg's script; its checkpoints refer to it."""
+    return parameter.ndim == 1
+
+
+class LARS:
+    """VISSL's, whose static method the optimizer's state refers to."""
+
+    @staticmethod
+    def exclude(parameter: Tensor) -> bool:
+        return parameter.ndim == 1
+
+
+exclude_bias_and_norm.__module__ = "__main__"
+LARS.__module__, LARS.__qualname__ = "vissl.optimizers.lars", "_LARS"
+LARS.exclude.__module__, LARS.exclude.__qualname__ = "vissl.optimizers.lars", "_LARS._exclude_bias_and_norm"
+LARS._exclude_bias_and_norm = LARS.exclude  # type: ignore[attr-defined]
+FOREIGN: dict[str, dict[str, Any]] = {
+    "__main__": {"exclude_bias_and_norm": exclude_bias_and_norm},
+    "vissl.optimizers.lars": {"_LARS": LARS},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One kind of file.
+
+    ``content`` nests the tensors of a network, which have the shared names, as the script does. In what it gives, the
+    state dict is under ``path`` and the network's names have ``prefix``.
+    """
+
+    name: str
+    layout: str
+    content: Callable[[State, Draw], Any]
+    path: tuple[str, ...] = ()
+    prefix: str = ""
+    legacy: bool = False
+    conv: Window = field(default=symmetric_conv)
+
+    def file(self, weights: State, *, seed: int = 7) -> bytes:
+        with modules_that_exist(FOREIGN):
+            return saved(self.content(weights, Draw(seed=seed)), legacy=self.legacy)
+
+
+def named(prefix: str, *parts: State) -> State:
+    return {f"{prefix}{name}": tensor for name, tensor in itertools.chain(*(part.items() for part in parts))}
+
+
+def another(weights: State, draw: Draw) -> State:
+    """A network of the same shapes with other weights: the one that the encoder must not be made of."""
+    return {
+        name: draw.between(0.4, 0.6, *tensor.shape) if tensor.is_floating_point() else tensor
+        for name, tensor in weights.items()
+    }
+
+
+def without_counters(weights: State) -> State:
+    return {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+
+
+def sgd(tensors: Iterable[Tensor], *, learning_rate: float = 0.03, **more: Any) -> dict[str, Any]:
+    """The state of an optimizer that has made a step."""
+    parameters = [nn.Parameter(tensor.clone()) for tensor in tensors if tensor.is_floating_point()]
+    optimizer = torch.optim.SGD(parameters, lr=learning_rate, momentum=0.9, weight_decay=1e-4)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.param_groups[0] |= more
+    return optimizer.state_dict()
+
+
+def scaler() -> dict[str, Any]:
+    return torch.amp.GradScaler("cpu").state_dict()
+
+
+def vissl_training(weights: State, draw: Draw, **optimizer: Any) -> Any:
+    heads = draw.linear("0.clf.0", 2048, N_HIDDEN) | draw.linear("0.clf.2", N_HIDDEN, 16)
+    model = {"trunk": named("_feature_blocks.", weights), "heads": heads}
+    progress = {"phase_idx": 99, "train_phase_idx": 99}
+    task = progress | {
+        "train": True,
+        "base_model": {"model": model, "meta": {"trunk": {}, "heads": []}},
+        "meters": [{"name": "accuracy_list_meter", "num_meters": 1, "topk_values": [1, 5], "meters": []}],
+        "optimizer": sgd([*weights.values(), *heads.values()], **optimizer),
+        "num_updates": 31_250 * 4096,
+        "losses": [7.1, 7.0],
+        "hooks": {"log_loss_lr_eta": {}, "check_nan_loss": {}},
+        "loss": {},
+    }
+    bank = {"memory.memory": draw.between(-1, 1, 512, N_HIDDEN)}
+    counts = {"iteration": 31_250, "iteration_num": 31_249}
+    return progress | counts | {"loss": bank, "classy_state_dict": task, "type": "consolidated"}
+
+
+def swav_model(weights: State, draw: Draw, *, n_heads: int = 0) -> State:
+    head = draw.linear("projection_head.0", 2048, N_HIDDEN) | draw.norm("projection_head.1", N_HIDDEN)
+    head |= draw.linear("projection_head.3", N_HIDDEN, 16)
+    heads = [f"prototypes.prototypes{i}" for i in range(n_heads)] or ["prototypes"]
+    prototypes = [draw.linear(name, 16, 30, bias=False) for name in heads]
+    return named("module.", weights, head, *prototypes)
+
+
+def swav_training(weights: State, draw: Draw) -> Any:
+    state = swav_model(weights, draw)
+    amp = {"loss_scaler0": {"loss_scale": 65_536.0, "unskipped": 1200}}
+    return {"epoch": 400, "state_dict": state, "optimizer": sgd(state.values()), "amp": amp}
+
+
+def moco(weights: State, draw: Draw, *, prefix: str = "module.", mlp: bool = True) -> Any:
+    def head() -> State:
+        if not mlp:
+            return draw.linear("fc", 2048, 16)
+        return draw.linear("fc.0", 2048, N_HIDDEN) | draw.linear("fc.2", N_HIDDEN, 16)
+
+    queue = {"queue": draw.between(-1, 1, 16, 64), "queue_ptr": torch.zeros(1, dtype=torch.long, device=draw.device)}
+    query, key = named("encoder_q.", weights, head()), named("encoder_k.", another(weights, draw), head())
+    state = named(prefix, queue, query, key)
+    return {"epoch": 200, "arch": "resnet50", "state_dict": state, "optimizer": sgd(query.values())}
+
+
+def mocov3(weights: State, draw: Draw, *, prefix: str = "module.") -> Any:
+    def mlp(name: str, n_in: int) -> State:
+        layers = draw.linear(f"{name}.0", n_in, N_HIDDEN, bias=False) | draw.norm(f"{name}.1", N_HIDDEN)
+        layers |= draw.linear(f"{name}.3", N_HIDDEN, 16, bias=False)
+        return layers | draw.norm(f"{name}.4", 16, affine=False)
+
+    base = named("base_encoder.", weights, mlp("fc", 2048))
+    momentum = named("momentum_encoder.", another(weights, draw), mlp("fc", 2048))
+    state = named(prefix, base, momentum, mlp("predictor", 16))
+    training = {"optimizer": sgd(base.values(), trust_coefficient=0.001), "scaler": scaler()}
+    return {"epoch": 1000, "arch": "resnet50", "state_dict": state} | training
+
+
+def simsiam(weights: State, draw: Draw, *, prefix: str = "module.") -> Any:
+    projector = draw.linear("fc.0", 2048, N_HIDDEN, bias=False) | draw.norm("fc.1", N_HIDDEN)
+    projector |= draw.linear("fc.3", N_HIDDEN, N_HIDDEN, bias=False) | draw.norm("fc.4", N_HIDDEN)
+    projector |= draw.linear("fc.6", N_HIDDEN, N_HIDDEN) | draw.norm("fc.7", N_HIDDEN, affine=False)
+    predictor = draw.linear("predictor.0", N_HIDDEN, 16, bias=False) | draw.norm("predictor.1", 16)
+    predictor |= draw.linear("predictor.3", 16, N_HIDDEN)
+    state = named(prefix, named("encoder.", weights, projector), predictor)
+    return {"epoch": 100, "arch": "resnet50", "state_dict": state, "optimizer": sgd(state.values(), fix_lr=False)}
+
+
+def expander(name: str, draw: Draw) -> State:
+    layers = draw.linear(f"{name}.0", 2048, N_HIDDEN) | draw.norm(f"{name}.1", N_HIDDEN)
+    layers |= draw.linear(f"{name}.3", N_HIDDEN, N_HIDDEN) | draw.norm(f"{name}.4", N_HIDDEN)
+    return layers | draw.linear(f"{name}.6", N_HIDDEN, N_HIDDEN, bias=False)
+
+
+def vicreg_training(weights: State, draw: Draw, *, local: bool = False) -> Any:
+    heads = expander("projector", draw)
+    if local:
+        heads |= expander("maps_projector", draw) | draw.linear("classifier", 2048, 10)
+    state = named("module.", named("backbone.", weights), heads)
+    filters: dict[str, Any] = dict.fromkeys(("weight_decay_filter", "lars_adaptation_filter"), exclude_bias_and_norm)
+    return {"epoch": 1000, "model": state, "optimizer": sgd(state.values(), **filters)}
+
+
+def pycontrast(weights: State, draw: Draw, *, ema: bool = False) -> Any:
+    head = draw.linear("head.0", 2048, N_HIDDEN) | draw.linear("head.2", N_HIDDEN, 16)
+    jigsaw = draw.linear("head_jig.fc1.0", 2048, N_HIDDEN) | draw.linear("head_jig.fc1.2", N_HIDDEN, 16)
+    jigsaw |= draw.linear("head_jig.fc2", 16 * 9, 16)
+    state = named("module.", named("encoder.", weights), head, jigsaw)
+    contrast = {"params": torch.tensor([512.0, 0.15]), "memory": draw.between(-1, 1, 512, 16)}
+    content = {"model": state, "contrast": contrast, "optimizer": sgd(state.values()), "epoch": 200}
+    momentum = {"model_ema": named("encoder.", another(weights, draw)), "amp": {"loss_scaler0": {"loss_scale": 1.0}}}
+    return content | momentum if ema else content
+
+
+def speccl(weights: State, draw: Draw) -> Any:
+    layers = [draw.linear(f"proj_resnet_layer{i}.0", 2048 if i == 1 else N_HIDDEN, N_HIDDEN) for i in (1, 2, 3)]
+    norms = [draw.norm(f"proj_resnet_layer{i}.1", N_HIDDEN) for i in (1, 2, 3)]
+    backbone = {**weights, **named("", *layers, *norms), **draw.linear("fc", N_HIDDEN, 10)}
+    return {"epoch": 100, "state_dict": named("backbone.", backbone) | named("encoder.0.", backbone)}
+
+
+def densecl_training(weights: State, draw: Draw) -> Any:
+    neck = draw.linear("mlp.0", 2048, N_HIDDEN) | draw.linear("mlp.2", N_HIDDEN, 16)
+    queue = {"queue": draw.between(-1, 1, 16, 64), "queue_ptr": torch.zeros(1, dtype=torch.long, device=draw.device)}
+    queue |= {f"queue2{name.removeprefix('queue')}": tensor for name, tensor in queue.items()}
+    query = named("encoder_q.", named("0.", weights), named("1.", neck))
+    key = named("encoder_k.", named("0.", another(weights, draw)), named("1.", neck))
+    state = {**queue, **query, **key, **named("backbone.", weights)}
+    meta = {"mmselfsup_version": "0.5.0", "config": "model = dict()", "epoch": 200, "iter": 1_000_000, "hook_msgs": {}}
+    return {"meta": meta, "state_dict": state, "optimizer": sgd(query.values())}
+
+
+def odc_training(weights: State, draw: Draw) -> Any:
+    neck, head = draw.linear("neck.fc0", 2048, N_HIDDEN), draw.linear("head.fc_cls", N_HIDDEN, 10)
+    state = {**named("backbone.", weights), **neck, **head, "loss_weight": draw.between(0, 1, 10)}
+    return {"meta": {"epoch": 440, "time": "Mon Feb 7 00:00:00 2022"}, "state_dict": state}

@@ -1,0 +1,106 @@
+"""What layouts are made of. Every step names what it expects, and refuses the rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+State: TypeAlias = dict[str, Tensor]
+Converter: TypeAlias = Callable[..., State]
+"""``(content, *companions, target)`` -> tensors by name.
+
+``content`` is what the file holds, each companion what a further file of the card holds. ``target`` are the encoder's
+own tensors on the meta device, by the names that are wanted; those of the backbone come without ``backbone.``.
+"""
+
+
+class Misfit(Exception):
+    """A file is not laid out as its layout says: found, expected. Becomes a sentence of ``WeightsRefused``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the files of one source are laid out.
+
+    ``version`` counts changes of the function: what an older version has converted is converted anew. ``half`` says
+    that the source releases half precision, which is widened; any other file must have the encoder's own types.
+    """
+
+    convert: Converter
+    version: int = 1
+    half: bool = False
+
+
+def nested(content: Any, *path: str) -> Any:
+    """What lies under keys in keys."""
+    for depth, key in enumerate(path):
+        if not isinstance(content, Mapping) or key not in content:
+            found = _keys(content) if isinstance(content, Mapping) else type(content).__name__
+            raise Misfit(f"found {found}, expected the key {'/'.join(path[: depth + 1])!r}")
+        content = content[key]
+    return content
+
+
+def holds(content: Any, *path: str) -> bool:
+    """True if something lies under keys in keys."""
+    for key in path:
+        if not isinstance(content, Mapping) or key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def state_dict(content: Any) -> State:
+    """The content as tensors by name."""
+    if not isinstance(content, Mapping):
+        raise Misfit(f"found {type(content).__name__}, expected tensors by name")
+    for name, tensor in content.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise Misfit(f"found {type(tensor).__name__} under {name!r}, expected tensors by name")
+    return dict(content)
+
+
+def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
+    """The tensors whose names start with ``prefix``, without it; other names must start with one of ``beside``."""
+    found: State = {}
+    for name, tensor in state.items():
+        if name.startswith(prefix):
+            found[name.removeprefix(prefix)] = tensor
+        elif not name.startswith(beside):
+            expected = " or ".join(map(repr, (prefix, *beside)))
+            raise Misfit(f"found the tensor {name!r}, expected names that start with {expected}")
+    if not found:
+        raise Misfit(f"found {_keys(state)}, expected names that start with {prefix!r}")
+    return found
+
+
+def without(state: State, *prefixes: str) -> State:
+    """The tensors whose names start with none of the prefixes: the drops that a layout declares."""
+    return {name: tensor for name, tensor in state.items() if not name.startswith(prefixes)}
+
+
+def unwrapped(state: State, prefix: str = "module.") -> State:
+    """Without a prefix that all names have or none: what DistributedDataParallel adds depends on the script."""
+    return below(state, prefix) if any(name.startswith(prefix) for name in state) else state
+
+
+def renamed(state: State, *rules: tuple[str, str]) -> State:
+    """Names after regular expressions, one after the other; two tensors may not end up under one name."""
+    result: State = {}
+    for name, tensor in state.items():
+        new = name
+        for pattern, replacement in rules:
+            new = re.sub(pattern, replacement, new)
+        if new in result:
+            raise Misfit(f"found two tensors for {new!r}")
+        result[new] = tensor
+    return result
+
+
+def _keys(mapping: Mapping[Any, Any]) -> str:
+    keys = [str(key)[:60] for key in list(mapping)[:4]]
+    return f"the keys {', '.join(map(repr, keys))}{', ...' if len(mapping) > 4 else ''}" if keys else "nothing"
