@@ -13,6 +13,9 @@ from PIL import Image
 
 import zoo
 from tests.conftest import Run
+from zoo.encoders import build_encoder
+from zoo.provenance import keep
+from zoo.weights.store import Origin
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +78,21 @@ def test_every_dependency_of_the_project_is_pinned(repository: Path) -> None:
     assert names <= pinned
 
 
-def test_the_python_of_the_readme_runs_as_it_stands(repository: Path, tmp_path: Path, run_apart: Run) -> None:
+@pytest.fixture
+def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A mirror that has random weights where the trained ones of an encoder would be."""
+    card = zoo.card("dino_rn50")
+    encoder = build_encoder(card, seed=5)
+    origin = Origin(place=str(card.weights.url), address="", sha256="0" * 64, size_bytes=1, format="torch pickle")
+    folder = tmp_path / "mirror"
+    keep(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
+    monkeypatch.setenv("ZOO_MIRROR", str(folder))
+    return folder
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(
+    repository: Path, tmp_path: Path, run_apart: Run, mirror_of_dino_rn50: Path
+) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
     assert len(blocks) == 2
     Image.new("CMYK", (400, 300), (10, 200, 30, 40)).save(tmp_path / "photo.jpg")

@@ -11,7 +11,7 @@ import zoo
 
 PACKAGE = Path(zoo.__file__).parent
 GROUPS = [
-    {"errors", "content", "compiled", "version"},
+    {"errors", "atomic", "content", "compiled", "version"},
     {"metadata", "cards", "cardchecks", "cardfiles", "columns"},
     {
         "vocabulary",
@@ -25,7 +25,7 @@ GROUPS = [
     },
     {"weights", "preprocess", "datasets"},
     {"encoders"},
-    {"loading"},
+    {"provenance", "locations", "pretrained", "drift", "loading", "registration", "export"},
     {"features"},
     {"evaluation"},
     {"analysis"},

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
 
     from .published import metadata_df, metadata_dict, results_df
@@ -31,6 +34,7 @@ __all__ = [
     "load",
     "metadata_df",
     "metadata_dict",
+    "register",
     "results_df",
 ]
 
@@ -59,9 +63,17 @@ def card(name: str) -> EncoderCard:
 
 
 def load(
-    name: str, *, pretrained: bool = True, seed: int = 0, device: str | torch.device | None = None
+    name: str,
+    *,
+    pretrained: bool = True,
+    weights: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and the preprocessing that belongs to it.
+
+    The first load fetches the weights, checks them, reads them without running anything that is in them, and keeps them
+    converted; later loads map what was kept, checked again.
 
     Parameters
     ----------
@@ -69,10 +81,12 @@ def load(
         Id of the encoder; case does not matter.
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
+    weights : path or address, optional
+        A checkpoint of your own to load instead, laid out as the files of this encoder are, or as its state dict.
     seed : int
         Of the random weights, where there are any.
     device : str or torch.device, optional
-        Where the encoder is built; ``"meta"`` gives shapes without memory.
+        Where the encoder is built; ``"meta"`` gives shapes without memory and needs no weights.
 
     Returns
     -------
@@ -83,11 +97,31 @@ def load(
 
     Raises
     ------
-    UnknownName, WeightsUnavailable, BuildError, MissingExtra
+    WeightsUnavailable
+        If the weights cannot be had; says from where they could not, and why.
+    WeightsRefused
+        If a file is not exactly what it must be, or not safe to read.
+    StoreError
+        If the cache, the lock file or the mirror cannot be read or written.
+    UnknownName, QueryError, BuildError, MissingExtra
     """
     from .loading import load as load_encoder
 
-    return load_encoder(name, pretrained=pretrained, seed=seed, device=device)
+    return load_encoder(name, pretrained=pretrained, weights=weights, seed=seed, device=device)
+
+
+def register(
+    weights: str | os.PathLike[str],
+    *,
+    like: str,
+    name: str,
+    facts: Mapping[str, Any] | None = None,
+    layout: str | None = None,
+) -> EncoderCard:
+    """Makes an encoder of the zoo from a checkpoint of one's own; see :func:`zoo.registration.register`."""
+    from .registration import register as register_encoder
+
+    return register_encoder(os.fspath(weights), like=like, name=name, facts=facts, layout=layout)
 
 
 def __getattr__(name: str) -> Any:

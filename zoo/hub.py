@@ -15,6 +15,8 @@ from .cards import catalogue
 from .metadata import EncoderCard, Missing
 
 if TYPE_CHECKING:
+    import os
+
     import torch
 
 _TABLES: dict[str, Callable[..., Any]] = {
@@ -31,6 +33,8 @@ Parameters
 ----------
 pretrained : bool, True unless given
     With the trained weights; False gives the same architecture with random ones.
+weights : path or address, optional
+    A checkpoint of your own to load instead, laid out as the files of this encoder are.
 seed : int, 0 unless given
     Of the random weights, where there are any.
 device : str or torch.device, optional
@@ -45,9 +49,14 @@ class EncoderEntry:
         self.__name__ = self.__qualname__ = encoder
 
     def __call__(
-        self, *, pretrained: bool = True, seed: int = 0, device: str | torch.device | None = None
+        self,
+        *,
+        pretrained: bool = True,
+        weights: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        device: str | torch.device | None = None,
     ) -> tuple[torch.nn.Module, Any]:
-        return load(self.__name__, pretrained=pretrained, seed=seed, device=device)
+        return load(self.__name__, pretrained=pretrained, weights=weights, seed=seed, device=device)
 
     def __repr__(self) -> str:
         return f"<SSL Zoo encoder {self.__name__}>"

@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 from .cards import catalogue
-from .encoders import build_encoder
-from .errors import WeightsUnavailable
-from .metadata import EncoderCard, Missing
+from .drift import remember_features
+from .encoders import Encoder, build_empty_encoder, build_encoder
+from .errors import MissingExtra, QueryError
+from .metadata import EncoderCard
 from .preprocess import build_preprocess
+from .pretrained import obtain, remedy
+from .provenance import Found
 
-if TYPE_CHECKING:
+try:
     import torch
+except ModuleNotFoundError as error:
+    raise MissingExtra("torch", extra="models", needed_for="Loading an encoder") from error
 
 
 def load(
-    name: str, *, pretrained: bool = True, seed: int = 0, device: str | torch.device | None = None
+    name: str,
+    *,
+    pretrained: bool = True,
+    weights: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and its preprocessing; see :func:`zoo.load`."""
     card = catalogue()[name]
-    if pretrained and not card.is_untrained:
-        raise WeightsUnavailable(_why_unavailable(card))
-    return build_encoder(card, seed=seed, device=device), build_preprocess(card.preprocess)
+    place = None if weights is None else os.fspath(weights)
+    if place is not None and not pretrained:
+        raise QueryError(f"Found weights={place!r} and pretrained=False for {card.id!r}, expected one of the two.")
+    preprocess = build_preprocess(card.preprocess)
+    target = torch.get_default_device() if device is None else torch.device(device)
+    if not pretrained or target.type == "meta" or (card.is_untrained and place is None):
+        return build_encoder(card, seed=seed, device=target), preprocess
+    encoder, found = trained(card, weights=place)
+    encoder = encoder.to(target)
+    if found.is_new and place is None:
+        remember_features(card, found, encoder, preprocess)
+    return encoder, preprocess
 
 
-def _why_unavailable(card: EncoderCard) -> str:
-    remedy = "pass pretrained=False for the architecture with random weights"
-    if card.weights.availability == "gone":
-        return f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); {remedy}."
-    place = "an unknown place" if isinstance(card.weights.url, Missing) else card.weights.url
-    return (
-        f"The weights of {card.id!r} ({place}) cannot be had yet, because this version of the zoo "
-        f"builds encoders but does not fetch weights; {remedy}."
-    )
+def trained(card: EncoderCard, *, weights: str | None = None) -> tuple[Encoder, Found]:
+    """An encoder with its trained weights, on the CPU, and where they came from.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Of a trained encoder.
+    weights : str, optional
+        A path or an address of the user's own checkpoint, instead of the places of the card.
+
+    Raises
+    ------
+    WeightsUnavailable, WeightsRefused, StoreError, BuildError, MissingExtra
+    """
+    encoder = build_empty_encoder(card)
+    found = obtain(card, encoder, weights=weights)
+    encoder.load_state_dict(found.tensors(remedy=remedy(found, name=card.id)), assign=True)
+    return encoder.requires_grad_(False), found

@@ -20,9 +20,11 @@ from ..version import __version__
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
-    "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors"),
+    "models": (
+        "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
+    ),
     "demo": ("scikit-learn",),
-}
+}  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 

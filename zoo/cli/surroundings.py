@@ -11,19 +11,22 @@ from ..cards import catalogue
 from ..content import cache_folder
 from ..errors import ZooError
 from ..metadata import Missing
+from ..weights.environment import OFF, ON, is_offline, mirror_place, weights_folder
 from .checks import Check, is_writable, nearest, obstacle_to
 from .reach import host_of, unreachable
 
 _LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 _OFFLINE = "ZOO_OFFLINE"
-_ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 _SECONDS = 4.0
 
 
 def caches() -> Iterator[Check]:
     """Where files are kept, how much they take, and how much is free there."""
     yield _cache("zoo", "ZOO_CACHE", cache_folder)
+    yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
+    if mirror_place():
+        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{mirror_place()}: every load comes from there")
     yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub")
     yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 
@@ -79,11 +82,11 @@ def network(*, offline: bool) -> Iterator[Check]:
         if os.environ.get(variable):
             yield Check("network", variable, "ok", without_password(os.environ[variable]))
     stated = os.environ.get(_OFFLINE, "").strip()
-    if stated.casefold() not in (*_ON, *_OFF):
+    if stated.casefold() not in (*ON, *OFF):
         yield Check("network", _OFFLINE, "warning", f"{stated!r} is taken for yes, expected 1 or 0")
     elif stated:
         yield Check("network", _OFFLINE, "ok", stated)
-    if offline or stated.casefold() not in _OFF:
+    if offline or is_offline():
         yield Check("network", "hosts", "ok", f"not asked (--offline or {_OFFLINE})")
         return
     try:

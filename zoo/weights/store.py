@@ -21,7 +21,6 @@ from pathlib import Path
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
 
-
 REGISTERED = "zoo:"
 """Scheme of the places of registered encoders, in front of the SHA-256 of their converted weights."""
 

@@ -1,0 +1,300 @@
+"""Recorded features: what passes as rounding, what does not, and that a recording is never lost or half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms
+from torchvision.transforms import v2
+
+from zoo import drift
+from zoo.cards import catalogue
+from zoo.drift import IMAGES, TOLERANCE, Circumstances, Drift, Recording, compare_features, recording_path
+from zoo.encoders import Encoder, build_encoder
+from zoo.errors import DataError, StoreError
+from zoo.loading import load
+from zoo.metadata import EncoderCard, Preprocess
+from zoo.preprocess import build_preprocess
+
+from .servers import serving
+from .tiny import checkpoint, write_card
+
+Change = Callable[[EncoderCard, Encoder], tuple[Encoder, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncoderCard]:
+    """Of a small encoder, in a folder of its own that all these tests share: reading the cards takes longest."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+        patched.delenv("ZOO_OFFLINE", raising=False)
+        write_card("tiny", "https://nowhere.invalid/tiny.pth")
+        yield catalogue()["tiny"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+
+
+def encoder_of(card: EncoderCard) -> Encoder:
+    """With weights large enough for an image to matter."""
+    encoder = build_encoder(card)
+    source = torch.Generator().manual_seed(1)
+    for tensor in encoder.state_dict().values():
+        tensor.add_(torch.randn(tensor.shape, generator=source) * 0.1)
+    return encoder
+
+
+def check(card: EncoderCard, encoder: Encoder | None = None, preprocess: Any = None, **options: bool) -> Drift | None:
+    return compare_features(
+        card, None, encoder or encoder_of(card), preprocess or build_preprocess(card.preprocess), **options
+    )
+
+
+def test_the_same_encoder_is_the_same(card: EncoderCard) -> None:
+    assert check(card) is None
+    found = check(card)
+    assert found is not None
+    assert (found.verdict, found.changes) == ("same", ())
+    assert [image.image for image in found.images] == [*IMAGES]
+    assert all((image.absolute, image.relative, image.cosine) == (0, 0, 1) for image in found.images)
+
+
+def test_rounding_is_no_drift(card: EncoderCard) -> None:
+    check(card)
+    preprocess = build_preprocess(card.preprocess)
+    found = check(card, encoder_of(card).double(), transforms.Compose([preprocess, torch.Tensor.double]))
+    assert found is not None
+    assert found.verdict == "within rounding"
+    assert 0 < max(image.relative for image in found.images) < TOLERANCE / 10
+
+
+def with_preprocess(**facts: Any) -> Change:
+    def change(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
+        return encoder, build_preprocess(replace(card.preprocess, **facts))
+
+    return change
+
+
+def with_tensor_resize(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
+    how: Preprocess = card.preprocess
+    resize = transforms.Resize(how.resize_px, interpolation=transforms.InterpolationMode(how.interpolation))
+    crop, normalise = transforms.CenterCrop(how.crop_px), transforms.Normalize(how.mean, how.std)
+    return encoder, transforms.Compose([v2.RGB(), transforms.ToTensor(), resize, crop, normalise])
+
+
+def without_rgb(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
+    def on_white(image: Image.Image) -> Image.Image:
+        rgba = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+
+    return encoder, transforms.Compose([on_white, *build_preprocess(card.preprocess).transforms])
+
+
+def with_half_precision(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
+    return encoder.half().float(), build_preprocess(card.preprocess)
+
+
+def with_other_epsilon(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-3
+    return encoder, build_preprocess(card.preprocess)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_preprocess(interpolation="bilinear"),
+        with_preprocess(resize_px=225),
+        with_preprocess(std=(0.228, 0.224, 0.225)),
+        with_tensor_resize,
+        without_rgb,
+        with_half_precision,
+        with_other_epsilon,
+    ],
+    ids=["interpolation", "resize", "std", "tensor resize", "transparency", "half precision", "epsilon"],
+)
+def test_a_small_mistake_is_drift(card: EncoderCard, change: Change) -> None:
+    check(card)
+    found = check(card, *change(card, encoder_of(card)))
+    assert found is not None
+    assert found.verdict == "drifted"
+    assert max(image.relative for image in found.images) > TOLERANCE
+
+
+def test_what_has_changed_since_is_told(card: EncoderCard) -> None:
+    then = drift._observed(None, encoder_of(card), build_preprocess(card.preprocess))
+    versions = then.circumstances.versions | {"torch": "2.4.0"}
+    older = replace(then.circumstances, versions=versions, weights="sha256 " + "0" * 64, machine="z80, cpu")
+    drift._keep_recording(card, replace(then, circumstances=older))
+    found = check(card, preprocess=build_preprocess(replace(card.preprocess, interpolation="bilinear")))
+    assert found is not None
+    told = {change.what: (change.then, change.now) for change in found.changes}
+    assert told.keys() == {"weights", "preprocess", "machine", "torch"}
+    assert told["torch"] == ("2.4.0", torch.__version__.split("+")[0])
+    assert told["weights"] == ("sha256 " + "0" * 64, "random, seed 0")
+    assert "bicubic" in told["preprocess"][0] and "bilinear" in told["preprocess"][1]
+
+
+def test_other_libraries_alone_are_no_drift(card: EncoderCard) -> None:
+    then = drift._observed(None, encoder_of(card), build_preprocess(card.preprocess))
+    older = replace(then.circumstances, versions={"torch": "1.0"})
+    drift._keep_recording(card, replace(then, circumstances=older))
+    found = check(card)
+    assert found is not None
+    assert found.verdict == "same"
+    assert ("timm", "not installed") in {(change.what, change.then) for change in found.changes}
+
+
+def test_the_first_load_records_and_later_ones_do_not() -> None:
+    with serving({"/served.pth": checkpoint("tiny")}) as server:
+        write_card("served", f"{server.url}/served.pth")
+        load("served")
+        recorded = recording_path(catalogue()["served"])
+        assert recorded.is_file()
+        recorded.unlink()
+        load("served")
+        assert not recorded.exists()
+
+
+def test_weights_that_are_fetched_again_are_held_against_the_old_recording() -> None:
+    with serving({f"/{seed}.pth": checkpoint("tiny", seed=seed) for seed in (1, 2)}) as server:
+        for seed in (1, 2):
+            write_card("served", f"{server.url}/{seed}.pth")
+            encoder, preprocess = load("served")
+    found = check(catalogue()["served"], encoder, preprocess)
+    assert found is not None
+    assert found.verdict == "drifted"
+
+
+def test_recording_anew_replaces_what_was_recorded(card: EncoderCard) -> None:
+    check(card)
+    other = encoder_of(card).half().float()
+    drifted = check(card, other, record=True)
+    again = check(card, other)
+    assert drifted is not None and again is not None
+    assert (drifted.verdict, again.verdict) == ("drifted", "same")
+
+
+def damage_by_cutting(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def damage_a_number(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-7] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [damage_by_cutting, damage_a_number, lambda path: path.write_bytes(b"no")])
+def test_a_damaged_recording_is_refused_until_it_is_replaced(card: EncoderCard, damage: Callable[[Path], None]) -> None:
+    check(card)
+    damage(recording_path(card))
+    with pytest.raises(StoreError, match="run 'zoo check tiny --record' to record its features anew") as caught:
+        check(card)
+    assert "\n" not in str(caught.value)
+    assert check(card, record=True) is None
+    again = check(card)
+    assert again is not None and again.verdict == "same"
+
+
+def test_a_recording_that_cannot_be_written_is_refused_in_one_sentence(card: EncoderCard) -> None:
+    folder = recording_path(card).parent
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file where the folder should be")
+    with pytest.raises(StoreError, match=r"The features of 'tiny' cannot be recorded in .*"):
+        drift.remember_features(card, None, encoder_of(card), build_preprocess(card.preprocess))
+
+
+def test_a_recording_of_another_format_counts_as_none(card: EncoderCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(drift, "_FORMAT", "zoo-check-0")
+        check(card)
+    assert check(card) is None
+    again = check(card)
+    assert again is not None and again.verdict == "same"
+
+
+def test_what_is_recorded_is_kept(card: EncoderCard) -> None:
+    preprocess = build_preprocess(card.preprocess)
+    drift.remember_features(card, None, encoder_of(card), preprocess)
+    first = recording_path(card).read_bytes()
+    drift.remember_features(card, None, encoder_of(card).half().float(), preprocess)
+    assert recording_path(card).read_bytes() == first
+
+
+def test_a_number_that_is_not_finite_is_drift_and_never_recorded(card: EncoderCard) -> None:
+    broken = encoder_of(card)
+    broken.backbone.norm.bias[3] = torch.nan
+    check(card)
+    found = check(card, broken)
+    assert found is not None
+    assert found.verdict == "drifted"
+    assert {image.relative for image in found.images} == {float("inf")}
+    with pytest.raises(DataError, match="not finite for the bundled image 'landscape'"):
+        check(card, broken, record=True)
+    assert check(card, broken) == found
+
+
+def test_another_number_of_dimensions_is_drift(card: EncoderCard) -> None:
+    check(card)
+    wider = replace(card, representation=replace(card.representation, dim=64, layer="cls+avg", order="interleaved"))
+    found = check(wider)
+    assert found is not None
+    assert (found.verdict, found.images) == ("drifted", ())
+    assert [(change.what, change.then, change.now) for change in found.changes] == [("dimensions", "32", "64")]
+
+
+def recording(features: torch.Tensor) -> Recording:
+    circumstances = Circumstances(
+        weights="", preprocess="", machine="", versions=dict.fromkeys(drift._LIBRARIES, ""), day="2026-01-31"
+    )
+    return Recording(features=dict.fromkeys(IMAGES, features), circumstances=circumstances)
+
+
+@pytest.mark.parametrize(
+    ("layer", "n_moved", "verdict"),
+    [("pred", 1, "within rounding"), ("pred", 512, "drifted"), ("proj", 1, "drifted")],
+)
+def test_few_quantised_features_may_round_to_the_next_step(
+    card: EncoderCard, layer: Any, n_moved: int, verdict: str
+) -> None:
+    features = torch.arange(512.0)
+    moved = features + (features < n_moved)
+    quantised = replace(card, representation=replace(card.representation, layer=layer))
+    assert drift._compared(quantised, recording(features), recording(moved)).verdict == verdict
+
+
+def test_differences_are_those_of_the_definition(card: EncoderCard) -> None:
+    then, now = torch.tensor([3.0, 4.0]), torch.tensor([3.0, 4.5])
+    (image, *_) = drift._compared(card, recording(then), recording(now)).images
+    assert image.absolute == pytest.approx(0.5)
+    assert image.relative == pytest.approx(0.5 / 5)
+    assert image.cosine == pytest.approx(27 / (5 * 29.25**0.5))
+
+
+def test_features_that_are_all_zero_can_be_compared(card: EncoderCard) -> None:
+    zero, one = recording(torch.zeros(4)), recording(torch.ones(4))
+    assert [drift._compared(card, zero, now).verdict for now in (zero, one)] == ["same", "drifted"]
+
+
+def test_the_users_own_precision_plays_no_part_and_stays(card: EncoderCard) -> None:
+    check(card)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = check(card)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found is not None
+    assert found.verdict in ("same", "within rounding")

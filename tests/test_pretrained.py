@@ -1,0 +1,255 @@
+"""Loading trained weights as a user does: fetched once, checked always, never half."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo
+from zoo.cards import catalogue
+from zoo.encoders import build_empty_encoder
+from zoo.encoders.layouts import LAYOUTS
+from zoo.errors import WeightsRefused, WeightsUnavailable
+from zoo.locations import candidates
+from zoo.metadata import Missing
+from zoo.weights.environment import weights_folder
+from zoo.weights.places import source
+
+from .servers import serving
+from .tiny import checkpoint, state, write_card
+
+IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def body(own_folders: None) -> bytes:
+    write_card("tiny", "https://nowhere.invalid/tiny.pth")
+    return checkpoint("tiny")
+
+
+@pytest.fixture
+def server(body: bytes) -> Iterator[Any]:
+    with serving({"/tiny.pth": body, "/again/tiny.pth": body}) as running:
+        write_card("tiny", f"{running.url}/tiny.pth")
+        yield running
+
+
+def left() -> list[str]:
+    """Files of weights, their records and downloads; what is resumable or empty does not count."""
+    folder = weights_folder()
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] != "partial"
+    )
+
+
+def test_the_first_load_fetches_and_the_second_does_not(server: Any) -> None:
+    encoder, _ = zoo.load("tiny")
+    n_requests = len(server.log)
+    again, _ = zoo.load("tiny")
+    assert n_requests >= 1
+    assert len(server.log) == n_requests
+    assert torch.equal(encoder(IMAGE), again(IMAGE))
+    expected = state("tiny")
+    for name, tensor in encoder.state_dict().items():
+        assert torch.equal(tensor, expected[name.removeprefix("backbone.")])
+
+
+def test_a_loaded_encoder_is_in_eval_mode_and_asks_for_no_gradient(server: Any) -> None:
+    for _ in range(2):
+        encoder, _ = zoo.load("tiny")
+        assert not encoder.training
+        assert not any(parameter.requires_grad for parameter in encoder.parameters())
+
+
+def test_a_loaded_encoder_can_be_trained_without_touching_the_cache(server: Any) -> None:
+    encoder, _ = zoo.load("tiny")
+    encoder.requires_grad_()
+    encoder(IMAGE).sum().backward()
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.add_(1.0)
+    again, _ = zoo.load("tiny")
+    assert not torch.equal(encoder(IMAGE), again(IMAGE))
+
+
+def test_nothing_but_the_converted_weights_stays_in_the_cache(server: Any) -> None:
+    zoo.load("tiny")
+    folders = [name.partition("/")[0] for name in left()]
+    assert sorted(folders) == ["checks", "records", "tensors"]
+
+
+def test_two_cards_of_one_file_share_download_and_cache(server: Any) -> None:
+    write_card("tiny_avg", f"{server.url}/tiny.pth", layer="cls+avg", same_file_as="tiny")
+    zoo.load("tiny")
+    n_requests = len(server.log)
+    encoder, _ = zoo.load("tiny_avg")
+    assert encoder(IMAGE).shape == (1, 64)
+    assert len(server.log) == n_requests
+
+
+def test_a_mirror_is_tried_when_the_best_place_has_no_such_file(server: Any) -> None:
+    write_card("tiny", f"{server.url}/absent.pth", mirrors=[f"{server.url}/again/tiny.pth"])
+    encoder, _ = zoo.load("tiny")
+    assert encoder(IMAGE).shape == (1, 32)
+
+
+def test_an_error_says_why_no_place_has_the_weights(server: Any) -> None:
+    write_card("tiny", f"{server.url}/absent.pth", mirrors=[f"{server.url}/missing.pth"])
+    with pytest.raises(WeightsUnavailable, match=r"2 places: \(1\) .*absent\.pth.* \(2\) .*missing\.pth") as caught:
+        zoo.load("tiny")
+    assert "\n" not in str(caught.value)
+    assert left() == []
+
+
+def test_the_hash_of_the_card_must_match(server: Any, body: bytes) -> None:
+    wrong = "0" * 64
+    write_card("tiny", f"{server.url}/tiny.pth", sha256=wrong)
+    with pytest.raises(WeightsRefused) as caught:
+        zoo.load("tiny")
+    assert wrong in str(caught.value)
+    assert sha256(body).hexdigest() in str(caught.value)
+    assert left() == []
+    assert not Path(os.environ["ZOO_HOME"], "zoo.lock").exists()
+
+
+def test_the_right_hash_and_size_in_a_card_load(server: Any, body: bytes) -> None:
+    write_card("tiny", f"{server.url}/tiny.pth", sha256=sha256(body).hexdigest(), size_bytes=len(body))
+    zoo.load("tiny")
+
+
+def test_a_card_that_learns_another_hash_refuses_what_is_cached(server: Any, body: bytes) -> None:
+    zoo.load("tiny")
+    write_card("tiny", f"{server.url}/tiny.pth", sha256="0" * 64)
+    with pytest.raises(WeightsRefused, match="the card says 0000"):
+        zoo.load("tiny")
+
+
+def test_the_first_download_is_locked_and_a_later_difference_names_both(server: Any, body: bytes) -> None:
+    zoo.load("tiny")
+    lock = Path(os.environ["ZOO_HOME"], "zoo.lock")
+    assert f"sha256:{sha256(body).hexdigest()} {len(body)} {server.url}/tiny.pth" in lock.read_text()
+    for file in left():
+        (weights_folder() / file).unlink()
+    other = checkpoint("tiny", seed=2)
+    server.files["/tiny.pth"] = other
+    with pytest.raises(WeightsRefused) as caught:
+        zoo.load("tiny")
+    assert sha256(body).hexdigest() in str(caught.value)
+    assert sha256(other).hexdigest() in str(caught.value)
+    assert left() == []
+
+
+def test_a_lock_file_of_an_experiment_learns_what_was_cached_before(server: Any, body: bytes) -> None:
+    zoo.load("tiny")
+    Path("zoo.lock").touch()
+    zoo.load("tiny")
+    assert sha256(body).hexdigest() in Path("zoo.lock").read_text()
+
+
+def test_a_lock_file_of_an_experiment_refuses_other_weights_in_the_cache(server: Any, body: bytes) -> None:
+    zoo.load("tiny")
+    Path("zoo.lock").write_text(f"sha256:{'1' * 64} {len(body)} {server.url}/tiny.pth\n")
+    with pytest.raises(WeightsRefused, match="1111") as caught:
+        zoo.load("tiny")
+    assert sha256(body).hexdigest() in str(caught.value)
+
+
+@pytest.mark.parametrize("position", [0, 9, 300, -1])
+def test_one_flipped_bit_in_the_cache_is_refused(server: Any, position: int) -> None:
+    zoo.load("tiny")
+    (file,) = weights_folder().glob("tensors/*")
+    content = bytearray(file.read_bytes())
+    content[position] ^= 16
+    file.write_bytes(content)
+    with pytest.raises(WeightsRefused, match="zoo cache rm tiny"):
+        zoo.load("tiny")
+
+
+def test_a_damaged_record_is_refused(server: Any) -> None:
+    zoo.load("tiny")
+    (file,) = weights_folder().glob("records/*")
+    file.write_bytes(file.read_bytes().replace(b"tiny", b"tinz", 1))
+    with pytest.raises(WeightsRefused, match="record"):
+        zoo.load("tiny")
+
+
+def test_offline_is_one_sentence_before_and_no_obstacle_after(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    with pytest.raises(WeightsUnavailable, match="ZOO_OFFLINE"):
+        zoo.load("tiny")
+    assert server.log == []
+    monkeypatch.setenv("ZOO_OFFLINE", "0")
+    zoo.load("tiny")
+    n_requests = len(server.log)
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    zoo.load("tiny")
+    assert len(server.log) == n_requests
+
+
+def test_weights_that_are_gone_say_where_they_were() -> None:
+    with pytest.raises(WeightsUnavailable, match=r"npidpp_rn50w2.* gone .*dl\.fbaipublicfiles\.com") as caught:
+        zoo.load("npidpp_rn50w2")
+    assert "weights='PATH'" in str(caught.value)
+
+
+def test_shapes_on_the_meta_device_need_no_weights(body: bytes) -> None:
+    encoder, _ = zoo.load("tiny", device="meta")
+    assert encoder(IMAGE.to("meta")).shape == (1, 32)
+
+
+def test_torch_hub_loads_trained_weights(server: Any, repository: Path, body: bytes) -> None:
+    Path("mine.pth").write_bytes(body)
+    encoder, _ = torch.hub.load(str(repository), "tiny", source="local", weights="mine.pth")
+    again, _ = torch.hub.load(str(repository), "tiny", source="local")
+    assert torch.equal(encoder(IMAGE), again(IMAGE))
+
+
+def test_several_processes_load_one_encoder_at_once(server: Any, body: bytes) -> None:
+    script = (
+        "import sys, torch, zoo; encoder, _ = zoo.load('tiny'); "
+        "print(float(sum(tensor.double().sum() for tensor in encoder.state_dict().values())))"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    answers = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0] * 4, answers
+    assert len({out for out, _ in answers}) == 1
+    assert [name for name in left() if name.startswith("downloads")] == []
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue() if not catalogue()[name].is_untrained])
+def test_every_card_names_places_and_layouts_that_exist(name: str) -> None:
+    card = catalogue()[name]
+    for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
+        assert not isinstance(place, Missing)
+        assert source(place).kind in ("http", "hub")
+    with torch.device("meta"):
+        found = candidates(card, zoo.load(name, device="meta")[0])  # type: ignore[arg-type]
+    assert found
+    assert {choice.layout for choice in found} <= LAYOUTS.keys()
+
+
+def test_an_encoder_without_numbers_is_built_for_loading_only() -> None:
+    empty = build_empty_encoder(catalogue()["beit_vitB16_pt22k"])
+    full, _ = zoo.load("beit_vitB16_pt22k", pretrained=False)
+    for (name, ours), (_, theirs) in zip(empty.named_buffers(), full.named_buffers(), strict=True):
+        assert torch.equal(ours, theirs), name

@@ -1,0 +1,225 @@
+"""Writes the folder: all of it next to where it goes, and then under its name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..atomic import synchronise_folder
+from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused
+from ..metadata import EncoderCard, Missing
+from ..provenance import Found
+from ..version import __version__
+from ..weights.places import shown
+from ..weights.store import Record
+
+try:
+    from .modelcard import model_card
+except ModuleNotFoundError as error:
+    if str(error.name).partition(".")[0] != "huggingface_hub":
+        raise
+    raise MissingExtra("huggingface_hub", extra="models", needed_for="Exporting an encoder") from error
+
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+_FORMAT = "zoo-export-1"
+_CHUNK = 4 * 1024**2  # bytes
+_BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
+
+
+def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[Path]:
+    """Writes a folder that is ready for the Hugging Face Hub.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Of a trained encoder.
+    found : Found
+        Its weights, from one of the places of its card.
+    folder : Path
+        Absent, empty, or an untouched earlier export of the same encoder, which is replaced.
+
+    Returns
+    -------
+    list of Path
+        The files: weights, facts, model card. The same card, weights and results give the same bytes.
+
+    Raises
+    ------
+    QueryError
+        If the encoder is untrained, the weights are not those of the card, or something else is in the folder.
+    WeightsRefused
+        If the weights are damaged.
+    StoreError
+        If the folder cannot be written; it is then as it was.
+    ResultsError
+        If a file of results is unreadable or a row in it is wrong.
+    """
+    require_exportable(card, folder)
+    _require_own_weights(card, found.record)
+    target = Path(os.path.realpath(folder))
+    text = str(model_card(card, found.record)).encode()
+    config = _config(card, found.record, checksum=hashlib.sha256(text).hexdigest())
+    temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        _copy_weights(found, temporary / WEIGHTS)
+        for name, content in (
+            (CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"),
+            (CARD, text),
+        ):
+            with open(temporary / name, "xb") as file:
+                file.write(content)
+                _synchronise(file)
+        _publish(temporary, target)
+    except OSError as error:
+        raise StoreError(
+            f"{card.id!r} cannot be exported to {target} ({error.strerror or error}); nothing was changed there: "
+            f"{found.record.size_bytes / 1e6:,.0f} MB are needed, in a folder that can be written and renamed."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [target / name for name in (WEIGHTS, CONFIG, CARD)]
+
+
+def require_exportable(card: EncoderCard, folder: Path) -> None:
+    """Refuses what no weights could make right: an encoder without any, and a folder in which something would be lost.
+
+    Raises
+    ------
+    QueryError
+    """
+    if card.is_untrained:
+        raise QueryError(
+            f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
+        )
+    if not os.path.lexists(folder):
+        return
+    target = Path(os.path.realpath(folder))
+    if not target.is_dir():
+        raise QueryError(f"{folder} is no folder, expected one to export to; choose another name.")
+    if target == Path.cwd():
+        raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except OSError as error:
+        raise StoreError(f"The folder {folder} cannot be listed ({error.strerror}); make it readable.") from error
+    others = sorted(names - {WEIGHTS, CONFIG, CARD})
+    obstacle = f"it holds {others[0]!r}" if others else _difference(target, names, card)
+    if names and obstacle:
+        raise QueryError(
+            f"{folder} is no earlier export of {card.id!r} ({obstacle}), and nothing is overwritten; "
+            "choose another folder."
+        )
+
+
+def _require_own_weights(card: EncoderCard, record: Record) -> None:
+    place = record.origins[0].place
+    if place not in (card.weights.url, *card.weights.mirrors):
+        raise QueryError(
+            f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
+            "and results are of those; register other weights with 'zoo register' and export that encoder."
+        )
+
+
+def _difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
+    """How a folder differs from what an export of this encoder left there."""
+    if missing := sorted({WEIGHTS, CONFIG, CARD} - names):
+        return f"{missing[0]} is missing"
+    try:
+        config = json.loads((folder / CONFIG).read_bytes())
+        checksum = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return f"{CONFIG} or {CARD} cannot be read"
+    if not isinstance(config, dict) or config.get("format") != _FORMAT:
+        return f"{CONFIG} is of another kind"
+    if config.get("encoder") != card.id:
+        return f"it is one of {config.get('encoder')!r}"
+    return None if config.get("model_card_sha256") == checksum else f"{CARD} was changed since"
+
+
+def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, Any]:
+    """Facts under their names in the card; those without a value are null, and ``missing`` says why."""
+    missing: dict[str, str] = {}
+    facts = {part: _plain(getattr(card, part), part, missing) for part in _BUILT_FROM}
+    url = card.provenance.url
+    return {
+        "format": _FORMAT,
+        "encoder": card.id,
+        "family": card.family,
+        "zoo_version": __version__,
+        **facts,
+        "weights": {"file": WEIGHTS, "layout": "zoo", "sha256": record.sha256, "size_bytes": record.size_bytes},
+        "provenance": {
+            "released_at": url if url.startswith(("http://", "https://")) else None,
+            "sources": [
+                {
+                    "place": shown(origin.place),
+                    "sha256": origin.sha256,
+                    "size_bytes": origin.size_bytes,
+                    "format": origin.format,
+                }
+                for origin in record.origins
+            ],
+            "layout": record.layout,
+            "layout_version": record.layout_version,
+            "converted": record.created,
+            "versions": record.versions,
+        },
+        "missing": missing,
+        "model_card_sha256": checksum,
+    }
+
+
+def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
+    if isinstance(value, Missing):
+        missing[where] = value.value
+        return None
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name), f"{where}.{one.name}", missing) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item, f"{where}.{key}", missing) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _copy_weights(found: Found, target: Path) -> None:
+    """Byte for byte; what is written is what the record says, or it is refused."""
+    digest = hashlib.sha256()
+    with open(found.path, "rb") as source, open(target, "xb") as file:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+        _synchronise(file)
+    if digest.hexdigest() != found.record.sha256:
+        raise WeightsRefused(
+            f"The weights {found.path} are damaged (their SHA-256 differs from their name); run 'zoo verify', "
+            "and nothing was exported."
+        )
+
+
+def _synchronise(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _publish(temporary: Path, target: Path) -> None:
+    """Gives the finished folder its name; an earlier one steps aside first, and comes back if that fails."""
+    synchronise_folder(temporary)
+    earlier = target.parent / f"{temporary.name}.earlier"
+    if not target.exists():
+        os.rename(temporary, target)
+    else:
+        os.rename(target, earlier)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            os.rename(earlier, target)
+            raise
+    synchronise_folder(target.parent)
+    shutil.rmtree(earlier, ignore_errors=True)

@@ -1,0 +1,245 @@
+"""From a card to its trained weights: found in a cache, or fetched, read, converted, and kept.
+
+What is looked for, in this order: the user's registered encoders, the mirror if ``ZOO_MIRROR`` names one (and then
+nothing else), the cache, the places of the card, the best one first. A later place is tried when an earlier one cannot
+be reached; a file that is there and wrong ends the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch import Tensor
+
+from .content import user_folder
+from .encoders import Encoder, build_encoder
+from .encoders.layouts import convert
+from .errors import StoreError, WeightsRefused, WeightsUnavailable
+from .locations import Candidate, candidates
+from .metadata import EncoderCard
+from .provenance import Found, found_in, keep
+from .weights import lock, mirror, store
+from .weights.environment import is_offline, mirror_place, weights_folder
+from .weights.fetch import Fetched, fetch
+from .weights.places import source
+from .weights.reading import read_checkpoint
+
+_HASHED = "sha256:"
+"""Scheme under which the cache knows the user's own files: their SHA-256."""
+
+_ATTEMPTS = 20  # of finding or fetching, while other processes are at the same weights
+
+
+def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -> Found:
+    """The converted weights of an encoder, fetched and converted if they are not there yet.
+
+    Parameters
+    ----------
+    card : EncoderCard
+    encoder : Encoder
+        As the card builds it, with or without weights; only names, shapes and types are read.
+    weights : str, optional
+        A path or an address of the user's own checkpoint, laid out as the files of this encoder are.
+
+    Raises
+    ------
+    WeightsUnavailable
+        If they cannot be had from any place; says why for each.
+    WeightsRefused
+        If a file is not exactly what it must be, or not safe to read.
+    StoreError
+        If the cache, the mirror or the lock file cannot be read or written.
+    """
+    if weights is not None and source(weights).kind == "path":
+        return _obtain_file(card, encoder, weights)
+    choices = candidates(card, encoder, weights=weights)
+    for attempt in range(_ATTEMPTS):
+        found = kept(choices)
+        if found is not None:
+            return found
+        if mirror_place() and weights is None:
+            raise WeightsUnavailable(
+                f"The mirror {mirror_place()} (ZOO_MIRROR) has no weights of {card.id!r} that fit this version of the "
+                f"zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
+            )
+        try:
+            return _fetch_first(card, encoder, choices)
+        except _TakenAwayError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def kept(choices: Sequence[Candidate]) -> Found | None:
+    """What is on this machine or in the mirror of any of these candidates; None if nothing.
+
+    Raises
+    ------
+    WeightsRefused
+        If it came from another file than the card or a lock file says, or its record is damaged.
+    StoreError
+        If a folder cannot be read.
+    """
+    keys = [choice.key for choice in choices]
+    place = mirror_place()
+    for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
+        for choice in choices:
+            found = found_in(folder, choice.key)
+            if found is not None:
+                _require_known(choice, found.record)
+                return found
+    return None
+
+
+def remedy(found: Found, *, name: str) -> str:
+    """What to do about damaged weights, to end a sentence with."""
+    if found.path.is_relative_to(own_store()):
+        return "restore the file, or register the encoder again from its checkpoint"
+    if mirror_place():
+        return "make the mirror anew"
+    return f"run 'zoo cache rm {name}' and load it again"
+
+
+def own_store() -> Path:
+    """Where the weights of registered encoders are, in the user's own folder."""
+    return user_folder() / "weights"
+
+
+class _TakenAwayError(StoreError):
+    """Another process has converted the same download and removed it; its result is there, or soon will be."""
+
+
+def _obtain_file(card: EncoderCard, encoder: Encoder, path: str) -> Found:
+    """The user's own file, found again by its content."""
+    fetched = fetch(path, folder=weights_folder())
+    (choice,) = candidates(card, encoder, weights=f"{_HASHED}{fetched.sha256}")
+    found = found_in(weights_folder(), choice.key)
+    if found is not None:
+        return found
+    return _kept_anew(card, encoder, choice, first=fetched)
+
+
+def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> Found:
+    """From the first place that can be reached."""
+    if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
+            "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
+        )
+    if not choices:
+        raise WeightsUnavailable(
+            f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
+        )
+    reasons = []
+    for choice in choices:
+        if choice.places[0].startswith(store.REGISTERED):
+            reasons.append(f"the registered file is not in {own_store()}; register it again, or restore the folder.")
+            continue
+        try:
+            return _kept_anew(card, encoder, choice)
+        except WeightsUnavailable as error:
+            reasons.append(str(error))
+        if is_offline():
+            break
+    if len(reasons) == 1:
+        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]}")
+    listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
+    raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed}")
+
+
+def _kept_anew(card: EncoderCard, encoder: Encoder, choice: Candidate, *, first: Fetched | None = None) -> Found:
+    """Fetched, converted, remembered and kept, in this order, so that a refused file leaves nothing."""
+    with converted(card, encoder, choice, first=first) as (tensors, origins):
+        for origin in origins:
+            if not origin.place.startswith(_HASHED):  # a place that is its own hash
+                lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=True)
+        return keep(weights_folder(), card.id, tensors, encoder=encoder, origins=origins, layout=choice.layout)
+
+
+@contextmanager
+def converted(
+    card: EncoderCard, encoder: Encoder, choice: Candidate, *, first: Fetched | None = None
+) -> Iterator[tuple[dict[str, Tensor], tuple[store.Origin, ...]]]:
+    """The state dict that the files of a candidate make, and where they came from.
+
+    Downloads are removed at the end of the block, however it ends; the tensors may be pages of them.
+
+    Parameters
+    ----------
+    card, encoder
+        As for :func:`obtain`.
+    choice : Candidate
+    first : Fetched, optional
+        The first file, if it is there already.
+
+    Raises
+    ------
+    WeightsUnavailable, WeightsRefused, StoreError
+        As :func:`obtain`.
+    """
+    with _fetched(choice, first=first) as files:
+        what = f"{card.id!r} ({files[0].origin})"
+        try:
+            read = [read_checkpoint(file.path, what=what) for file in files]
+        except StoreError as error:
+            if any(file.is_ours and not file.path.exists() for file in files):
+                raise _TakenAwayError(str(error)) from error
+            raise
+        initial = build_encoder(card, device="cpu").state_dict()
+        contents = [checkpoint.content for checkpoint in read]
+        tensors = convert(contents, encoder, layout=choice.layout, what=what, initial=initial)
+        yield (
+            tensors,
+            tuple(
+                store.Origin(
+                    place=place,
+                    address=file.origin,
+                    sha256=file.sha256,
+                    size_bytes=file.size_bytes,
+                    format=checkpoint.format,
+                )
+                for place, file, checkpoint in zip(choice.places, files, read, strict=True)
+            ),
+        )
+
+
+@contextmanager
+def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetched]]:
+    """The files of a candidate; those that are ours are removed at the end, whatever it is."""
+    files = [] if first is None else [first]
+    try:
+        for number, place in enumerate(choice.places[len(files) :], start=len(files)):
+            expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
+            entry = lock.known(place)
+            if entry is not None and expected not in (None, entry.sha256):
+                raise WeightsRefused(
+                    f"The card says sha256 {expected} of {place}, and {entry.lock} locked it at {entry.sha256}; "
+                    "find out which is right, and remove the line from the lock file if it is the card."
+                )
+            if entry is not None:
+                expected, size = entry.sha256, entry.size_bytes
+            files.append(fetch(place, folder=weights_folder(), sha256=expected, size_bytes=size))
+        yield files
+    finally:
+        for file in files:
+            if file.is_ours:
+                file.path.unlink(missing_ok=True)
+
+
+def _require_known(choice: Candidate, record: store.Record) -> None:
+    """What was converted once must still be what the card and the lock files say."""
+    first = record.origins[0]
+    if first.place.startswith(store.REGISTERED):  # found by the very hash that the card says
+        return
+    if choice.sha256 not in (None, first.sha256):
+        raise WeightsRefused(
+            f"The weights of {record.encoder!r} that are kept came from a file with sha256 {first.sha256} at "
+            f"{first.place}, but the card says {choice.sha256}; run 'zoo cache rm {record.encoder}'."
+        )
+    for origin in record.origins:
+        if origin.place.startswith((_HASHED, store.REGISTERED)):  # places that are their own hash
+            continue
+        lock.known(origin.place)  # refuses lock files that contradict each other
+        lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=False)

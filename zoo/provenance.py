@@ -1,0 +1,128 @@
+"""How converted weights are kept: with where they came from and what converted them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from torch import Tensor
+
+from .encoders import Encoder
+from .encoders.layouts import layout_named
+from .version import __version__
+from .weights import store
+from .weights.tensors import Content, read_tensors, write_tensors
+
+_LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Converted weights on this machine."""
+
+    path: Path
+    record: store.Record
+    is_new: bool  # fetched and converted just now
+
+    def tensors(self, *, remedy: str) -> dict[str, Tensor]:
+        """The state dict, once every byte is what was written; ``remedy`` says what to do otherwise.
+
+        Raises
+        ------
+        WeightsRefused
+            If the file is damaged.
+        StoreError
+            If it cannot be read.
+        """
+        record = self.record
+        content = Content(sha256=record.sha256, size_bytes=record.size_bytes, crc32=record.crc32)
+        return read_tensors(self.path, content, remedy=remedy)
+
+
+def registered_place(sha256: str) -> str:
+    """The place of registered weights, as a card names it."""
+    return f"{store.REGISTERED}{sha256}"
+
+
+def found_in(folder: Path, key: str) -> Found | None:
+    """What a folder of converted weights has under a key; None if nothing.
+
+    Raises
+    ------
+    WeightsRefused
+        If the record is damaged.
+    StoreError
+        If it cannot be read.
+    """
+    record = store.find(folder, key)
+    if record is None:
+        return None
+    return Found(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
+
+
+def architecture_hash(encoder: Encoder) -> str:
+    """Hash of the names, shapes and types of a state dict; encoders that agree in it can share weights."""
+    digest = blake2b(digest_size=16)
+    for name, tensor in encoder.state_dict().items():
+        digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+    return digest.hexdigest()
+
+
+def keep(
+    folder: Path,
+    name: str,
+    tensors: Mapping[str, Tensor],
+    *,
+    encoder: Encoder,
+    origins: tuple[store.Origin, ...],
+    layout: str,
+    is_registered: bool = False,
+) -> Found:
+    """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
+
+    The record is found by the places of the files; registered weights are found by their own hash.
+
+    Raises
+    ------
+    StoreError
+        If they cannot be written; nothing is left of them.
+    """
+    version_of_layout = layout_named(layout).version
+    about = {"format": "zoo-weights-1", "layout": f"{layout} {version_of_layout}"}
+    about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
+    content = write_tensors(folder / "tensors", tensors, about=about)
+    if is_registered:
+        origins = (replace(origins[0], place=registered_place(content.sha256)),)
+        layout, version_of_layout = "zoo", layout_named("zoo").version
+    record = store.Record(
+        encoder=name,
+        origins=origins,
+        layout=layout,
+        layout_version=version_of_layout,
+        architecture=architecture_hash(encoder),
+        sha256=content.sha256,
+        size_bytes=content.size_bytes,
+        crc32=content.crc32,
+        created=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        versions=_versions(),
+    )
+    path = store.tensors_path(folder, content.sha256)
+    known = store.find(folder, record.key) if is_registered else None
+    if known is not None:  # a second encoder of the same weights: the provenance of the first stands
+        return Found(path=path, record=known, is_new=False)
+    store.keep(folder, record)
+    return Found(path=path, record=record, is_new=True)
+
+
+def _versions() -> dict[str, str]:
+    found = {"ssl-zoo": __version__}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:  # a source tree on the path has no distribution
+            continue
+    return found

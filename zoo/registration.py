@@ -1,0 +1,215 @@
+"""Encoders of the user's own: a checkpoint becomes a card in the user's folder, and its weights lie beside it.
+
+    $ZOO_HOME/weights/                              converted weights, laid out as zoo.weights.store says
+    $ZOO_HOME/metadata/registered/ID/FAMILY.toml    the card, with every fact written out
+
+A card stands on its own: it does not change when the encoder it was made like gets another card. What is registered is
+never changed either; a new version is a new id.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from .atomic import replaced
+from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
+from .cards import build_card, catalogue
+from .content import user_folder
+from .encoders import build_empty_encoder
+from .encoders.layouts import layout_named
+from .errors import QueryError, StoreError, nearest_names
+from .locations import Candidate
+from .metadata import EncoderCard, Missing
+from .pretrained import converted, own_store
+from .provenance import Found, keep, registered_place
+from .weights import store
+
+Facts = dict[str, Any]
+_UNKNOWN = Missing.NOT_PUBLISHED.value
+_NONE = Missing.NOT_APPLICABLE.value
+
+
+def register(
+    weights: str, *, like: str, name: str, facts: Mapping[str, Any] | None = None, layout: str | None = None
+) -> EncoderCard:
+    """Makes an encoder of the zoo from a checkpoint of one's own.
+
+    Parameters
+    ----------
+    weights : str
+        Path or address of the checkpoint.
+    like : str
+        Id of the encoder that has the same architecture and the same layout of its file.
+    name : str
+        Id of the new encoder.
+    facts : mapping, optional
+        What differs, by dotted name: ``{"pretraining.epochs": 100}``. ``"not published"`` and ``"not applicable"`` are
+        values. Accuracies, licence of the weights, month and errata of ``like`` are not taken over.
+    layout : str, optional
+        Of the file; that of ``like`` unless given. A file with the encoder's own state dict has the layout ``zoo``.
+
+    Returns
+    -------
+    EncoderCard
+        Of the new encoder, from now on in every listing.
+
+    Raises
+    ------
+    QueryError
+        If the id is taken, be it by the same encoder with other content; nothing is changed.
+    CardError
+        If a fact breaks the schema.
+    WeightsUnavailable, WeightsRefused, StoreError
+        As for the weights of any encoder.
+    """
+    model = catalogue()[like]
+    check_id("A new encoder", name)
+    merged = _facts_of(model)
+    _forget(merged, where=weights)
+    for field, value in (facts or {}).items():
+        _set(merged, field, value)
+    draft = _card(name, model.family, merged)
+    chosen = layout or _layout_of(model)
+    layout_named(chosen)
+    companions = model.weights.companions if chosen == model.weights.converter else ()
+    encoder = build_empty_encoder(draft)
+    choice = Candidate(places=(weights, *companions), layout=chosen, sha256=None, size_bytes=None, key="")
+    with converted(draft, encoder, choice) as (tensors, origins):
+        if name in catalogue():
+            return _same(catalogue()[name], draft, origins[0].sha256)
+        found = keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
+    merged["weights"] |= _place_of(found)
+    return _written(_card(name, model.family, merged), merged)
+
+
+def registered_folder() -> Path:
+    """Where the cards of registered encoders are."""
+    return user_folder() / "metadata" / "registered"
+
+
+def _facts_of(card: EncoderCard) -> Facts:
+    """Everything a card says, as TOML would hold it."""
+    facts: Facts = {}
+    for part in PARTS:
+        value = getattr(card, part)
+        facts[part] = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Missing):
+        return value.value
+    return list(value) if isinstance(value, tuple) else deepcopy(value)
+
+
+def _forget(facts: Facts, *, where: str) -> None:
+    """What is true of the encoder that served as a model and not of the new one."""
+    facts["reported"] = dict.fromkeys(facts["reported"], _UNKNOWN)
+    facts["licence"] |= {"weights": _UNKNOWN, "published": _NONE}
+    facts["provenance"] = {"url": where, "official": False, "industry": False, "extracted": False}
+    facts["released"] = _UNKNOWN
+    facts["errata"] = []
+    facts["weights"] = {
+        "availability": "open",
+        "url": registered_place("0" * 64),  # until the weights are converted
+        "mirrors": [],
+        "companions": [],
+        "same_file_as": _NONE,
+        "sha256": _UNKNOWN,
+        "size_bytes": _UNKNOWN,
+        "format": "safetensors",
+        "converter": "zoo",
+        "note": f"Registered on {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}.",
+    }
+
+
+def _set(facts: Facts, field: str, value: Any) -> None:
+    part, _, name = field.partition(".")
+    known = [f"{part}.{name}" for part, kind in PARTS.items() for name in kind.__dataclass_fields__] + ["released"]
+    if field not in known or part == "weights":
+        close = nearest_names(field, [name for name in known if not name.startswith("weights.")], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ", such as 'pretraining.epochs'."
+        raise QueryError(f"There is no fact {field!r} of a registered encoder to set{hint}")
+    if name:
+        facts[part][name] = value
+    else:
+        facts[part] = value
+
+
+def _card(name: str, family: str, facts: Facts) -> EncoderCard:
+    checked = check_facts(f"A new encoder {name!r}", {key: facts[key] for key in facts if key in TOP_LEVEL})
+    return build_card({"id": name, "family": family, **checked})
+
+
+def _layout_of(model: EncoderCard) -> str:
+    converter = model.weights.converter
+    return "zoo" if isinstance(converter, Missing) else converter
+
+
+def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> EncoderCard:
+    """The encoder that has this id already, if it is the very same one."""
+    own = next(
+        (record for _, record in store.records(own_store()) if record and record.sha256 == existing.weights.sha256),
+        None,
+    )
+    alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
+    if own is not None and own.origins[0].sha256 == source_sha256 and alike:
+        return existing
+    if own is None:
+        found = f"an encoder of the family {existing.family!r}"
+    elif alike:
+        found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
+    else:
+        found = "an encoder with other facts"
+    raise QueryError(
+        f"The id {existing.id!r} is taken: it is {found}, and what is registered is never changed; choose another id."
+    )
+
+
+def _place_of(found: Found) -> Facts:
+    record = found.record
+    url = registered_place(record.sha256)
+    first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
+    return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
+
+
+def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
+    path = registered_folder() / card.id / f"{card.family}.toml"
+    try:
+        with replaced(path, must_be_new=True) as file:
+            file.write(_toml(card.id, facts).encode())
+    except FileExistsError as error:
+        raise QueryError(
+            f"The id {card.id!r} has been taken by another process just now; choose another id."
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"The card {path} cannot be written ({error.strerror}); make {user_folder()} writable or set ZOO_HOME."
+        ) from error
+    return catalogue()[card.id]
+
+
+def _toml(name: str, facts: Facts) -> str:
+    """A card file; JSON's texts, numbers, booleans and lists are TOML's as well."""
+    lines = [
+        "# Registered with SSL Zoo. What is registered is not changed: a new version is a new id.",
+        f"\n[encoders.{name}]",
+        f"released = {_toml_value(facts['released'])}",
+        "errata = []",
+    ]
+    for part in PARTS:
+        lines.append(f"\n[encoders.{name}.{part}]")
+        lines += [f"{key} = {_toml_value(value)}" for key, value in facts[part].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml_value(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
