@@ -88,7 +88,7 @@ class TestList:
 
 
 class TestRemove:
-    def test_weights_go_with_their_record_and_the_features_of_their_readers(self, folders: Path) -> None:
+    def test_weights_go_with_their_record_and_the_recorded_features_stay(self, folders: Path) -> None:
         put("dino_vitS16")
         stays = put("mae_vitB16")
         for encoder in (*TRIO, "mae_vitB16"):
@@ -96,8 +96,8 @@ class TestRemove:
         result = run("cache", "rm", "DINO_vitS16_last", "--yes")
         assert result.stdout == f"Removed the weights of {', '.join(sorted(TRIO))}; 1.1 kB are free again.\n"
         assert store.find(folders, stays.key) == stays
-        assert [path.name for path in left(folders / "checks")] == ["mae_vitB16.safetensors"]
-        assert len(left(folders)) == 3
+        assert len(left(folders / "checks")) == len(TRIO) + 1
+        assert len(left(folders)) == len(TRIO) + 3
 
     def test_a_glob_removes_what_is_there(self, folders: Path) -> None:
         for encoder in ("mae_vitB16", "mae_vitL16", "dino_vitS16"):

@@ -187,7 +187,7 @@ def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
     assert {"plain,dino_vitS16_last", "plain,dino_vitS16_extractB"} <= set(offered)
     assert all(line.startswith("plain,dino_vitS16_") for line in offered)
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo re", COMP_CWORD="1")
-    assert printed.stdout.split() == ["plain,results", "plain,recommend"]
+    assert printed.stdout.split() == ["plain,results", "plain,recommend", "plain,register"]
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ class TestLoading:
         body = bytearray(item.path.read_bytes())
         body[position] ^= 4
         put(elsewhere, weights_of(item), bytes(body))
-        with pytest.raises(WeightsRefused, match="make the mirror anew"):
+        with pytest.raises(WeightsRefused, match="make the mirror again"):
             zoo.load("tiny")
         assert not [name for name in files_below(weights_folder()) if "tensors" in name]
 

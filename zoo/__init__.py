@@ -103,6 +103,8 @@ def load(
         If a file is not exactly what it must be, or not safe to read.
     StoreError
         If the cache, the lock file or the mirror cannot be read or written.
+    DataError
+        If the features of the bundled images, which the first load keeps for ``zoo check``, are not finite.
     UnknownName, QueryError, BuildError, MissingExtra
     """
     from .loading import load as load_encoder

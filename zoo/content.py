@@ -77,10 +77,22 @@ def content_files(name: str, suffix: str) -> list[Path]:
 def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
     """What a mirror in a folder brings of its maker's own content, but for what the user has here already."""
     place = os.environ.get("ZOO_MIRROR")
-    folder = Path(place) / name / "own" if place else None
+    mirror = local_folder(place) if place else None
+    folder = None if mirror is None else mirror / name / "own"
     if folder is None or not folder.is_dir():
         return []
     return [path for path in _files_below(folder, suffix) if path.relative_to(folder) not in known]
+
+
+def local_folder(place: str) -> Path | None:
+    """The folder that the place of a mirror names; None for an address.
+
+    >>> local_folder("memory://mirror"), local_folder("file:///data/mirror").as_posix()
+    (None, '/data/mirror')
+    """
+    for scheme in ("file://", "local://", "file:", "local:"):
+        place = place.removeprefix(scheme)
+    return None if "://" in place or "::" in place else Path(place).expanduser().absolute()
 
 
 def _is_folder(path: Path) -> bool:

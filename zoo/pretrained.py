@@ -97,8 +97,8 @@ def remedy(found: Found, *, name: str) -> str:
     """What to do about damaged weights, to end a sentence with."""
     if found.path.is_relative_to(own_store()):
         return "restore the file, or register the encoder again from its checkpoint"
-    if mirror_place():
-        return "make the mirror anew"
+    if mirror_place() and not found.path.is_relative_to(weights_folder()):
+        return "remove that file from the mirror and make the mirror again"
     return f"run 'zoo cache rm {name}' and load it again"
 
 

@@ -21,11 +21,14 @@ from .atomic import replaced
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue
 from .content import user_folder
+from .drift import remember_features
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .errors import QueryError, StoreError, nearest_names
+from .loading import trained
 from .locations import Candidate
 from .metadata import EncoderCard, Missing
+from .preprocess import build_preprocess
 from .pretrained import converted, own_store
 from .provenance import Found, keep, registered_place
 from .weights import store
@@ -192,7 +195,10 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
         raise StoreError(
             f"The card {path} cannot be written ({error.strerror}); make {user_folder()} writable or set ZOO_HOME."
         ) from error
-    return catalogue()[card.id]
+    registered = catalogue()[card.id]
+    encoder, found = trained(registered)
+    remember_features(registered, found, encoder, build_preprocess(registered.preprocess))
+    return registered
 
 
 def _toml(name: str, facts: Facts) -> str:

@@ -14,7 +14,7 @@ import click
 
 from ..cards import catalogue
 from ..content import user_folder
-from ..errors import MissingExtra, StoreError, UnknownName
+from ..errors import MissingExtra, UnknownName
 from ..weights import care, store
 from ..weights.environment import weights_folder
 from ..weights.places import shown
@@ -79,10 +79,11 @@ def ls(as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Remove weights from the cache, and the features of their first load.
+    """Remove weights from the cache.
 
     NAME is an encoder or a glob such as 'mae_*'. All that was made from an encoder's file goes, also what other
-    encoders read; the next load fetches it again. Registered encoders are left alone.
+    encoders read; the next load fetches it again. Registered encoders are left alone, and so are the features of the
+    first load, with which 'zoo check' compares what the next one brings.
     """
     cards = catalogue()
     everything = _in_cache()
@@ -98,7 +99,6 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     freed = care.remove(found)
     left = {encoder for item in _in_cache() if item.record for encoder in care.readers(item.record, known)}
     gone = sorted({encoder for row in rows for encoder in row["encoders"]} - left)
-    _forget_features({*gone, *wanted})
     if as_json:
         print_json({"freed_bytes": freed, "encoders": gone, "removed": rows})
     else:
@@ -245,14 +245,6 @@ def _registered_note() -> list[str]:
 
 def _registered_folder() -> Path:
     return user_folder() / "weights"
-
-
-def _forget_features(encoders: Collection[str]) -> None:
-    try:
-        for encoder in encoders:
-            (weights_folder() / "checks" / f"{encoder}.safetensors").unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"{error.filename} cannot be removed ({error.strerror}); make its folder writable.") from error
 
 
 def _is_wanted(item: care.Kept, wanted: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..cards import catalogue, read_card_files
-from ..content import cache_folder, content_folder, user_folder
+from ..content import cache_folder, content_folder, local_folder, user_folder
 from ..errors import QueryError, StoreError, WeightsRefused, ZooError
 from ..metadata import EncoderCard
 from ..version import __version__
@@ -66,7 +66,7 @@ def _require_elsewhere(destination: str) -> None:
     """Refuses a mirror in places where it would be taken for something else."""
     if not destination.strip():
         raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
-    here = care.local_folder(destination)
+    here = local_folder(destination)
     current = mirror_place()
     if current is not None and _same(destination, current):
         raise QueryError(f"The mirror {destination} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR.")
@@ -78,7 +78,7 @@ def _require_elsewhere(destination: str) -> None:
 
 
 def _same(one: str, other: str) -> bool:
-    here, there = care.local_folder(one), care.local_folder(other)
+    here, there = local_folder(one), local_folder(other)
     if here is None or there is None:
         return one.rstrip("/") == other.rstrip("/")
     return here.resolve() == there.resolve()
@@ -114,7 +114,7 @@ def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
 
 def _require_whole(destination: str, path: Path, record: store.Record) -> None:
     """Removes damaged weights from a mirror in a folder, and refuses to copy damaged ones."""
-    here = care.local_folder(destination)
+    here = local_folder(destination)
     there = None if here is None else here / "tensors" / path.name
     if there is not None and there.is_file():
         if not care.damage(there, record):
@@ -151,7 +151,7 @@ def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
 def _relative(path: Path) -> str:
     """Below ``metadata/`` of the user, or below that of the mirror that brought the file."""
     home = user_folder() / "metadata"
-    current = care.local_folder(mirror_place() or "memory://")
+    current = local_folder(mirror_place() or "memory://")
     root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
     return path.relative_to(root).as_posix()
 
@@ -182,7 +182,7 @@ def _print(destination: str, done: Sequence[tuple[Had, int]]) -> None:
 
 
 def _as_named(destination: str) -> str:
-    return str(care.local_folder(destination) or destination)
+    return str(local_folder(destination) or destination)
 
 
 def _document(destination: str, done: Sequence[tuple[Had, int]]) -> dict[str, Any]:

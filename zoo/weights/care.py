@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..content import user_folder
+from ..content import local_folder, user_folder
 from ..errors import StoreError
 from ..metadata import EncoderCard, Missing
 from . import store
@@ -83,16 +83,6 @@ def shelves() -> list[Shelf]:
     for shelf in found:
         first_at.setdefault(shelf.folder.resolve(), shelf)
     return list(first_at.values())
-
-
-def local_folder(place: str) -> Path | None:
-    """The folder that the place of a mirror names; None for an address.
-
-    >>> local_folder("memory://mirror"), local_folder("file:///data/mirror").as_posix()
-    (None, '/data/mirror')
-    """
-    written = re.sub(r"^(?:file|local):(?://)?", "", place)
-    return None if "://" in written or "::" in written else Path(written).expanduser().absolute()
 
 
 def kept(shelf: Shelf) -> list[Kept]:

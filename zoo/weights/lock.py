@@ -86,6 +86,10 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
     StoreError
         If a lock file cannot be read or written.
     """
+    if not place.isprintable():
+        raise WeightsRefused(
+            f"The place {place!r} holds characters that a lock file cannot, expected an address or a path in one line."
+        )
     for path in lock_files():
         if not is_download and path == _own():
             continue
@@ -124,13 +128,13 @@ def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
 
 def _read(path: Path) -> dict[str, Entry]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # no other character ends a line here
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error
     entries: dict[str, Entry] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -25,6 +25,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ..atomic import replaced
+from ..content import local_folder
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from . import store
 from .environment import is_offline, weights_folder
@@ -56,21 +57,21 @@ def local_copy(place: str, keys: Sequence[str]) -> Path:
     StoreError
         If the copy cannot be written.
     """
-    files, root = _opened(place)
-    if isinstance(files, LocalFileSystem):
-        folder = Path(root)
+    folder = local_folder(place)
+    if folder is not None:
         if not folder.is_dir():
             raise WeightsUnavailable(f"There is no mirror at {folder}; correct ZOO_MIRROR or unset it.")
         return folder
     copy = weights_folder() / "mirrors" / blake2b(place.encode(), digest_size=8).hexdigest()
     if any(store.find(copy, key) is not None for key in keys):
         return copy
-    if is_offline() and files.protocol not in ("memory", ("memory",)):
+    if is_offline() and not place.startswith("memory://"):
         raise WeightsUnavailable(
             f"The mirror {place} has not been copied yet, and ZOO_OFFLINE forbids to reach it; unset ZOO_OFFLINE or "
             "use a mirror in a folder of this machine."
         )
     try:
+        files, root = _opened(place)
         for key in keys:
             there = f"{root}/records/{key}.json"
             if files.exists(there):
@@ -116,9 +117,9 @@ def write_mirror(
     StoreError
         If the mirror cannot be written; what was copied so far is whole, and the next run goes on from there.
     """
-    files, root = _opened(place)
     n_copied = 0
     try:
+        files, root = _opened(place)
         manifest = _manifest(files, root, place)
         for item in items:
             progress(item.encoder)
@@ -163,9 +164,10 @@ def _manifest(files: Any, root: str, place: str) -> dict[str, Any]:
         manifest = json.loads(files.cat_file(path))
     except ValueError as error:
         raise StoreError(f"{place}/{_MANIFEST} is not readable as JSON ({error}); remove it.") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+    is_ours = isinstance(manifest, dict) and manifest.get("format") == _FORMAT
+    if not is_ours or not isinstance(manifest.get("encoders"), dict):
         raise StoreError(f"{place}/{_MANIFEST} belongs to no mirror of this zoo; choose another folder.")
-    return manifest
+    return dict(manifest)
 
 
 def _put(files: Any, there: str, path: Path) -> None:
@@ -190,16 +192,26 @@ def _write(files: Any, there: str, content: bytes) -> None:
 
 def _copy_here(files: Any, there: str, path: Path) -> None:
     digest = hashlib.sha256()
-    with files.open(there, "rb") as file:
-        try:
-            with replaced(path) as target:
-                while block := file.read(_BLOCK):
-                    digest.update(block)
-                    target.write(block)
-                if digest.hexdigest() != path.stem:
-                    raise WeightsRefused(
-                        f"The weights {there} of the mirror have sha256 {digest.hexdigest()}, expected {path.stem}; "
-                        "make the mirror anew."
-                    )
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written ({error}); free some space or set ZOO_CACHE.") from error
+    try:
+        with replaced(path) as target:
+            for block in _blocks(files, there):
+                digest.update(block)
+                target.write(block)
+            if digest.hexdigest() != path.stem:
+                raise WeightsRefused(
+                    f"The weights {there} of the mirror have sha256 {digest.hexdigest()}, expected {path.stem}; remove "
+                    "that file and make the mirror again."
+                )
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error}); free some space or set ZOO_CACHE.") from error
+
+
+def _blocks(files: Any, there: str) -> Iterator[bytes]:
+    try:
+        with files.open(there, "rb") as file:
+            while block := file.read(_BLOCK):
+                yield block
+    except OSError as error:
+        raise WeightsUnavailable(
+            f"The mirror has a record of {there}, and that file cannot be read ({error}); try again, or make it again."
+        ) from error

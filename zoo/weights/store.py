@@ -3,6 +3,7 @@
     tensors/SHA256.safetensors     weights under the names of the encoder's state dict, by their content
     records/KEY.json               where weights came from and how they were converted: one record a source and layout
     checks/ENCODER.safetensors     features of the bundled images at the first load
+    mirrors/HASH/                  what has been copied from a mirror that is an address; a folder of this kind
     partial/, downloads/           files on their way
 
 A record is found by what goes in (place, layout and its version, architecture), never by the last word of an address;
@@ -21,8 +22,14 @@ from pathlib import Path
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
 
+_FORMAT = "zoo-record-1"
+
 REGISTERED = "zoo:"
 """Scheme of the places of registered encoders, in front of the SHA-256 of their converted weights."""
+
+
+class ForeignRecord(StoreError):
+    """A record that another version of the zoo has written in another way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +122,7 @@ def keep(folder: Path, record: Record) -> None:
 
 def record_bytes(record: Record) -> bytes:
     """A record as its file holds it."""
-    body = json.dumps(asdict(record), indent=1).encode() + b"\n"
+    body = json.dumps({"format": _FORMAT, **asdict(record)}, indent=1).encode() + b"\n"
     return _checksum(body) + b"\n" + body
 
 
@@ -126,6 +133,8 @@ def parse_record(content: bytes, *, where: str) -> Record:
     ------
     WeightsRefused
         If the content is not what was written.
+    StoreError
+        If another version of the zoo has written it in another way.
     """
     checksum, _, body = content.partition(b"\n")
     if checksum != _checksum(body):
@@ -133,18 +142,26 @@ def parse_record(content: bytes, *, where: str) -> Record:
             f"The record {where} is damaged (its checksum differs); remove the file, and the weights are had anew."
         )
     facts = json.loads(body)
+    if facts.pop("format", None) != _FORMAT:
+        raise ForeignRecord(
+            f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
+            "another folder."
+        )
     origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
     return Record(**{**facts, "origins": origins, "crc32": tuple(facts["crc32"])})
 
 
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
-    """Every record of a folder by its path, in the order of their names; None for a damaged one."""
+    """Every record of a folder by its path, in the order of their names; None for a damaged one.
+
+    Records that another version of the zoo has written in another way are left out: they are its own affair.
+    """
     for path in sorted((folder / "records").glob("*.json")):
         try:
             yield path, parse_record(path.read_bytes(), where=str(path))
         except WeightsRefused:
             yield path, None
-        except FileNotFoundError:  # removed by another process in the meantime
+        except (FileNotFoundError, ForeignRecord):  # the former was removed by another process in the meantime
             continue
         except OSError as error:
             raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error

@@ -111,8 +111,9 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
         return load_file(path)
     except SafetensorError as error:
         raise WeightsRefused(f"The weights {path} are no safetensors file ({error}); {remedy}.") from error
-    except OSError as error:
-        raise StoreError(f"The weights {path} cannot be read ({error.strerror or error}); {remedy}.") from error
+    except (OSError, RuntimeError) as error:  # the latter from torch, if the file is removed before it is mapped
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise StoreError(f"The weights {path} cannot be read ({reason}); {remedy}.") from error
 
 
 def file_sha256(path: Path) -> str:

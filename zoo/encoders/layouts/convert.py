@@ -70,9 +70,10 @@ def convert(
     """
     wanted = encoder.state_dict()
     target = {name.removeprefix(_PREFIX): tensor for name, tensor in wanted.items()}
-    chosen = layout_named(_OWN if _has_own_names(contents[0], wanted) else layout)
+    is_own = _has_own_names(contents[0], wanted)
+    chosen = layout_named(_OWN if is_own else layout)
     try:
-        state = chosen.convert(*contents, target=target)
+        state = chosen.convert(*(contents[:1] if is_own else contents), target=target)
         _complete_counters(state, target)
         _check_names(state, target)
         trained = {name for name, _ in encoder.named_parameters()}
