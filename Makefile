@@ -17,7 +17,7 @@ demo: $(INSTALLED)  ## a tour of the zoo, without network or GPU
 	@$(BIN)/zoo demo
 
 test: $(INSTALLED)  ## run all tests
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
 
 lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet .

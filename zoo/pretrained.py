@@ -29,6 +29,8 @@ from .weights.reading import read_checkpoint
 _HASHED = "sha256:"
 """Scheme under which the cache knows the user's own files: their SHA-256."""
 
+_WITHOUT = "(For the architecture with random weights, pass pretrained=False.)"
+
 _ATTEMPTS = 20  # of finding or fetching, while other processes are at the same weights
 
 
@@ -144,9 +146,11 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
         if is_offline():
             break
     if len(reasons) == 1:
-        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]}")
+        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}")
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
-    raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed}")
+    raise WeightsUnavailable(
+        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}"
+    )
 
 
 def _kept_anew(card: EncoderCard, encoder: Encoder, choice: Candidate, *, first: Fetched | None = None) -> Found:
