@@ -50,7 +50,7 @@ def record_of(card: EncoderCard) -> Record:
         architecture="",
         sha256="2" * 64,
         size_bytes=10,
-        crc32=(),
+        sums=(),
         created="2026-01-31",
         versions={"torch": "2.15.0"},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import zoo
 from zoo.cards import catalogue
 from zoo.encoders import build_empty_encoder
 from zoo.encoders.layouts import LAYOUTS
-from zoo.errors import WeightsRefused, WeightsUnavailable
+from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
 from zoo.locations import candidates
 from zoo.metadata import Missing
 from zoo.weights.environment import weights_folder
@@ -207,6 +208,16 @@ def test_weights_that_are_gone_say_where_they_were() -> None:
     with pytest.raises(WeightsUnavailable, match=r"npidpp_rn50w2.* gone .*dl\.fbaipublicfiles\.com") as caught:
         zoo.load("npidpp_rn50w2")
     assert "weights='PATH'" in str(caught.value)
+
+
+def test_weights_whose_features_are_not_finite_are_refused_at_every_load(server: Any) -> None:
+    buffer = io.BytesIO()
+    torch.save({name: tensor * 1e30 for name, tensor in state("tiny").items()}, buffer)
+    server.files["/tiny.pth"] = buffer.getvalue()
+    for _ in range(2):
+        with pytest.raises(DataError, match="not finite"):
+            zoo.load("tiny")
+        assert left() == []
 
 
 def test_shapes_on_the_meta_device_need_no_weights(body: bytes) -> None:

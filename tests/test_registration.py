@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.errors import CardError, QueryError, UnknownName, WeightsRefused, WeightsUnavailable
+from zoo.errors import CardError, DataError, QueryError, UnknownName, WeightsRefused, WeightsUnavailable
 from zoo.registration import registered_folder
 
 from .cli_runner import document, names, run
@@ -125,6 +125,20 @@ def test_a_file_that_does_not_fit_leaves_nothing() -> None:
     with pytest.raises(WeightsUnavailable):
         register()
     assert everything() == before
+
+
+def test_weights_whose_features_are_not_finite_leave_nothing() -> None:
+    broken = {name: tensor * 1e30 for name, tensor in state("tiny", seed=7).items()}
+    torch.save(broken, "mine.pth")
+    before = everything()
+    with pytest.raises(DataError, match="not finite"):
+        register()
+    assert everything() == before
+
+
+def test_the_features_of_a_registered_encoder_are_recorded_for_the_check() -> None:
+    register()
+    assert document("check", "my_dino")["encoders"][0]["state"] == "same"
 
 
 @pytest.mark.parametrize(

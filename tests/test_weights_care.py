@@ -58,7 +58,7 @@ def put(
         architecture="c" * 32,
         sha256=sha256(body).hexdigest(),
         size_bytes=len(body),
-        crc32=("00000000",),
+        sums=("00000000",),
         created="2026-01-31",
         versions={},
     )

@@ -35,7 +35,7 @@ RECORD = store.Record(
     architecture="c" * 32,
     sha256="d" * 64,
     size_bytes=9,
-    crc32=("00000000", "ffffffff"),
+    sums=("00000000", "ffffffff"),
     created="2026-01-31",
     versions={"torch": "2.4"},
 )
@@ -232,7 +232,7 @@ class TestRecords:
         assert replace(RECORD, **change).key != RECORD.key
 
     def test_what_comes_out_does_not_change_the_key(self) -> None:
-        other = replace(RECORD, encoder="twin", sha256="0" * 64, size_bytes=1, crc32=(), created="", versions={})
+        other = replace(RECORD, encoder="twin", sha256="0" * 64, size_bytes=1, sums=(), created="", versions={})
         assert other.key == RECORD.key
 
     def test_any_change_of_any_byte_is_refused(self) -> None:

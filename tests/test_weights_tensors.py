@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 import safetensors
@@ -16,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from zoo.errors import StoreError, WeightsRefused
-from zoo.weights import tensors
+from zoo.weights import sums, tensors
 from zoo.weights.tensors import Content, file_name, file_sha256, read_tensors, write_tensors
 
 from .test_weights_store import every_fault, files_below
@@ -42,8 +41,10 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Checksums of 64 bytes each, so that small files have many."""
+    """Sums of 64 bytes each, so that small files have many."""
     monkeypatch.setattr(tensors, "BLOCK", 64)
+    for name, value in {"BLOCK": 64, "_ROWS": 2, "_COLUMNS": 4}.items():
+        monkeypatch.setattr(sums, name, value)
     yield 64
 
 
@@ -71,9 +72,9 @@ class TestWriting:
         assert len(files_below(tmp_path)) == 2
 
     @pytest.mark.parametrize("n_bytes", [1, 63, 64, 65, 128, 1000])
-    def test_checksums_cover_every_byte(self, tmp_path: Path, small_blocks: int, n_bytes: int) -> None:
+    def test_sums_cover_every_byte(self, tmp_path: Path, small_blocks: int, n_bytes: int) -> None:
         content = write_tensors(tmp_path, {"a": torch.zeros(n_bytes, dtype=torch.uint8)}, about={})
-        assert len(content.crc32) == -(-content.size_bytes // small_blocks)
+        assert len(content.sums) == -(-content.size_bytes // small_blocks)
         read_tensors(tmp_path / file_name(content.sha256), content, remedy=REMEDY)
 
     def test_after_any_fault_all_or_nothing_is_there(self, tmp_path: Path) -> None:
@@ -152,7 +153,9 @@ class TestReading:
     def test_a_file_of_another_kind_is_refused_even_with_right_checksums(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
         path.write_bytes(b"no header")
-        content = Content(sha256=file_sha256(path), size_bytes=9, crc32=(f"{crc32(b'no header'):08x}",))
+        summing = sums.Summing()
+        summing.update(memoryview(b"no header"))
+        content = Content(sha256=file_sha256(path), size_bytes=9, sums=summing.sums())
         with pytest.raises(WeightsRefused, match="are no safetensors file"):
             read_tensors(path, content, remedy=REMEDY)
 

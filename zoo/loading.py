@@ -8,11 +8,11 @@ from typing import Any
 from .cards import catalogue
 from .drift import remember_features
 from .encoders import Encoder, build_empty_encoder, build_encoder
-from .errors import MissingExtra, QueryError
+from .errors import DataError, MissingExtra, QueryError
 from .metadata import EncoderCard
 from .preprocess import build_preprocess
 from .pretrained import obtain, remedy
-from .provenance import Found
+from .provenance import Found, discard
 
 try:
     import torch
@@ -40,7 +40,11 @@ def load(
     encoder, found = trained(card, weights=place)
     encoder = encoder.to(target)
     if found.is_new and place is None:
-        remember_features(card, found, encoder, preprocess)
+        try:
+            remember_features(card, found, encoder, preprocess)
+        except DataError:  # finite weights, and features that are not
+            discard(found)
+            raise
     return encoder, preprocess
 
 

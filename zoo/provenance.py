@@ -39,7 +39,7 @@ class Found:
             If it cannot be read.
         """
         record = self.record
-        content = Content(sha256=record.sha256, size_bytes=record.size_bytes, crc32=record.crc32)
+        content = Content(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
         return read_tensors(self.path, content, remedy=remedy)
 
 
@@ -106,7 +106,7 @@ def keep(
         architecture=architecture_hash(encoder),
         sha256=content.sha256,
         size_bytes=content.size_bytes,
-        crc32=content.crc32,
+        sums=content.sums,
         created=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         versions=_versions(),
     )
@@ -116,6 +116,14 @@ def keep(
         return Found(path=path, record=known, is_new=False)
     store.keep(folder, record)
     return Found(path=path, record=record, is_new=True)
+
+
+def discard(found: Found) -> None:
+    """Takes back what :func:`keep` has just written, because the encoder cannot be right."""
+    folder = found.path.parent.parent
+    store.record_path(folder, found.record.key).unlink(missing_ok=True)
+    if all(record is None or record.sha256 != found.record.sha256 for _, record in store.records(folder)):
+        found.path.unlink(missing_ok=True)
 
 
 def _versions() -> dict[str, str]:

@@ -21,16 +21,15 @@ from .atomic import replaced
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue
 from .content import user_folder
-from .drift import remember_features
-from .encoders import build_empty_encoder
+from .drift import compare_features
+from .encoders import Encoder, build_empty_encoder
 from .encoders.layouts import layout_named
-from .errors import QueryError, StoreError, nearest_names
-from .loading import trained
+from .errors import DataError, QueryError, StoreError, nearest_names
 from .locations import Candidate
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
-from .provenance import Found, keep, registered_place
+from .provenance import Found, discard, keep, registered_place
 from .weights import store
 
 Facts = dict[str, Any]
@@ -68,7 +67,7 @@ def register(
         If the id is taken, be it by the same encoder with other content; nothing is changed.
     CardError
         If a fact breaks the schema.
-    WeightsUnavailable, WeightsRefused, StoreError
+    WeightsUnavailable, WeightsRefused, StoreError, DataError
         As for the weights of any encoder.
     """
     model = catalogue()[like]
@@ -88,7 +87,9 @@ def register(
             return _same(catalogue()[name], draft, origins[0].sha256)
         found = keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
     merged["weights"] |= _place_of(found)
-    return _written(_card(name, model.family, merged), merged)
+    card = _card(name, model.family, merged)
+    _record_features(card, found, encoder)
+    return _written(card, merged)
 
 
 def registered_folder() -> Path:
@@ -175,6 +176,17 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> Enco
     )
 
 
+def _record_features(card: EncoderCard, found: Found, encoder: Encoder) -> None:
+    """For ``zoo check``; in place of what an encoder of this id, if there ever was one, has left."""
+    encoder.load_state_dict(found.tensors(remedy="register it again"), assign=True)
+    try:
+        compare_features(card, found, encoder, build_preprocess(card.preprocess), record=True)
+    except DataError:  # finite weights, and features that are not
+        if found.is_new:
+            discard(found)
+        raise
+
+
 def _place_of(found: Found) -> Facts:
     record = found.record
     url = registered_place(record.sha256)
@@ -195,10 +207,7 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
         raise StoreError(
             f"The card {path} cannot be written ({error.strerror}); make {user_folder()} writable or set ZOO_HOME."
         ) from error
-    registered = catalogue()[card.id]
-    encoder, found = trained(registered)
-    remember_features(registered, found, encoder, build_preprocess(registered.preprocess))
-    return registered
+    return catalogue()[card.id]
 
 
 def _toml(name: str, facts: Facts) -> str:

@@ -13,7 +13,7 @@ a file must hold is decided by :mod:`zoo.encoders.layouts`, and :mod:`zoo.pretra
 ``progress``     how far a download is
 ``reading``      one file -> tensors in plain containers, whatever wrote it, without executing any of it; its parts are
                  ``reading_*``
-``tensors``      the converted files: safetensors, written whole and checked at every reading
+``tensors``      the converted files: safetensors, written whole and checked at every reading, by their ``sums``
 ``store``        folders of converted weights and their provenance
 ``care``         listing, verifying and tidying such folders
 ``lock``         ``zoo.lock``: hash and size of every file at its first download

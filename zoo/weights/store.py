@@ -54,7 +54,7 @@ class Record:
     architecture: str  # hash of the names, shapes and types of the encoder's state dict
     sha256: str  # of the converted file
     size_bytes: int
-    crc32: tuple[str, ...]  # of each of its blocks
+    sums: tuple[str, ...]  # of each of its blocks
     created: str  # day, as 2026-01-31
     versions: dict[str, str]  # of the libraries that converted it
 
@@ -148,7 +148,7 @@ def parse_record(content: bytes, *, where: str) -> Record:
             "another folder."
         )
     origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
-    return Record(**{**facts, "origins": origins, "crc32": tuple(facts["crc32"])})
+    return Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"])})
 
 
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:

@@ -1,31 +1,27 @@
 """The converted files: safetensors that are written whole, named by their content, and checked whenever they are read.
 
-At every reading each block of the file is held against its CRC-32, which finds any single flipped bit and any damage of
-up to 32 bits in a row for certain, all other damage but one in four thousand million. SHA-256, which names the file and
-is what ``zoo verify`` recomputes, would take four times as long as reading the weights without any check.
+At every reading each block of the file is held against its sums (:mod:`zoo.weights.sums`). SHA-256, which names the
+file and is what ``zoo verify`` recomputes, would take three times as long as reading the weights without any check.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import os
-import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from .sums import BLOCK, Summing, block_sums
 
-BLOCK = 4 * 1024**2  # bytes of which one CRC-32 is kept
 _NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -38,13 +34,16 @@ _NAMES = {
 }
 
 
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """What a file of tensors holds, as far as its bytes go."""
 
     sha256: str
     size_bytes: int
-    crc32: tuple[str, ...]  # of each block, in hexadecimal
+    sums: tuple[str, ...]  # of each block, in hexadecimal
 
 
 def file_name(sha256: str) -> str:
@@ -86,6 +85,8 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping
 def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tensor]:
     """Maps a file of tensors into memory, once all of it is what it was when it was written.
 
+    What was checked is what is returned: there is one mapping.
+
     Parameters
     ----------
     path : Path
@@ -107,13 +108,25 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
         If it cannot be read.
     """
     try:
-        _check(path, content, remedy=remedy)
-        return load_file(path)
-    except SafetensorError as error:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != content.size_bytes:
+                raise WeightsRefused(
+                    f"The weights {path} are damaged: found {size:,} bytes, expected {content.size_bytes:,}; {remedy}."
+                )
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except OSError as error:
+        raise StoreError(f"The weights {path} cannot be read ({error.strerror or error}); {remedy}.") from error
+    for number, (now, then) in enumerate(zip(block_sums(mapped), content.sums, strict=True)):
+        if now != then:
+            raise WeightsRefused(
+                f"The weights {path} are damaged between bytes {number * BLOCK:,} and "
+                f"{min(size, (number + 1) * BLOCK):,}; {remedy}."
+            )
+    try:
+        return _mapped_tensors(mapped)
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:  # of whoever wrote file and record, but not we
         raise WeightsRefused(f"The weights {path} are no safetensors file ({error}); {remedy}.") from error
-    except (OSError, RuntimeError) as error:  # the latter from torch, if the file is removed before it is mapped
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        raise StoreError(f"The weights {path} cannot be read ({reason}); {remedy}.") from error
 
 
 def file_sha256(path: Path) -> str:
@@ -122,48 +135,31 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check(path: Path, content: Content, *, remedy: str) -> None:
-    size = os.stat(path).st_size
-    if size != content.size_bytes:
-        raise WeightsRefused(
-            f"The weights {path} are damaged: found {size:,} bytes, expected {content.size_bytes:,}; {remedy}."
+def _mapped_tensors(mapped: mmap.mmap) -> dict[str, Tensor]:
+    start = 8 + int.from_bytes(mapped[:8], "little")
+    header = json.loads(mapped[8:start])
+    header.pop("__metadata__", None)
+    found = {}
+    for name, entry in header.items():
+        dtype, shape = _TYPES[entry["dtype"]], entry["shape"]
+        first, end = entry["data_offsets"]
+        if end - first != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"{name!r} has {end - first} bytes for shape {shape}")
+        n = math.prod(shape)
+        flat = (
+            torch.frombuffer(mapped, dtype=dtype, offset=start + first, count=n) if n else torch.empty(0, dtype=dtype)
         )
-    with (
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as workers,
-    ):
-        found = list(workers.map(lambda start: _crc32(view, start), range(0, size, BLOCK)))
-    for number, (is_crc, was_crc) in enumerate(zip(found, content.crc32, strict=True)):
-        if is_crc != was_crc:
-            raise WeightsRefused(
-                f"The weights {path} are damaged between bytes {number * BLOCK:,} and "
-                f"{min(size, (number + 1) * BLOCK):,}; {remedy}."
-            )
-
-
-def _crc32(view: memoryview, start: int) -> str:
-    with view[start : start + BLOCK] as block:
-        return f"{zlib.crc32(block):08x}"
+        found[name] = flat.view(shape)
+    return found
 
 
 def _content(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Content:
-    sha256, size = hashlib.sha256(), 0
-    blocks: list[str] = []
-    crc, filled = 0, 0
+    sha256, summing, size = hashlib.sha256(), Summing(), 0
     for part in _parts(tensors, about):
         sha256.update(part)
+        summing.update(part)
         size += len(part)
-        while len(part):
-            taken = part[: BLOCK - filled]
-            crc, filled, part = zlib.crc32(taken, crc), filled + len(taken), part[len(taken) :]
-            if filled == BLOCK:
-                blocks.append(f"{crc:08x}")
-                crc, filled = 0, 0
-    if filled:
-        blocks.append(f"{crc:08x}")
-    return Content(sha256=sha256.hexdigest(), size_bytes=size, crc32=tuple(blocks))
+    return Content(sha256=sha256.hexdigest(), size_bytes=size, sums=summing.sums())
 
 
 def _parts(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Iterator[memoryview]:
