@@ -45,7 +45,9 @@ def load_served(
     -------
     encoder, preprocess
     """
-    files = {filename: content} | {f"companion-{number}.pth": more for number, more in enumerate(companions)}
+    folder = os.urandom(8).hex()  # a port may come back, and a lock file remembers what was behind it
+    files = {f"{folder}/{filename}": content}
+    files |= {f"{folder}/companion-{number}.pth": more for number, more in enumerate(companions)}
     with serving({f"/{name}": body for name, body in files.items()}) as server:
         urls = [f"{server.url}/{name}" for name in files]
         name = f"served_{os.urandom(8).hex()}"

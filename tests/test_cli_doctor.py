@@ -188,6 +188,27 @@ def test_the_password_of_a_proxy_is_not_printed(monkeypatch: pytest.MonkeyPatch,
     assert "ret@" not in text
 
 
+@pytest.mark.parametrize("place", ["ftp://me:sec@ret@host/m", "sftp://me:sec/ret@host/m", "https://ret@host/m"])
+def test_the_password_of_a_mirror_is_not_printed(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("ZOO_MIRROR", place)
+    text = run("doctor", "--offline").stdout
+    assert f"{place.partition(':')[0]}://***@host/m: every load comes from there" in text
+    assert "ret@" not in text
+
+
+def test_the_doctor_needs_no_library_of_mirrors_to_show_one() -> None:
+    script = "import sys; sys.modules['fsspec'] = None; from zoo.cli import main; main(['doctor', '--offline'])"
+    printed = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "ZOO_MIRROR": "ftp://me:secret@host/m"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ftp://***@host/m: every load comes from there" in printed.stdout
+    assert "secret" not in printed.stdout + printed.stderr
+
+
 def test_a_proxy_that_is_no_address_is_a_reason_not_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://[proxy")
     assert unreachable(["https://github.com/"], seconds=5)["https://github.com/"]

@@ -124,6 +124,7 @@ def test_an_interrupt_ends_it_with_130_and_no_traceback() -> None:
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in the background
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None

@@ -154,9 +154,9 @@ class TestReading:
             lock.known(PLACE)
         named.unlink()
         named.mkdir()
-        with pytest.raises(StoreError, match="cannot be read"):
+        with pytest.raises(StoreError, match="no regular file"):
             lock.known(PLACE)
-        with pytest.raises(StoreError, match="cannot be read"):
+        with pytest.raises(StoreError, match="no regular file"):
             remember(PLACE)
 
 

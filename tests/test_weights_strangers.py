@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import socket
+import traceback
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import ClassVar
 
+import fsspec
 import pytest
 import torch
+from fsspec.implementations.memory import MemoryFileSystem
 
 from zoo.content import content_files
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from zoo.weights import lock, mirror, store
+from zoo.weights.environment import weights_folder
 from zoo.weights.tensors import read_tensors, write_tensors
 
+from .cli_runner import run
 from .test_weights_store import RECORD
 
 
@@ -56,15 +65,24 @@ def test_a_lock_file_from_another_editor_is_read(home: Path) -> None:
     assert (entry.sha256, entry.size_bytes) == ("a" * 64, 7)
 
 
-def test_weights_that_vanish_while_they_are_read_are_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("stand_in", ["nothing", "a folder"])
+def test_weights_that_vanish_before_they_are_read_are_one_sentence(tmp_path: Path, stand_in: str) -> None:
     content = write_tensors(tmp_path, {"a": torch.ones(3)}, about={})
     path = tmp_path / f"{content.sha256}.safetensors"
-    monkeypatch.setattr("zoo.weights.tensors._check", lambda path, content, remedy: path.unlink())
+    path.unlink()
+    if stand_in == "a folder":
+        path.mkdir()
     with pytest.raises(StoreError, match=r"cannot be read.*; load it again") as caught:
         read_tensors(path, content, remedy="load it again")
     assert "\n" not in str(caught.value)
+
+
+def test_weights_that_vanish_after_they_were_read_are_still_there(tmp_path: Path) -> None:
+    content = write_tensors(tmp_path, {"a": torch.arange(3.0)}, about={})
+    path = tmp_path / f"{content.sha256}.safetensors"
+    tensors = read_tensors(path, content, remedy="load it again")
+    path.unlink()
+    assert tensors["a"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("place", ["ftp://127.0.0.1:9/mirror", "zip://a::/nowhere/mirror.zip"])
@@ -76,14 +94,156 @@ def test_a_mirror_that_does_not_answer_is_one_sentence(place: str) -> None:
         mirror.write_mirror(place, [], {}, zoo_version="1")
 
 
-def test_offline_no_mirror_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(place: str) -> None:
-        raise AssertionError(f"{place} was opened")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ftp://127.0.0.1:9/mirror",
+        "hf://datasets/owner/mirror",
+        "memory://a::ftp://127.0.0.1:9/mirror",
+        "simplecache::ftp://127.0.0.1:9/mirror",
+        "nosuch://host/mirror",
+    ],
+)
+def test_offline_no_socket_is_opened_for_a_mirror(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    asked: list[object] = []
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        asked.append(arguments)
+        raise OSError("asked")
 
     monkeypatch.setenv("ZOO_OFFLINE", "1")
-    monkeypatch.setattr("zoo.weights.mirror._opened", refuse)
-    with pytest.raises(WeightsUnavailable, match="ZOO_OFFLINE"):
-        mirror.local_copy("https://host/mirror", ["a" * 32])
+    for name in ("getaddrinfo", "create_connection", "socket"):
+        monkeypatch.setattr(socket, name, refuse)
+    with pytest.raises(WeightsUnavailable, match="ZOO_OFFLINE forbids"):
+        mirror.local_copy(place, ["a" * 32])
+    with pytest.raises(StoreError, match="ZOO_OFFLINE forbids"):
+        mirror.write_mirror(place, [], {}, zoo_version="1")
+    assert "ZOO_OFFLINE forbids" in run("mirror", place, "init_vitS16", code=1).stderr
+    assert asked == []
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "memory://{}"])
+def test_offline_a_mirror_of_this_machine_is_written_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    place = form.format(tmp_path / "there")
+    assert mirror.write_mirror(place, [], {"shipped/a.toml": b""}, zoo_version="1") == 0
+    assert store.find(mirror.local_copy(place, [RECORD.key]), RECORD.key) is None
+
+
+class Complaint(Exception):
+    """What a library raises that knows nothing of OSError."""
+
+
+class Strange(MemoryFileSystem):
+    """Files in memory; one of the methods complains."""
+
+    protocol = "strange"
+    cachable = False
+    store: ClassVar[dict[str, object]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    says = "no luck.\nmany details"
+
+
+def complain(*arguments: object, **keywords: object) -> None:
+    raise Complaint(Strange.says)
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A mirror with a record and its weights, by a file system that fsspec has not known before."""
+    monkeypatch.setitem(fsspec.registry._registry, "strange", Strange)
+    monkeypatch.setattr(Strange, "store", {})
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"weights")
+    sha256 = hashlib.sha256(b"weights").hexdigest()
+    record = replace(RECORD, sha256=sha256, size_bytes=7)
+    path = weights.rename(tmp_path / f"{sha256}.safetensors")
+    item = mirror.Item(encoder="dino", record=record, path=path, licence="MIT")
+    assert mirror.write_mirror("strange://mirror", [item], {}, zoo_version="1") == 7
+    return "strange://mirror"
+
+
+@pytest.mark.parametrize("method", ["__init__", "info", "cat_file", "open"])
+def test_whatever_a_library_raises_a_mirror_that_cannot_be_read_is_one_sentence(
+    strange: str, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Strange, method, complain)
+        with pytest.raises(WeightsUnavailable) as caught:
+            mirror.local_copy(strange, [RECORD.key])
+    assert str(caught.value) == "The mirror strange://mirror cannot be read (no luck); check ZOO_MIRROR."
+    assert isinstance(caught.value.__cause__, Complaint)
+    assert [path for path in weights_folder().rglob("*") if path.is_file()] == []
+    assert store.find(mirror.local_copy(strange, [RECORD.key]), RECORD.key) is not None
+
+
+@pytest.mark.parametrize("method", ["__init__", "info", "cat_file", "makedirs", "pipe_file"])
+def test_whatever_a_library_raises_a_mirror_that_cannot_be_written_is_one_sentence(
+    strange: str, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    before = Strange.store["/mirror/manifest.json"].getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr(Strange, method, complain)
+    with pytest.raises(StoreError, match=r"^The mirror strange://mirror cannot be written \(no luck\); every file"):
+        mirror.write_mirror(strange, [], {"own/a.toml": b""}, zoo_version="1")
+    assert Strange.store["/mirror/manifest.json"].getvalue() == before  # type: ignore[attr-defined]
+
+
+def test_a_library_that_repeats_the_password_is_not_quoted(strange: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Strange, "__init__", complain)
+    for says in ("no access to strange://me:sec%41ret@host", "bad port: 'secAret'"):
+        monkeypatch.setattr(Strange, "says", says)
+        with pytest.raises(WeightsUnavailable, match=r"strange://\*\*\*@host/m cannot be read \(Complaint\)") as caught:
+            mirror.local_copy("strange://me:sec%41ret@host/m", [RECORD.key])
+        assert "ret" not in "".join(traceback.format_exception_only(caught.value))
+        assert caught.value.__cause__ is None
+
+
+def test_a_record_of_other_weights_is_refused(strange: str) -> None:
+    other = "b" * 32
+    Strange.store[f"/mirror/records/{other}.json"] = Strange.store[f"/mirror/records/{RECORD.key}.json"]
+    with pytest.raises(WeightsRefused, match=f"{other}.json is of other weights"):
+        mirror.local_copy(strange, [other])
+    assert [path for path in weights_folder().rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("ftp://me:secret@host:2121/m", "ftp://***@host:2121/m"),
+        ("sftp://me:se/cr@et@host/m", "sftp://***@host/m"),
+        ("https://secret@host/m?key=secret", "https://***@host/m?***"),
+        ("zip://a.zip::ftp://me:secret@host/m", "zip://***@host/m"),
+        ("simplecache::sftp://me:se::cret@host/m", "simplecache::sftp://***@host/m"),
+        ("zip://folder/a::ftp://me:secret@host/m", "zip://folder/a::ftp://***@host/m"),
+        ("hf://datasets/me/mirror@main", "hf://datasets/me/mirror@main"),
+        ("/data/me:you@host/m?", "/data/me:you@host/m?"),
+    ],
+)
+def test_the_password_of_a_mirror_is_never_shown(place: str, shown: str) -> None:
+    assert mirror.shown_mirror(place) == shown
+
+
+@pytest.mark.parametrize("password", ["secret", "/secret", "secret@", "0:secret"])
+@pytest.mark.parametrize("scheme", ["ftp", "sftp", "https", "nosuch", "zip://a::ftp", "ftp://127.0.0.1:9/x::hf"])
+def test_no_message_of_a_mirror_has_its_password(scheme: str, password: str) -> None:
+    place = f"{scheme}://me:{password}@127.0.0.1:9/mirror"
+    with pytest.raises((WeightsUnavailable, QueryError)) as reading:
+        mirror.local_copy(place, ["a" * 32])
+    with pytest.raises((StoreError, QueryError)) as writing:
+        mirror.write_mirror(place, [], {}, zoo_version="1")
+    for caught in (reading, writing):
+        assert "***@" in str(caught.value)
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("place", ["reference://x", "ftp://", "filecache://x"])
+def test_an_address_that_lacks_something_is_refused(place: str) -> None:
+    with pytest.raises(QueryError, match="neither a folder nor an address"):
+        mirror.local_copy(place, ["a" * 32])
+    with pytest.raises(QueryError, match="neither a folder nor an address"):
+        mirror.write_mirror(place, [], {}, zoo_version="1")
 
 
 def test_an_address_of_no_known_kind_is_refused() -> None:

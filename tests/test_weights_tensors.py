@@ -107,8 +107,8 @@ class TestWriting:
             [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
         )
         assert printed.stdout == (
-            f"The weights cannot be written to {tmp_path} (File too large): 4 MB are needed there; nothing was "
-            "changed, free some space or set ZOO_CACHE to another folder.\n"
+            f"The weights cannot be written to {tmp_path} (File too large), where 4.0 MB are needed; nothing was "
+            "changed, make room there or make it writable, or set ZOO_CACHE to another folder.\n"
         )
         assert files_below(tmp_path) == {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
         If the folder cannot be made or the file cannot be written; ``target`` is then as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not target.is_file():  # a device or a pipe would become a file
+        raise OSError(errno.EEXIST, "something that is no regular file has its name", str(target))
     temporary = target.parent / f".{target.name[:100]}-{os.urandom(8).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -39,14 +42,27 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         if must_be_new:
-            os.link(temporary, target)  # fails where a file is; a check before replacing would leave a gap
-            temporary.unlink()
-            synchronise_folder(target.parent)
+            _publish_new(temporary, target)
         else:
             publish(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _publish_new(temporary: Path, target: Path) -> None:
+    """Takes the name unless a file has it; a look before replacing would leave a gap, and is for want of links."""
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        publish(temporary, target)
+    else:
+        temporary.unlink()
+        synchronise_folder(target.parent)
 
 
 def publish(temporary: Path, target: Path) -> None:

@@ -92,7 +92,7 @@ def local_folder(place: str) -> Path | None:
     """
     for scheme in ("file://", "local://", "file:", "local:"):
         place = place.removeprefix(scheme)
-    return None if "://" in place or "::" in place else Path(place).expanduser().absolute()
+    return None if "://" in place or "::" in place else expanded("The mirror", place).absolute()
 
 
 def _is_folder(path: Path) -> bool:
@@ -124,8 +124,17 @@ def _refuse_to_list(error: OSError) -> NoReturn:
 
 def _from_environment(variable: str) -> Path | None:
     value = os.environ.get(variable)
-    if not value:
-        return None
+    return expanded(variable, value) if value else None
+
+
+def expanded(variable: str, value: str) -> Path:
+    """The path that an environment variable names.
+
+    Raises
+    ------
+    ContentError
+        If it starts in a home folder that there is not.
+    """
     try:
         return Path(value).expanduser()
     except RuntimeError as error:

@@ -8,11 +8,13 @@ from typing import Any
 from .cards import catalogue
 from .drift import remember_features
 from .encoders import Encoder, build_empty_encoder, build_encoder
+from .encoders.layouts import require_fit
 from .errors import DataError, MissingExtra, QueryError
 from .metadata import EncoderCard
 from .preprocess import build_preprocess
-from .pretrained import obtain, remedy
+from .pretrained import obtain, own_store, remedy
 from .provenance import Found, discard
+from .weights.environment import weights_folder
 
 try:
     import torch
@@ -64,5 +66,8 @@ def trained(card: EncoderCard, *, weights: str | None = None) -> tuple[Encoder, 
     """
     encoder = build_empty_encoder(card)
     found = obtain(card, encoder, weights=weights)
-    encoder.load_state_dict(found.tensors(remedy=remedy(found, name=card.id)), assign=True)
+    state = found.tensors(remedy=remedy(found, name=card.id))
+    is_ours = found.path.is_relative_to(weights_folder() / "tensors") or found.path.is_relative_to(own_store())
+    require_fit(state, encoder, what=str(found.path), is_trusted=is_ours)  # a mirror was made by somebody
+    encoder.load_state_dict(state, assign=True)
     return encoder.requires_grad_(False), found

@@ -50,7 +50,9 @@ def candidates(card: EncoderCard, encoder: Encoder, *, weights: str | None = Non
                 layout=layout,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
-                key=store.record_key(files, layout=layout, layout_version=version, architecture=architecture),
+                key=store.record_key(
+                    list(map(store.kept_name, files)), layout=layout, layout_version=version, architecture=architecture
+                ),
             )
         )
     return found

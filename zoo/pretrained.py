@@ -21,8 +21,9 @@ from .locations import Candidate, candidates
 from .metadata import EncoderCard
 from .provenance import Found, found_in, keep
 from .weights import lock, mirror, store
-from .weights.environment import is_offline, mirror_place, weights_folder
+from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
+from .weights.http import finished_record
 from .weights.places import source
 from .weights.reading import read_checkpoint
 
@@ -58,13 +59,14 @@ def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -
         return _obtain_file(card, encoder, weights)
     choices = candidates(card, encoder, weights=weights)
     for attempt in range(_ATTEMPTS):
-        found = kept(choices)
+        found = kept(choices, is_own=weights is not None)
         if found is not None:
             return found
-        if mirror_place() and weights is None:
+        place = mirror_place()
+        if place and weights is None:
             raise WeightsUnavailable(
-                f"The mirror {mirror_place()} (ZOO_MIRROR) has no weights of {card.id!r} that fit this version of the "
-                f"zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
+                f"The mirror {mirror.shown_mirror(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
+                f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
             )
         try:
             return _fetch_first(card, encoder, choices)
@@ -74,8 +76,14 @@ def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -
     raise AssertionError("unreachable")
 
 
-def kept(choices: Sequence[Candidate]) -> Found | None:
+def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
     """What is on this machine or in the mirror of any of these candidates; None if nothing.
+
+    Parameters
+    ----------
+    choices : sequence of Candidate
+    is_own : bool
+        They are the user's own place and not the card's, so that no mirror has them.
 
     Raises
     ------
@@ -85,7 +93,7 @@ def kept(choices: Sequence[Candidate]) -> Found | None:
         If a folder cannot be read.
     """
     keys = [choice.key for choice in choices]
-    place = mirror_place()
+    place = None if is_own else mirror_place()
     for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
         for choice in choices:
             found = found_in(folder, choice.key)
@@ -141,10 +149,8 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
             continue
         try:
             return _kept_anew(card, encoder, choice)
-        except WeightsUnavailable as error:
+        except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
-        if is_offline():
-            break
     if len(reasons) == 1:
         raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}")
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
@@ -198,7 +204,7 @@ def converted(
             tensors,
             tuple(
                 store.Origin(
-                    place=place,
+                    place=store.kept_name(place),
                     address=file.origin,
                     sha256=file.sha256,
                     size_bytes=file.size_bytes,
@@ -216,7 +222,7 @@ def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetch
     try:
         for number, place in enumerate(choice.places[len(files) :], start=len(files)):
             expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
-            entry = lock.known(place)
+            entry = lock.known(store.kept_name(place))
             if entry is not None and expected not in (None, entry.sha256):
                 raise WeightsRefused(
                     f"The card says sha256 {expected} of {place}, and {entry.lock} locked it at {entry.sha256}; "
@@ -227,9 +233,10 @@ def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetch
             files.append(fetch(place, folder=weights_folder(), sha256=expected, size_bytes=size))
         yield files
     finally:
-        for file in files:
+        for file, place in zip(files, choice.places, strict=False):  # fewer files, where fetching one has failed
             if file.is_ours:
                 file.path.unlink(missing_ok=True)
+                finished_record(weights_folder(), place).unlink(missing_ok=True)
 
 
 def _require_known(choice: Candidate, record: store.Record) -> None:

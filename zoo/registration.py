@@ -21,16 +21,17 @@ from .atomic import replaced
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue
 from .content import user_folder
-from .drift import compare_features
+from .drift import compare_features, recording_path
 from .encoders import Encoder, build_empty_encoder
 from .encoders.layouts import layout_named
-from .errors import DataError, QueryError, StoreError, nearest_names
+from .errors import QueryError, StoreError, ZooError, nearest_names
 from .locations import Candidate
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
 from .provenance import Found, discard, keep, registered_place
 from .weights import store
+from .weights.places import shown
 
 Facts = dict[str, Any]
 _UNKNOWN = Missing.NOT_PUBLISHED.value
@@ -73,7 +74,7 @@ def register(
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = _facts_of(model)
-    _forget(merged, where=weights)
+    _forget(merged, where=shown(weights))
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
@@ -88,8 +89,14 @@ def register(
         found = keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
     merged["weights"] |= _place_of(found)
     card = _card(name, model.family, merged)
-    _record_features(card, found, encoder)
-    return _written(card, merged)
+    try:
+        _record_features(card, found, encoder)
+        return _written(card, merged)
+    except ZooError:
+        recording_path(card).unlink(missing_ok=True)
+        if found.is_new:
+            discard(found)
+        raise
 
 
 def registered_folder() -> Path:
@@ -179,12 +186,7 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> Enco
 def _record_features(card: EncoderCard, found: Found, encoder: Encoder) -> None:
     """For ``zoo check``; in place of what an encoder of this id, if there ever was one, has left."""
     encoder.load_state_dict(found.tensors(remedy="register it again"), assign=True)
-    try:
-        compare_features(card, found, encoder, build_preprocess(card.preprocess), record=True)
-    except DataError:  # finite weights, and features that are not
-        if found.is_new:
-            discard(found)
-        raise
+    compare_features(card, found, encoder, build_preprocess(card.preprocess), record=True)
 
 
 def _place_of(found: Found) -> Facts:

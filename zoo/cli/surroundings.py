@@ -12,6 +12,7 @@ from ..content import cache_folder
 from ..errors import ZooError
 from ..metadata import Missing
 from ..weights.environment import OFF, ON, is_offline, mirror_place, weights_folder
+from ..weights.mirror import shown_mirror, without_password
 from .checks import Check, is_writable, nearest, obstacle_to
 from .reach import host_of, unreachable
 
@@ -25,8 +26,8 @@ def caches() -> Iterator[Check]:
     """Where files are kept, how much they take, and how much is free there."""
     yield _cache("zoo", "ZOO_CACHE", cache_folder)
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
-    if mirror_place():
-        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{mirror_place()}: every load comes from there")
+    if place := mirror_place():
+        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_mirror(place)}: every load comes from there")
     yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub")
     yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 
@@ -112,14 +113,3 @@ def _users_of_hosts() -> dict[str, int]:
         for host in {host_of(place) for place in places if not isinstance(place, Missing)} - {None}:
             users[str(host)] = users.get(str(host), 0) + 1
     return users
-
-
-def without_password(proxy: str) -> str:
-    """A proxy as it may be printed, even if it is malformed.
-
-    >>> without_password("http://me:secret@proxy.org:3128"), without_password("localhost,.org")
-    ('http://***@proxy.org:3128', 'localhost,.org')
-    """
-    before, _, host = proxy.rpartition("@")
-    scheme, slashes, _ = before.rpartition("://")
-    return f"{scheme}{slashes}***@{host}" if before else proxy

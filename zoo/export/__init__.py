@@ -6,10 +6,12 @@
 
 ===============  ================================================================================
 ``folder``       writes the folder, whole or not at all
+``earlier``      earlier exports: untouched ones, and those that a crash has left aside
 ``modelcard``    the model card: its front matter through huggingface_hub, its text
 ``results``      what was measured, as the model-index and the text need it
 ``code``         how to load the weights with torchvision or timm alone
 ``licences``     identifiers of the Hub, and what a licence says about publishing
+``addresses``    addresses without what may be somebody's key
 ===============  ================================================================================
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -18,7 +17,9 @@ from ..metadata import EncoderCard, Missing
 from ..provenance import Found
 from ..version import __version__
 from ..weights.places import shown
-from ..weights.store import Record
+from ..weights.store import Record, kept_name
+from .addresses import without_keys
+from .earlier import ASIDE, CARD, CONFIG, FORMAT, WEIGHTS, config_bytes, difference, restore_interrupted
 
 try:
     from .modelcard import model_card
@@ -27,8 +28,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("huggingface_hub", extra="models", needed_for="Exporting an encoder") from error
 
-WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
-_FORMAT = "zoo-export-1"
 _CHUNK = 4 * 1024**2  # bytes
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
@@ -53,7 +52,8 @@ def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[
     Raises
     ------
     QueryError
-        If the encoder is untrained, the weights are not those of the card, or something else is in the folder.
+        If the encoder is untrained, the weights are not those of the card, or anything else is in the folder, be it a
+        file of an earlier export that was changed since.
     WeightsRefused
         If the weights are damaged.
     StoreError
@@ -70,10 +70,7 @@ def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[
     try:
         temporary.mkdir(parents=True)
         _copy_weights(found, temporary / WEIGHTS)
-        for name, content in (
-            (CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"),
-            (CARD, text),
-        ):
+        for name, content in ((CONFIG, config_bytes(config)), (CARD, text)):
             with open(temporary / name, "xb") as file:
                 file.write(content)
                 _synchronise(file)
@@ -91,17 +88,23 @@ def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[
 def require_exportable(card: EncoderCard, folder: Path) -> None:
     """Refuses what no weights could make right: an encoder without any, and a folder in which something would be lost.
 
+    If an export to this folder was interrupted between the old one and the new one, the old one comes back first.
+
     Raises
     ------
     QueryError
+        In both cases, and if interrupted exports have left several old ones.
+    StoreError
+        If the folder or the one around it cannot be read, or the old export cannot come back.
     """
     if card.is_untrained:
         raise QueryError(
             f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
         )
+    target = Path(os.path.realpath(folder))
+    restore_interrupted(target)
     if not os.path.lexists(folder):
         return
-    target = Path(os.path.realpath(folder))
     if not target.is_dir():
         raise QueryError(f"{folder} is no folder, expected one to export to; choose another name.")
     if target == Path.cwd():
@@ -111,7 +114,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
     except OSError as error:
         raise StoreError(f"The folder {folder} cannot be listed ({error.strerror}); make it readable.") from error
     others = sorted(names - {WEIGHTS, CONFIG, CARD})
-    obstacle = f"it holds {others[0]!r}" if others else _difference(target, names, card)
+    obstacle = f"it holds {others[0]!r}" if others else difference(target, names, card)
     if names and obstacle:
         raise QueryError(
             f"{folder} is no earlier export of {card.id!r} ({obstacle}), and nothing is overwritten; "
@@ -121,27 +124,12 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
 
 def _require_own_weights(card: EncoderCard, record: Record) -> None:
     place = record.origins[0].place
-    if place not in (card.weights.url, *card.weights.mirrors):
+    own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
+    if place not in own and place not in map(kept_name, own):  # as a record keeps an address that holds a key
         raise QueryError(
             f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
             "and results are of those; register other weights with 'zoo register' and export that encoder."
         )
-
-
-def _difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
-    """How a folder differs from what an export of this encoder left there."""
-    if missing := sorted({WEIGHTS, CONFIG, CARD} - names):
-        return f"{missing[0]} is missing"
-    try:
-        config = json.loads((folder / CONFIG).read_bytes())
-        checksum = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
-    except (OSError, ValueError):
-        return f"{CONFIG} or {CARD} cannot be read"
-    if not isinstance(config, dict) or config.get("format") != _FORMAT:
-        return f"{CONFIG} is of another kind"
-    if config.get("encoder") != card.id:
-        return f"it is one of {config.get('encoder')!r}"
-    return None if config.get("model_card_sha256") == checksum else f"{CARD} was changed since"
 
 
 def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, Any]:
@@ -150,14 +138,14 @@ def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, An
     facts = {part: _plain(getattr(card, part), part, missing) for part in _BUILT_FROM}
     url = card.provenance.url
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "encoder": card.id,
         "family": card.family,
         "zoo_version": __version__,
         **facts,
         "weights": {"file": WEIGHTS, "layout": "zoo", "sha256": record.sha256, "size_bytes": record.size_bytes},
         "provenance": {
-            "released_at": url if url.startswith(("http://", "https://")) else None,
+            "released_at": shown(url) if url.startswith(("http://", "https://")) else None,
             "sources": [
                 {
                     "place": shown(origin.place),
@@ -185,7 +173,9 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
         return {one.name: _plain(getattr(value, one.name), f"{where}.{one.name}", missing) for one in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item, f"{where}.{key}", missing) for key, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, where, missing) for item in value]
+    return without_keys(value) if isinstance(value, str) else value
 
 
 def _copy_weights(found: Found, target: Path) -> None:
@@ -209,17 +199,20 @@ def _synchronise(file: BinaryIO) -> None:
 
 
 def _publish(temporary: Path, target: Path) -> None:
-    """Gives the finished folder its name; an earlier one steps aside first, and comes back if that fails."""
+    """Gives the finished folder its name; an earlier one steps aside first, and comes back if that fails.
+
+    After a crash between the two, the next export to this folder brings it back.
+    """
     synchronise_folder(temporary)
-    earlier = target.parent / f"{temporary.name}.earlier"
+    earlier = target.parent / f"{temporary.name}{ASIDE}"
     if not target.exists():
         os.rename(temporary, target)
     else:
-        os.rename(target, earlier)
         try:
+            os.rename(target, earlier)
             os.rename(temporary, target)
-        except OSError:
-            os.rename(earlier, target)
-            raise
+        finally:
+            if not target.exists():
+                os.rename(earlier, target)
     synchronise_folder(target.parent)
     shutil.rmtree(earlier, ignore_errors=True)

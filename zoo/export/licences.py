@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..metadata import EncoderCard, Missing
+from ..weights.places import shown
 
 # https://huggingface.co/docs/hub/repositories-licenses: those whose identifier is the SPDX id in lower case
 _AS_SPDX = """
@@ -36,7 +37,7 @@ def hub_licence(card: EncoderCard) -> dict[str, str]:
             return {"license": known}
         fields = {"license": "other", "license_name": "-".join(licence.casefold().split())}
     link = card.provenance.url
-    return {**fields, "license_link": link} if link.startswith(("http://", "https://")) else fields
+    return {**fields, "license_link": shown(link)} if link.startswith(("http://", "https://")) else fields
 
 
 def conditions(card: EncoderCard) -> str | None:

@@ -13,6 +13,7 @@ from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
 from ..version import __version__
 from ..weights.places import shown
 from ..weights.store import REGISTERED, Record
+from .addresses import without_keys
 from .code import plain_code, zoo_code
 from .licences import conditions, hub_licence
 from .results import Measured, eval_results, label_setting, measured
@@ -93,7 +94,8 @@ def model_card(card: EncoderCard, record: Record) -> ModelCard:
         _citation(card, found),
         _provenance(card, record),
     ]
-    return ModelCard(f"---\n{front.to_yaml()}\n---\n\n" + "\n\n".join(filter(None, sections)) + "\n")
+    text = f"---\n{front.to_yaml()}\n---\n\n" + "\n\n".join(filter(None, sections)) + "\n"
+    return ModelCard(without_keys(text))  # names and notes may hold addresses too
 
 
 def _tags(card: EncoderCard) -> list[str]:
@@ -218,6 +220,7 @@ def _licence(card: EncoderCard) -> str:
 def _citation(card: EncoderCard, found: Measured) -> str:
     entries = []
     title, url = card.paper.title, card.paper.url
+    url = url if isinstance(url, Missing) else shown(url)
     if not isinstance(title, Missing):
         lines = [f"  title = {{{_inline(title)}}}"]
         arxiv = None if isinstance(url, Missing) else re.search(r"arxiv\.org/abs/((\d\d)\d\d\.\d+)", url)
@@ -260,7 +263,7 @@ def _is_registered(card: EncoderCard) -> bool:
 
 def _web(address: str) -> str | None:
     """An address that others can open; the place of a registered file may be a path on somebody's machine."""
-    return address if re.fullmatch(r"https?://[^\s()<>]+", address) else None
+    return shown(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:

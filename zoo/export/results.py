@@ -10,6 +10,7 @@ from ..measurements import measurements
 from ..metadata import EncoderCard
 from ..results import PUBLISHED_SOURCE, SETTINGS, ResultErratum, Setting, Summary, summaries
 from ..vocabulary import IMAGENET
+from ..weights.places import shown
 
 _DECIMALS = 3  # one of the 50,000 validation images is 0.002 %
 _ARXIV = "arXiv:"
@@ -51,7 +52,7 @@ def measured(card: EncoderCard) -> Measured:
         top1_percent={
             setting: round(100 - errors[setting.name], _DECIMALS) for setting in SETTINGS if setting.name in errors
         },
-        source=_source(card, believable) if believable else "",
+        source=shown(_source(card, believable)) if believable else "",
         errata=everything.errata if everything else (),
         n_left_out=len(everything.errors) - len(errors) if everything else 0,
     )

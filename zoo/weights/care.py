@@ -106,7 +106,8 @@ def by_places(cards: Iterable[EncoderCard]) -> dict[Places, list[EncoderCard]]:
     for card in cards:
         for place in (card.weights.url, *card.weights.mirrors):
             if not isinstance(place, Missing):
-                found.setdefault((place, *card.weights.companions), []).append(card)
+                places = tuple(map(store.kept_name, (place, *card.weights.companions)))
+                found.setdefault(places, []).append(card)
     return found
 
 
@@ -131,7 +132,8 @@ def _network(card: EncoderCard) -> tuple[object, ...]:
 
 def concerns(record: store.Record, card: EncoderCard) -> bool:
     """True if the weights were converted for this encoder, or for another one from the same file."""
-    return record.encoder == card.id or record.origins[0].place in (card.weights.url, *card.weights.mirrors)
+    places = [place for place in (card.weights.url, *card.weights.mirrors) if not isinstance(place, Missing)]
+    return record.encoder == card.id or record.origins[0].place in map(store.kept_name, places)
 
 
 def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] = lambda n: None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..content import cache_folder
+from ..content import cache_folder, expanded
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -27,7 +27,7 @@ def weights_folder() -> Path:
     """
     torch_home = os.environ.get("TORCH_HOME")
     if torch_home and not os.environ.get("ZOO_CACHE"):
-        return Path(torch_home).expanduser() / "ssl-zoo"
+        return expanded("TORCH_HOME", torch_home) / "ssl-zoo"
     return cache_folder() / "weights"
 
 
@@ -35,7 +35,7 @@ def torch_checkpoints() -> Path:
     """Where torch.hub keeps the files it downloads: they are taken from there if their hash is right."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("TORCH_HOME") or str(Path(base) / "torch")
-    return Path(home).expanduser() / "hub" / "checkpoints"
+    return expanded("TORCH_HOME", home) / "hub" / "checkpoints"
 
 
 def mirror_place() -> str | None:

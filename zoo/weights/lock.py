@@ -7,22 +7,25 @@ is an error. The file is text, one line a place, made to be committed beside an 
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
 to start), and the one in the user's own folder always. Each is replaced as a whole, so that no reader sees half of it;
-no lock is taken. Of two processes that write different lines at once one may win, and the other's line comes back at
-its next load.
+no lock is taken. Of processes that write different lines at once one wins, and the others look again and repeat.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..atomic import replaced
-from ..content import user_folder
+from ..content import expanded, user_folder
 from ..errors import StoreError, WeightsRefused
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
+_ATTEMPTS = 50  # of writing a line that others, who write at the same moment, take away
+_PAUSE_S = 0.005
 _LINE = re.compile(r"sha256:([0-9a-f]{64}) ([0-9]+) (\S.*)")
 
 
@@ -45,7 +48,7 @@ def _of_experiment() -> list[Path]:
     named = os.environ.get("ZOO_LOCK")
     beside = Path("zoo.lock").absolute()
     if named:
-        return [Path(named).expanduser()]
+        return [expanded("ZOO_LOCK", named)]
     return [beside, _own()] if beside.is_file() and beside != _own().absolute() else []
 
 
@@ -63,7 +66,7 @@ def known(place: str) -> Entry | None:
     StoreError
         If a lock file cannot be read or is damaged; names the line.
     """
-    found = [entry for path in lock_files() if (entry := _read(path).get(place))]
+    found = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
     for entry in found[1:]:
         if entry.sha256 != found[0].sha256:
             raise WeightsRefused(
@@ -91,23 +94,45 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
             f"The place {place!r} holds characters that a lock file cannot, expected an address or a path in one line."
         )
     for path in lock_files():
-        if not is_download and path == _own():
-            continue
-        entries = _read(path)
-        before = entries.get(place)
-        if before is not None:
-            require_same(before, sha256=sha256, size_bytes=size_bytes)
-            continue
-        entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
-        lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
-        try:
-            with replaced(path) as file:
-                file.write("".join([_HEADER, *lines]).encode())
-        except OSError as error:
+        for _ in range(_ATTEMPTS):
+            content = _content(path)
+            entries = _entries(path, content)
+            before = entries.get(place)
+            if before is not None:
+                require_same(before, sha256=sha256, size_bytes=size_bytes)
+                break
+            if not is_download and path == _own():
+                break
+            entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
+            _replace(path, entries, content)
+            time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))  # whoever was just replacing it has done so then
+        else:
             raise StoreError(
-                f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder writable "
-                "or name another file in ZOO_LOCK."
-            ) from error
+                f"The lock file {path} does not keep the line of {place}, so many others write to it; load it again."
+            )
+
+
+def _replace(path: Path, entries: dict[str, Entry], content: str) -> None:
+    """Writes the lines, unless the file has another content by then: then whoever wrote it comes first."""
+    lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
+    try:
+        with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
+            file.write("".join([_HEADER, *lines]).encode())
+            file.flush()
+            os.fsync(file.fileno())  # now, so that next to nothing lies between this look and the new name
+            if _content(path) != content:
+                raise _ChangedError
+    except _ChangedError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder writable "
+            "or name another file in ZOO_LOCK."
+        ) from error
+
+
+class _ChangedError(Exception):
+    """Another process has written the lock file since it was read."""
 
 
 def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
@@ -126,14 +151,21 @@ def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
         )
 
 
-def _read(path: Path) -> dict[str, Entry]:
+def _content(path: Path) -> str:
+    """The text of a lock file, "" if there is none."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # no other character ends a line here
+        if path.exists() and not path.is_file():  # a pipe would be waited on for ever
+            raise StoreError(f"The lock file {path} is no regular file; name another one in ZOO_LOCK.")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        return {}
+        return ""
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error
+
+
+def _entries(path: Path, content: str) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
+    lines = content.split("\n")  # no other character ends a line here
     for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
         if not line.strip() or line.startswith("#"):
             continue

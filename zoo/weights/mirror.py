@@ -15,24 +15,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+from urllib.parse import unquote
 
 from ..atomic import replaced
 from ..content import local_folder
-from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
 from . import store
 from .environment import is_offline, weights_folder
 
 _BLOCK = 1024**2
 _MANIFEST = "manifest.json"
 _FORMAT = "zoo-mirror-1"
+_SECRET = re.compile(r"(^(?!.*://)|://)(?=[^/]*[:@])(.*)@", re.DOTALL)  # not the @ of hf://datasets/owner/name@branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,36 +56,35 @@ def local_copy(place: str, keys: Sequence[str]) -> Path:
     WeightsUnavailable
         If the mirror cannot be reached, or may not be because of ``ZOO_OFFLINE``.
     WeightsRefused
-        If what it has is damaged.
+        If what it has is damaged, or of other weights.
     StoreError
         If the copy cannot be written.
+    QueryError
+        If nothing understands the address.
     """
     folder = local_folder(place)
     if folder is not None:
         if not folder.is_dir():
             raise WeightsUnavailable(f"There is no mirror at {folder}; correct ZOO_MIRROR or unset it.")
         return folder
-    copy = weights_folder() / "mirrors" / blake2b(place.encode(), digest_size=8).hexdigest()
+    copy = weights_folder() / "mirrors" / blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     if any(store.find(copy, key) is not None for key in keys):
         return copy
-    if is_offline() and not place.startswith("memory://"):
-        raise WeightsUnavailable(
-            f"The mirror {place} has not been copied yet, and ZOO_OFFLINE forbids to reach it; unset ZOO_OFFLINE or "
-            "use a mirror in a folder of this machine."
-        )
-    try:
-        files, root = _opened(place)
-        for key in keys:
-            there = f"{root}/records/{key}.json"
-            if files.exists(there):
-                record = store.parse_record(files.cat_file(there), where=f"{place}/records/{key}.json")
-                _copy_here(
-                    files, f"{root}/tensors/{record.sha256}.safetensors", store.tensors_path(copy, record.sha256)
-                )
-                store.keep(copy, record)
-                return copy
-    except OSError as error:
-        raise WeightsUnavailable(f"The mirror {place} cannot be read ({error}); check ZOO_MIRROR.") from error
+
+    def failed(reason: str) -> ZooError:
+        return WeightsUnavailable(f"The mirror {shown_mirror(place)} cannot be read ({reason}); check ZOO_MIRROR.")
+
+    there = _opened(place, failed)
+    for key in keys:
+        name = f"records/{key}.json"
+        if there.size(name) is not None:
+            where = f"{shown_mirror(place)}/{name}"
+            record = store.parse_record(there.read(name), where=where)
+            if record.key != key:
+                raise WeightsRefused(f"The record {where} is of other weights ({record.encoder!r}); remove the file.")
+            _copy_here(there, store.tensors_path(copy, record.sha256))
+            store.keep(copy, record)
+            return copy
     return copy
 
 
@@ -115,103 +117,183 @@ def write_mirror(
     Raises
     ------
     StoreError
-        If the mirror cannot be written; what was copied so far is whole, and the next run goes on from there.
+        If the mirror cannot be written, or may not be because of ``ZOO_OFFLINE``; what was copied so far is whole, and
+        the next run goes on from there.
+    QueryError
+        If nothing understands the address.
     """
+
+    def failed(reason: str) -> ZooError:
+        return StoreError(
+            f"The mirror {shown_mirror(place)} cannot be written ({reason}); every file there is whole, run it again "
+            "to go on."
+        )
+
     n_copied = 0
-    try:
-        files, root = _opened(place)
-        manifest = _manifest(files, root, place)
-        for item in items:
-            progress(item.encoder)
-            there = f"{root}/tensors/{item.path.name}"
-            if not (files.exists(there) and files.size(there) == item.record.size_bytes):
-                _put(files, there, item.path)
-                n_copied += item.record.size_bytes
-            _write(files, f"{root}/records/{item.record.key}.json", store.record_bytes(item.record))
-            manifest["encoders"][item.encoder] = {
-                "record": item.record.key,
-                "sha256": item.record.sha256,
-                "size_bytes": item.record.size_bytes,
-                "licence": item.licence,
-                "places": [origin.place for origin in item.record.origins],
-            }
-        for name, content in cards.items():
-            _write(files, f"{root}/metadata/{name}", content)
-        manifest |= {"format": _FORMAT, "zoo": zoo_version, "encoders": dict(sorted(manifest["encoders"].items()))}
-        _write(files, f"{root}/{_MANIFEST}", json.dumps(manifest, indent=1).encode() + b"\n")
-    except OSError as error:
-        raise StoreError(
-            f"The mirror {place} cannot be written ({error}); every file there is whole, run it again to go on."
-        ) from error
+    there = _opened(place, failed)
+    manifest = _manifest(there)
+    for item in items:
+        progress(item.encoder)
+        name = f"tensors/{item.path.name}"
+        if there.size(name) != item.record.size_bytes:
+            there.write(name, item.path)
+            n_copied += item.record.size_bytes
+        there.write(f"records/{item.record.key}.json", store.record_bytes(item.record))
+        manifest["encoders"][item.encoder] = {
+            "record": item.record.key,
+            "sha256": item.record.sha256,
+            "size_bytes": item.record.size_bytes,
+            "licence": item.licence,
+            "places": [origin.place for origin in item.record.origins],
+        }
+    for name, content in cards.items():
+        there.write(f"metadata/{name}", content)
+    manifest |= {"format": _FORMAT, "zoo": zoo_version, "encoders": dict(sorted(manifest["encoders"].items()))}
+    there.write(_MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
     return n_copied
 
 
-def _opened(place: str) -> tuple[Any, str]:
+def shown_mirror(place: str) -> str:
+    """The place of a mirror as it may be printed: without the user, the password and the query of an address.
+
+    >>> shown_mirror("ftp://me:secret@host/mirror"), shown_mirror("hf://datasets/me/mirror@main")
+    ('ftp://***@host/mirror', 'hf://datasets/me/mirror@main')
+    """
+    if "://" not in place and "::" not in place:  # a folder
+        return place
+    address, query, _ = without_password(place).partition("?")
+    return f"{address}?***" if query else address
+
+
+def without_password(address: str) -> str:
+    """An address, or a proxy that has no scheme, as it may be printed, even if it is malformed.
+
+    >>> without_password("http://me:secret@proxy.org:3128"), without_password("localhost,.org")
+    ('http://***@proxy.org:3128', 'localhost,.org')
+    """
+    return _SECRET.sub(r"\1***@", address)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The files of a mirror, by their path in it; whatever goes wrong with them is the error that ``failed`` makes."""
+
+    files: Any  # of fsspec
+    root: str
+    place: str
+    failed: Callable[[str], ZooError]
+    is_local: bool
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, -1 if nobody knows; None if it is not there (``exists`` takes any failure for that)."""
+        with _foreign(self.place, self.failed):
+            try:
+                size = self.files.info(f"{self.root}/{name}")["size"]
+            except FileNotFoundError:
+                return None
+            return -1 if size is None else int(size)
+
+    def read(self, name: str) -> bytes:
+        with _foreign(self.place, self.failed):
+            return bytes(self.files.cat_file(f"{self.root}/{name}"))
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        with _foreign(self.place, self.failed), self.files.open(f"{self.root}/{name}", "rb") as file:
+            while block := file.read(_BLOCK):
+                yield block
+
+    def write(self, name: str, content: bytes | Path) -> None:
+        """Object stores show a file when all of it is there; a local folder needs the usual care."""
+        there = f"{self.root}/{name}"
+        with _foreign(self.place, self.failed):
+            if self.is_local:
+                opened = content.open if isinstance(content, Path) else lambda mode: BytesIO(content)
+                with opened("rb") as source, replaced(Path(there)) as target:
+                    shutil.copyfileobj(source, target, _BLOCK)
+            else:
+                self.files.makedirs(there.rpartition("/")[0], exist_ok=True)
+                if isinstance(content, Path):
+                    self.files.put_file(str(content), there)
+                else:
+                    self.files.pipe_file(there, content)
+
+
+def _opened(place: str, failed: Callable[[str], ZooError]) -> _Opened:
+    folder = local_folder(place)
+    is_here = folder is not None or (place.startswith("memory://") and "::" not in place)
+    if is_offline() and not is_here:
+        raise failed("ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine")
     try:
-        files, root = fsspec.core.url_to_fs(place)
-    except (ValueError, ImportError) as error:
-        raise QueryError(
-            f"The mirror {place!r} is neither a folder nor an address that fsspec understands ({error})."
-        ) from error
-    return files, str(root).rstrip("/")
+        import fsspec  # not at the top, for who only wants to show a place has no need of it
+        from fsspec.implementations.local import LocalFileSystem
+    except ModuleNotFoundError as error:
+        raise MissingExtra("fsspec", extra="models", needed_for="A mirror at an address") from error
+    with _foreign(place, failed):
+        try:
+            files, root = fsspec.core.url_to_fs(place if folder is None else str(folder))
+        except (ValueError, TypeError, ImportError) as error:
+            words, cause = _told(error, place)
+            name = shown_mirror(place)
+            raise QueryError(f"The mirror {name!r} is neither a folder nor an address that works: {words}.") from cause
+    return _Opened(files, str(root).rstrip("/"), place, failed, isinstance(files, LocalFileSystem))
 
 
-def _manifest(files: Any, root: str, place: str) -> dict[str, Any]:
-    path = f"{root}/{_MANIFEST}"
-    if not files.exists(path):
+@contextmanager
+def _foreign(place: str, failed: Callable[[str], ZooError]) -> Iterator[None]:
+    """Makes one error of whatever fsspec and the libraries below it raise; the zoo's own pass.
+
+    Which library that is depends on the address, it need not be known to fsspec, and the errors of many (httpx, ftplib,
+    zipfile) are no OSError: no list of classes can be complete. So every Exception counts, around these calls alone.
+    """
+    try:
+        yield
+    except ZooError:
+        raise
+    except Exception as error:
+        words, cause = _told(error, place)
+        raise failed(words) from cause
+
+
+def _told(error: Exception, place: str) -> tuple[str, Exception | None]:
+    """What somebody else's error says, on one line, and the error; its name alone if it repeats a part of the password.
+
+    Libraries take an address apart at odd characters of the password, and complain of the pieces.
+    """
+    found = _SECRET.search(place)
+    secret = "" if found is None else found[2].partition(":")[2] or found[2]
+    pieces = [piece for piece in re.split("[/?#@:]", secret) if piece]
+    said, name = str(error).strip(), type(error).__name__
+    if not said or any(form in said for piece in pieces for form in (piece, unquote(piece))):
+        return name, None
+    line = said.splitlines()[0].rstrip(".")
+    return (line if " " in line else f"{name}: {line}"), error  # without a space it is but a path or a key
+
+
+def _manifest(there: _Opened) -> dict[str, Any]:
+    where = f"{shown_mirror(there.place)}/{_MANIFEST}"
+    if there.size(_MANIFEST) is None:
         return {"encoders": {}}
     try:
-        manifest = json.loads(files.cat_file(path))
+        manifest = json.loads(there.read(_MANIFEST))
     except ValueError as error:
-        raise StoreError(f"{place}/{_MANIFEST} is not readable as JSON ({error}); remove it.") from error
+        raise StoreError(f"{where} is not readable as JSON ({error}); remove it.") from error
     is_ours = isinstance(manifest, dict) and manifest.get("format") == _FORMAT
     if not is_ours or not isinstance(manifest.get("encoders"), dict):
-        raise StoreError(f"{place}/{_MANIFEST} belongs to no mirror of this zoo; choose another folder.")
+        raise StoreError(f"{where} belongs to no mirror of this zoo; choose another folder.")
     return dict(manifest)
 
 
-def _put(files: Any, there: str, path: Path) -> None:
-    """Object stores show a file when all of it is there; a local folder needs the usual care."""
-    if isinstance(files, LocalFileSystem):
-        with replaced(Path(there)) as target, open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                target.write(block)
-    else:
-        files.makedirs(there.rpartition("/")[0], exist_ok=True)
-        files.put_file(str(path), there)
-
-
-def _write(files: Any, there: str, content: bytes) -> None:
-    if isinstance(files, LocalFileSystem):
-        with replaced(Path(there)) as target:
-            target.write(content)
-    else:
-        files.makedirs(there.rpartition("/")[0], exist_ok=True)
-        files.pipe_file(there, content)
-
-
-def _copy_here(files: Any, there: str, path: Path) -> None:
-    digest = hashlib.sha256()
+def _copy_here(there: _Opened, path: Path) -> None:
+    name, digest = f"tensors/{path.name}", hashlib.sha256()
     try:
         with replaced(path) as target:
-            for block in _blocks(files, there):
+            for block in there.blocks(name):
                 digest.update(block)
                 target.write(block)
             if digest.hexdigest() != path.stem:
                 raise WeightsRefused(
-                    f"The weights {there} of the mirror have sha256 {digest.hexdigest()}, expected {path.stem}; remove "
-                    "that file and make the mirror again."
+                    f"The weights {shown_mirror(there.place)}/{name} have sha256 {digest.hexdigest()}, expected "
+                    f"{path.stem}; remove that file and make the mirror again."
                 )
     except OSError as error:
         raise StoreError(f"{path} cannot be written ({error}); free some space or set ZOO_CACHE.") from error
-
-
-def _blocks(files: Any, there: str) -> Iterator[bytes]:
-    try:
-        with files.open(there, "rb") as file:
-            while block := file.read(_BLOCK):
-                yield block
-    except OSError as error:
-        raise WeightsUnavailable(
-            f"The mirror has a record of {there}, and that file cannot be read ({error}); try again, or make it again."
-        ) from error

@@ -14,13 +14,16 @@ two processes do the same work, and the second replaces a file by an equal one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar, get_args, get_origin, get_type_hints
 
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from .places import shown
 
 _FORMAT = "zoo-record-1"
 
@@ -67,6 +70,18 @@ class Record:
         )
 
 
+def kept_name(place: str) -> str:
+    """A place as lock files and records keep it: as it is, or without what may be secret and with a hash of all of it.
+
+    >>> kept_name("hf:owner/repo/a.pth"), kept_name("https://host/a.pth?token=secret")
+    ('hf:owner/repo/a.pth', 'https://host/a.pth#e44c4d22')
+    """
+    harmless = shown(place)
+    if harmless == place:
+        return place
+    return f"{harmless}#{blake2b(place.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+
+
 def record_key(places: Sequence[str], *, layout: str, layout_version: int, architecture: str) -> str:
     """Name of the record of weights from these places (the card's, then its companions') in this architecture."""
     text = "\0".join([*places, layout, str(layout_version), architecture])
@@ -101,6 +116,8 @@ def find(folder: Path, key: str) -> Record | None:
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
     record = parse_record(content, where=str(path))
+    if record.key != key:
+        raise WeightsRefused(f"The record {path} is of other weights ({record.encoder!r}); remove the file.")
     return record if tensors_path(folder, record.sha256).is_file() else None
 
 
@@ -139,16 +156,40 @@ def parse_record(content: bytes, *, where: str) -> Record:
     checksum, _, body = content.partition(b"\n")
     if checksum != _checksum(body):
         raise WeightsRefused(
-            f"The record {where} is damaged (its checksum differs); remove the file, and the weights are had anew."
+            f"The record {where} is damaged (its checksum differs); remove the file, or run 'zoo cache gc', and the "
+            "weights are had anew."
         )
-    facts = json.loads(body)
-    if facts.pop("format", None) != _FORMAT:
-        raise ForeignRecord(
-            f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
-            "another folder."
-        )
-    origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
-    return Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"])})
+    try:
+        facts = json.loads(body)
+        if facts.pop("format", None) != _FORMAT:
+            raise ForeignRecord(
+                f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
+                "another folder."
+            )
+        origins = tuple(_checked(Origin(**origin)) for origin in facts.pop("origins"))
+        record = _checked(Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"])}))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # a right checksum, and nonsense below it
+        raise WeightsRefused(
+            f"The record {where} does not say what a record of this version does ({error}); remove the file."
+        ) from error
+    if not record.origins:
+        raise WeightsRefused(f"The record {where} names no file that its weights came from; remove the file.")
+    return record
+
+
+T = TypeVar("T", Origin, Record)
+
+
+def _checked(value: T) -> T:
+    """The value, if every field is of its type and every hash is one, for it becomes the name of a file."""
+    for field, hint in get_type_hints(type(value)).items():
+        found, kind = getattr(value, field), get_origin(hint) or hint
+        items = found if kind is tuple and type(found) is tuple else ()
+        if type(found) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
+            raise ValueError(f"{field!r} is {found!r}"[:100])
+    if not re.fullmatch("[0-9a-f]{64}", value.sha256):
+        raise ValueError(f"'sha256' is {value.sha256!r}"[:100])
+    return value
 
 
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
@@ -157,6 +198,8 @@ def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
     Records that another version of the zoo has written in another way are left out: they are its own affair.
     """
     for path in sorted((folder / "records").glob("*.json")):
+        if path.is_dir():  # somebody's, and no record
+            continue
         try:
             yield path, parse_record(path.read_bytes(), where=str(path))
         except WeightsRefused:

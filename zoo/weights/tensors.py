@@ -76,8 +76,8 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping
                 file.write(part)
     except OSError as error:
         raise StoreError(
-            f"The weights cannot be written to {folder} ({error.strerror}): {content.size_bytes / 1e6:,.0f} MB are "
-            "needed there; nothing was changed, free some space or set ZOO_CACHE to another folder."
+            f"The weights cannot be written to {folder} ({error.strerror}), where {content.size_bytes / 1e6:,.1f} MB "
+            "are needed; nothing was changed, make room there or make it writable, or set ZOO_CACHE to another folder."
         ) from error
     return content
 
@@ -117,6 +117,8 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise StoreError(f"The weights {path} cannot be read ({error.strerror or error}); {remedy}.") from error
+    if len(content.sums) != -(-size // BLOCK):
+        raise WeightsRefused(f"The record of the weights {path} is of another file; {remedy}.")
     for number, (now, then) in enumerate(zip(block_sums(mapped), content.sums, strict=True)):
         if now != then:
             raise WeightsRefused(

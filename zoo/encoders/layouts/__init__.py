@@ -8,7 +8,7 @@ parameter moved from where training starts.
 A new layout is one function and one line in the table ``LAYOUTS`` of the module it belongs to.
 
 ==================  ==================================================================
-``convert``         the one function that the rest of the zoo calls
+``convert``         applies a layout, and holds what comes out against the encoder
 ``steps``           what layouts are made of: nesting, prefixes, declared drops, renames
 ``residual``        layouts of convolutional networks
 ``transformers``    layouts of vision transformers
@@ -20,6 +20,6 @@ A new layout is one function and one line in the table ``LAYOUTS`` of the module
 
 from __future__ import annotations
 
-from .convert import LAYOUTS, convert, layout_named
+from .convert import LAYOUTS, convert, layout_named, require_fit
 
-__all__ = ["LAYOUTS", "convert", "layout_named"]
+__all__ = ["LAYOUTS", "convert", "layout_named", "require_fit"]

@@ -92,6 +92,34 @@ def convert(
     return result
 
 
+def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
+    """Refuses a state dict that is not exactly the encoder's, before it becomes the encoder's.
+
+    Parameters
+    ----------
+    state : mapping of str to Tensor
+    encoder : Encoder
+    what : str
+        How messages name the file.
+    is_trusted : bool
+        Converted on this machine, so that every number is known to be finite.
+
+    Raises
+    ------
+    WeightsRefused
+        If a tensor is missing, left over, of another shape or type, or not finite; names the first one.
+    """
+    wanted = encoder.state_dict()
+    try:
+        _check_names(dict(state), wanted)
+        for name, tensor in wanted.items():
+            if is_trusted and (state[name].shape, state[name].dtype) == (tensor.shape, tensor.dtype):
+                continue
+            _fitting(name, state[name], tensor, half=False)
+    except Misfit as misfit:
+        raise WeightsRefused(f"The converted weights {what} do not fit the encoder: {misfit}; remove them.") from misfit
+
+
 def _has_own_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:
     return isinstance(content, Mapping) and content.keys() == wanted.keys()
 
