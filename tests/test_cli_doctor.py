@@ -197,9 +197,9 @@ def test_the_password_of_a_mirror_is_not_printed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_doctor_needs_no_library_of_mirrors_to_show_one() -> None:
-    script = "import sys; sys.modules['fsspec'] = None; from zoo.cli import main; main(['doctor', '--offline'])"
+    script = "import sys; sys.modules['fsspec'] = None; from zoo.cli import main; main()"
     printed = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, "doctor", "--offline"],
         env={**os.environ, "ZOO_MIRROR": "ftp://me:secret@host/m"},
         capture_output=True,
         text=True,

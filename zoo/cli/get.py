@@ -16,6 +16,7 @@ from ..errors import StoreError, ZooError
 from ..metadata import EncoderCard, Missing
 from ..weights import care, store
 from ..weights.environment import mirror_place, weights_folder
+from ..weights.mirror import shown_mirror
 from ..weights.places import shown
 from .cache import named, size, where
 from .options import encoder_names
@@ -58,8 +59,9 @@ class Had:
         """From where the weights are, or would be."""
         if self.state == "nothing to fetch":
             return None
-        if mirror_place() and self.state != "there":
-            return mirror_place()
+        mirror = mirror_place()
+        if mirror and self.state != "there":
+            return shown_mirror(mirror)
         url = self.card.weights.url
         if self.record is not None:
             return shown(self.record.origins[0].place)
@@ -243,7 +245,8 @@ def _summary(had: Sequence[Had]) -> str:
     shared = f" ({n_files} file{'s' if n_files > 1 else ''})" if n_files < len(wanted) else ""
     fetched = sum(one.size_bytes or 0 for one in had if one.state == "fetched")
     parts = {"to fetch": shared, "fetched": f" ({size(fetched)})"}
-    kept = f"loads come from {mirror_place()}" if mirror_place() else f"kept in {weights_folder()}"
+    mirror = mirror_place()
+    kept = f"loads come from {shown_mirror(mirror)}" if mirror else f"kept in {weights_folder()}"
     said = [f"{n} {state}{parts.get(state, '')}" for state, n in counts.items()]
     return f"{', '.join(said)}    {kept}"
 

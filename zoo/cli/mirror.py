@@ -17,6 +17,7 @@ from ..metadata import EncoderCard
 from ..version import __version__
 from ..weights import care, store
 from ..weights.environment import mirror_place, weights_folder
+from ..weights.mirror import shown_mirror
 from .cache import size
 from .get import Had, announce, chosen, licence_notes, licence_of, obtained, require_all
 from .options import encoder_names
@@ -69,7 +70,9 @@ def _require_elsewhere(destination: str) -> None:
     here = local_folder(destination)
     current = mirror_place()
     if current is not None and _same(destination, current):
-        raise QueryError(f"The mirror {destination} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR.")
+        raise QueryError(
+            f"The mirror {shown_mirror(destination)} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR."
+        )
     if here is None:
         return
     for what, folder in (("cache", weights_folder()), ("cache", cache_folder()), ("folder of your own", user_folder())):
@@ -187,7 +190,7 @@ def _as_named(destination: str) -> str:
 
 def _document(destination: str, done: Sequence[tuple[Had, int]]) -> dict[str, Any]:
     return {
-        "mirror": _as_named(destination),
+        "mirror": str(local_folder(destination) or shown_mirror(destination)),
         "copied_bytes": sum(n for _, n in done),
         "n_failed": sum(had.state == "failed" for had, _ in done),
         "encoders": [
