@@ -146,6 +146,9 @@ class TestMirrored:
         assert f"loads come from {tmp_path / 'mirror'}" in result.stderr
         assert "has no weights of 'other'" in result.stderr
 
+    def test_weights_that_nobody_has_any_more_are_not_promised(self) -> None:
+        assert states("npidpp_rn50w2", "--dry-run") == {"npidpp_rn50w2": "gone"}
+
     def test_an_address_is_copied_by_get_and_not_by_a_dry_run(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -25,7 +25,7 @@ from .output import NothingFound, json_option, print_json, print_notes, print_ta
 if TYPE_CHECKING:
     from ..locations import Candidate
 
-State = Literal["there", "fetched", "to fetch", "nothing to fetch", "failed"]
+State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
 _EPILOG = """\b
 Examples:
   zoo get dino_vitS16 mae_vitB16
@@ -215,7 +215,9 @@ def _seen(card: EncoderCard) -> Had:
         found = _find(_candidates(card))
     except ZooError as error:
         return Had(card=card, state="failed", reason=str(error))
-    return Had(card=card, state="to fetch" if found is None else "there", record=found)
+    if found is not None:
+        return Had(card=card, state="there", record=found)
+    return Had(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
 
 
 def _gotten(card: EncoderCard) -> Had:
