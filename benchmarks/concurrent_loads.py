@@ -7,8 +7,8 @@ client takes one). Where ``fcntl.flock`` is replaced by a function that does not
 relies on it relies on nothing. Every process must end within two minutes with the same weights, and the cache must hold
 one whole file of weights and nothing half. Expected: 16 of 16 in every round; at worst downloads are wasted.
 
-Measured on two cores, five rounds each: 80 of 80 processes right and 5 of 5 caches whole, four times; 2 to 3 downloads a
-round from the address, 13 to 16 answers with a body from the Hub.
+Measured on two cores, five rounds each: 80 of 80 processes right and 5 of 5 caches whole, four times; 2 to 3 downloads
+a round from the address, 13 to 16 answers with a body from the Hub.
 """
 
 from __future__ import annotations

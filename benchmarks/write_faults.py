@@ -9,7 +9,7 @@ and an export each run once to be counted, then once for every call and error. A
 (weights, records, lock file, card, manifest), the refusal must be one sentence, and the same command must succeed once
 the disk is repaired. Expected: every line ends with 0 faults.
 
-Takes a quarter of an hour. Measured: load 73 calls, register 60, mirror 305, export 98, each with both errors; 0 faults.
+Takes a quarter of an hour. Measured: load 73 calls, register 60, mirror 305, export 98, with each error; 0 faults.
 """
 
 from __future__ import annotations
