@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.errors import CardError, DataError, QueryError, UnknownName, WeightsRefused, WeightsUnavailable
+from zoo.errors import CardError, DataError, QueryError, StoreError, UnknownName, WeightsRefused, WeightsUnavailable
 from zoo.registration import registered_folder
 
 from .cli_runner import document, names, run
@@ -134,6 +135,19 @@ def test_weights_whose_features_are_not_finite_leave_nothing() -> None:
     with pytest.raises(DataError, match="not finite"):
         register()
     assert everything() == before
+
+
+def test_a_card_whose_name_could_not_be_made_lasting_keeps_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        if folder.name == "my_dino":  # where the card is, the last thing that is written
+            raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("zoo.atomic.synchronise_folder", fail)
+        with pytest.raises(StoreError):
+            register()
+    assert register().id == "my_dino"
+    assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
 
 
 def test_the_features_of_a_registered_encoder_are_recorded_for_the_check() -> None:

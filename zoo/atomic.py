@@ -30,7 +30,8 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
     FileExistsError
         If ``target`` must be new and is there.
     OSError
-        If the folder cannot be made or the file cannot be written; ``target`` is then as it was.
+        If the folder cannot be made or the file cannot be written; ``target`` is then as it was, or already the whole
+        new file if it was only its name that could not be made lasting.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # a device or a pipe would become a file

@@ -93,9 +93,10 @@ def register(
         _record_features(card, found, encoder)
         return _written(card, merged)
     except ZooError:
-        recording_path(card).unlink(missing_ok=True)
-        if found.is_new:
-            discard(found)
+        if not _card_path(card).exists():  # it is there if only making its name lasting has failed
+            recording_path(card).unlink(missing_ok=True)
+            if found.is_new:
+                discard(found)
         raise
 
 
@@ -196,8 +197,12 @@ def _place_of(found: Found) -> Facts:
     return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
 
 
+def _card_path(card: EncoderCard) -> Path:
+    return registered_folder() / card.id / f"{card.family}.toml"
+
+
 def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
-    path = registered_folder() / card.id / f"{card.family}.toml"
+    path = _card_path(card)
     try:
         with replaced(path, must_be_new=True) as file:
             file.write(_toml(card.id, facts).encode())
