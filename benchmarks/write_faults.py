@@ -1,6 +1,6 @@
 """Lets the disk fail at every single write, and looks at what is left: the old file or the new one, never a mix.
 
-    python benchmarks/write_faults.py
+    python benchmarks/write_faults.py [load register mirror export]
 
 Needs a C compiler: benchmarks/faulty_disk.c is put before the C library, counts every call that changes something below
 the zoo's folders (write, fsync, rename, link, mkdir, open with O_CREAT, ...), and fails the one it is told to with
@@ -40,7 +40,7 @@ def restart_with_faulty_disk() -> int:
         source = Path(__file__).with_name("faulty_disk.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
         environment = {**os.environ, "LD_PRELOAD": str(library), _PRELOADED: str(library)}
-        return subprocess.run([sys.executable, __file__], env=environment, check=False).returncode
+        return subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment, check=False).returncode
 
 
 def whole(folder: Path, locks: tuple[str, ...]) -> str:
@@ -155,7 +155,8 @@ def main() -> int:
                 return json.dumps([said, disk.disk_calls()])
 
             n_bad = 0
-            for action in (load, register, mirror, export):
+            actions = (load, register, mirror, export)
+            for action in (action for action in actions if action.__name__ in sys.argv[1:] or len(sys.argv) == 1):
                 locks = (old, _lock_after(action, attempt, work, base))
                 for name, error, stays in _MODES:
                     calls = _count(action, attempt, work, base)
