@@ -15,6 +15,7 @@ from .preprocess import build_preprocess
 from .pretrained import obtain, own_store, remedy
 from .provenance import Found, discard
 from .weights.environment import weights_folder
+from .weights.places import shown
 
 try:
     import torch
@@ -34,7 +35,9 @@ def load(
     card = catalogue()[name]
     place = None if weights is None else os.fspath(weights)
     if place is not None and not pretrained:
-        raise QueryError(f"Found weights={place!r} and pretrained=False for {card.id!r}, expected one of the two.")
+        raise QueryError(
+            f"Found weights={shown(place)!r} and pretrained=False for {card.id!r}, expected one of the two."
+        )
     preprocess = build_preprocess(card.preprocess)
     target = torch.get_default_device() if device is None else torch.device(device)
     if not pretrained or target.type == "meta" or (card.is_untrained and place is None):

@@ -24,7 +24,7 @@ from .weights import lock, mirror, store
 from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
 from .weights.http import finished_record
-from .weights.places import source
+from .weights.places import shown, source
 from .weights.reading import read_checkpoint
 
 _HASHED = "sha256:"
@@ -225,7 +225,7 @@ def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetch
             entry = lock.known(store.kept_name(place))
             if entry is not None and expected not in (None, entry.sha256):
                 raise WeightsRefused(
-                    f"The card says sha256 {expected} of {place}, and {entry.lock} locked it at {entry.sha256}; "
+                    f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
                     "find out which is right, and remove the line from the lock file if it is the card."
                 )
             if entry is not None:

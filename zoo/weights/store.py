@@ -88,9 +88,14 @@ def record_key(places: Sequence[str], *, layout: str, layout_version: int, archi
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def file_name(sha256: str) -> str:
+    """Under which converted weights are kept."""
+    return f"{sha256}.safetensors"
+
+
 def tensors_path(folder: Path, sha256: str) -> Path:
     """Where converted weights lie in a folder of this kind."""
-    return folder / "tensors" / f"{sha256}.safetensors"
+    return folder / "tensors" / file_name(sha256)
 
 
 def record_path(folder: Path, key: str) -> Path:

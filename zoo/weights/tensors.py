@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from .store import file_name
 from .sums import BLOCK, Summing, block_sums
 
 _NAMES = {
@@ -44,11 +45,6 @@ class Content:
     sha256: str
     size_bytes: int
     sums: tuple[str, ...]  # of each block, in hexadecimal
-
-
-def file_name(sha256: str) -> str:
-    """Under which a file of tensors is kept."""
-    return f"{sha256}.safetensors"
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
@@ -129,12 +125,6 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
         return _mapped_tensors(mapped)
     except (ValueError, KeyError, TypeError, RuntimeError) as error:  # of whoever wrote file and record, but not we
         raise WeightsRefused(f"The weights {path} are no safetensors file ({error}); {remedy}.") from error
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _mapped_tensors(mapped: mmap.mmap) -> dict[str, Tensor]:
