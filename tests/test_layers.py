@@ -22,6 +22,7 @@ GROUPS = [
         "decomposition",
         "publishedlayout",
         "published",
+        "studyrows",
     },
     {"weights", "preprocess", "datasets"},
     {"encoders"},
@@ -29,6 +30,7 @@ GROUPS = [
     {"features"},
     {"evaluation"},
     {"analysis"},
+    {"studies"},
     {"hub", "cli", "web"},
 ]
 RANK = {name: rank for rank, group in enumerate(GROUPS) for name in group}
@@ -53,7 +55,7 @@ def imported_units(path: Path) -> set[str]:
             pytest.fail(f"{path} imports {node.module} by its full name; expected a relative import")
         elif isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "zoo" for alias in node.names):
             pytest.fail(f"{path} imports zoo by its full name; expected a relative import")
-    return units & (RANK.keys() | {path.stem for path in PACKAGE.glob("*.py")} | {"analysis", "cli", "web"})
+    return units & (RANK.keys() | {path.stem for path in PACKAGE.glob("*.py")} | {"analysis", "studies", "cli", "web"})
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -75,7 +77,7 @@ def test_nothing_imports_the_studies_or_the_surfaces() -> None:
 REPOSITORY = PACKAGE.parent
 SOURCES = sorted(
     path.relative_to(REPOSITORY)
-    for folder in ("zoo", "tests", "benchmarks", "docs")
+    for folder in ("zoo", "analysis", "tests", "benchmarks", "docs")
     for path in (REPOSITORY / folder).rglob("*.py")
 )
 

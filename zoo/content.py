@@ -17,7 +17,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def content_folder(name: str) -> Path:
-    """The shipped folder ``metadata`` or ``results``.
+    """The shipped folder ``metadata``, ``results`` or ``analysis``.
 
     Raises
     ------

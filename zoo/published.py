@@ -12,16 +12,16 @@ error. ``results_df(extended=True)`` has the column.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .cards import catalogue
 from .columns import COLUMNS
 from .errors import MissingExtra
-from .metadata import NOT_PUBLISHED, Missing
-from .publishedlayout import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, facts_of, published_ids, study_facts
-from .results import PUBLISHED_SOURCE, SETTINGS, Summary, measurements, summaries
-from .vocabulary import IMAGENET
+from .metadata import Missing
+from .publishedlayout import EXTENDED_LAYOUT, LAYOUT, facts_of, published_ids
+from .results import SETTINGS
+from .studyrows import published_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,22 +136,11 @@ def results_df(
     _require_pandas("results_df")
     import pandas as pd
 
-    values: dict[str, dict[tuple[str, str], float]] = {}
-    for row in measurements(exclude_wrong=exclude_wrong):
-        if row.source == PUBLISHED_SOURCE and row.dataset == IMAGENET:
-            values.setdefault(row.encoder, {})[row.metric, row.split] = row.value
-    derived = summaries(exclude_wrong=exclude_wrong, source=PUBLISHED_SOURCE)
-    few_shot = ("linear_probe_error", SETTINGS[-1].split)  # measured for the encoders of the table and no others
-    cards = catalogue()
+    few_shot = SETTINGS[-1].column  # measured for the encoders of the table and no others
     rows = {
-        encoder: {
-            **(_published_components(own) if as_published else _signed_components(derived[encoder])),
-            **_extension(derived[encoder]),
-            **_errors_and_statistics(own),
-            **study_facts(cards[encoder], as_published),
-        }
-        for encoder, own in ((encoder, values[encoder]) for encoder in derived)  # in the order of the risks
-        if few_shot in own
+        encoder: cells
+        for encoder, cells in published_rows(as_published=as_published, exclude_wrong=exclude_wrong).items()
+        if not isinstance(cells[few_shot], Missing)
     }
     columns = {
         (section, name): _column([cells[name] for cells in rows.values()], drop_missing)
@@ -164,26 +153,6 @@ def results_df(
 def _all_facts(as_published: bool) -> dict[str, dict[str, Any]]:
     cards = catalogue()
     return {encoder: facts_of(cards[encoder], as_published) for encoder in (published_ids() if as_published else cards)}
-
-
-def _published_components(own: Mapping[tuple[str, str], float]) -> dict[str, Any]:
-    return {name: own.get((metric, "train -> val"), NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
-
-
-def _signed_components(summary: Summary) -> dict[str, Any]:
-    return {name: getattr(summary.decomposition, metric, NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
-
-
-def _extension(summary: Summary) -> dict[str, Any]:
-    return {
-        "approx_plus_usability": getattr(summary.decomposition, "approximation_plus_usability", NOT_PUBLISHED),
-        "approx_is_assumed": getattr(summary.decomposition, "approximation_assumed", False),
-    }
-
-
-def _errors_and_statistics(own: Mapping[tuple[str, str], float]) -> dict[str, Any]:
-    errors = {setting.column: own.get(("linear_probe_error", setting.split), NOT_PUBLISHED) for setting in SETTINGS}
-    return errors | {name: own.get(key, NOT_PUBLISHED) for name, key in STATISTICS.items()}
 
 
 def _column(values: list[Any], drop_missing: bool) -> pd.Series[Any]:

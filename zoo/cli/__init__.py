@@ -32,6 +32,7 @@ VERBS = {
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("compare", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
     "check": Verb("check", "Compare features with those of the first load."),
@@ -51,6 +52,7 @@ Examples:
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
+  zoo study where_the_risk_lies
   eval "$(zoo completion bash)"
 """
 
@@ -111,14 +113,17 @@ def zoo(ctx: click.Context) -> None:
         ctx.color = False
 
 
-def main() -> None:
-    """Entry point of the command: runs one verb and exits."""
+def main(*before: str) -> None:
+    """Entry point of the command: runs one verb and exits.
+
+    ``before`` are arguments that come before those of the process, as a script has them that is about one verb.
+    """
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
     try:
-        code = zoo.main(prog_name="zoo", standalone_mode=False)
+        code = zoo.main([*before, *sys.argv[1:]], prog_name="zoo", standalone_mode=False)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -23,6 +23,7 @@ EXTRAS = {
     "models": (
         "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
     ),
+    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "xgboost"),
     "demo": ("scikit-learn",),
 }  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")
@@ -91,7 +92,7 @@ def _specifiers() -> dict[str, str]:
 
 def content() -> Iterator[Check]:
     """The folders of content, and whether every card and every row in them can be read."""
-    for name in ("metadata", "results"):
+    for name in ("metadata", "results", "analysis"):
         try:
             yield Check("content", f"{name} folder", "ok", str(content_folder(name)))
         except ZooError as error:

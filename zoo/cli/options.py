@@ -25,6 +25,18 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
         return []
 
 
+def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
+    from ..content import content_folder
+    from ..errors import ZooError
+
+    try:
+        known = sorted(path.stem for path in content_folder("analysis").glob("*.py"))
+    except ZooError:
+        return []
+    return _beginning(incomplete, ["all", *known])
+
+
 def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of columns, in either spelling."""
     from .facts import kinds

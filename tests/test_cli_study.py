@@ -1,0 +1,141 @@
+"""``zoo study``: lists, runs, prints and reports; what it refuses, it refuses in one sentence, half-writing nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli_runner import document, run
+from tests.own_encoder import MINE, add_own_encoder
+from tests.small_study import small_study
+
+
+def refusal(*arguments: str) -> str:
+    """The sentence with which ``zoo study`` refuses; it is one line."""
+    lines = run("study", *arguments, code=2).output.strip().splitlines()
+    (error,) = [line for line in lines if line.startswith("Error: ")]
+    return error
+
+
+def test_without_a_name_the_studies_are_listed_with_their_questions() -> None:
+    listed = document("study")["studies"]
+    assert len(listed) == 12
+    assert all(record["question"].endswith("?") and "Command: zoo study" in record["introduction"] for record in listed)
+    assert listed[0]["question"] in run("study").stdout
+
+
+def test_a_study_prints_claim_paper_ours_verdict_and_why(tmp_path: Path) -> None:
+    shown = run("study", str(small_study(tmp_path, ('printed="8.6"', 'printed="99"')))).stdout
+    assert "Is usability small?" in shown
+    for word in ("claim", "paper", "ours", "verdict", "why", "mean usability", "99", "not reproducible", "other rows"):
+        assert word in shown
+    assert "2 claims of the paper, held against the table as published (169 encoders)" in shown
+    assert "1 agrees, 0 corrected, 1 not reproducible" in shown
+
+
+def test_json_has_claims_rows_and_every_estimate(tmp_path: Path) -> None:
+    found = document("study", str(small_study(tmp_path)))
+    assert found["table"]["name"] == "as published"
+    (study,) = found["studies"]
+    assert study["estimates"][0]["term"] == "mean"
+    assert study["rows"] == [
+        {"part": "mean", "used": 146, "unit": "encoders", "left_out": {"usability not published": 23}}
+    ]
+    assert {claim["claim"] for claim in study["claims"]} == {"mean usability", "<b>usability</b> | is small"}
+
+
+def test_the_corrected_table_is_taken_when_asked_for(tmp_path: Path) -> None:
+    found = document("study", str(small_study(tmp_path)), "--corrected")
+    assert found["table"]["encoders"] == 168
+    assert list(found["table"]["left_out"]) == ["measured wrongly, says an erratum"]
+    assert "ours_on_other_table" in found["studies"][0]["claims"][0]
+
+
+def test_encoders_of_mine_enter_with_the_option_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_own_encoder(tmp_path, monkeypatch)
+    path = str(small_study(tmp_path))
+    assert document("study", path)["studies"][0]["rows"][0]["used"] == 146
+    found = document("study", path, "--with-mine")
+    assert (found["table"]["mine"], found["studies"][0]["rows"][0]["used"]) == ([MINE], 147)
+
+
+def test_with_mine_but_without_any_says_so(tmp_path: Path) -> None:
+    assert "--with-mine added no encoder" in run("study", str(small_study(tmp_path)), "--with-mine").output
+
+
+def test_a_report_is_written_and_named(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    shown = run("study", str(small_study(tmp_path)), "--out", str(folder)).stdout
+    assert "index.html" in shown
+    assert "1 figures" in shown or "1 figure" in shown
+    assert (folder / "index.html").is_file()
+    assert json.loads((folder / "report.json").read_text())["studies"][0]["name"] == "small"
+
+
+def test_the_same_study_twice_runs_once(tmp_path: Path) -> None:
+    path = str(small_study(tmp_path))
+    assert len(document("study", path, path)["studies"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["where_risk_lies"], "There is no study named 'where_risk_lies'; did you mean where_the_risk_lies"),
+        (["all", "where_the_risk_lies"], "expected 'all' alone"),
+        (["absent.py"], "There is no file absent.py"),
+        (["what_an_encoder_is_good_at", "--encoder", "dino_vitS"], "There is no encoder named 'dino_vitS'"),
+    ],
+)
+def test_a_request_that_cannot_be_understood_is_refused(arguments: list[str], message: str) -> None:
+    assert message in refusal(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--trials", "0"], ["--seed", "-1"], ["--jobs", "-1"], ["--colour"]])
+def test_a_wrong_option_is_refused(arguments: list[str]) -> None:
+    assert run("study", "all", *arguments, code=2).output
+
+
+def test_a_study_that_asks_for_an_unknown_column_is_refused_and_leaves_no_report(tmp_path: Path) -> None:
+    path = small_study(tmp_path, ('table.complete("usability")', 'table.complete("usabilty")'))
+    message = refusal(str(path), "--out", str(tmp_path / "report"))
+    assert "There is no column of the study table named 'usabilty'; did you mean usability" in message
+    assert [entry.name for entry in tmp_path.iterdir()] == ["small.py"]
+
+
+def test_a_folder_with_other_files_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "mine.txt").write_text("mine")
+    marker = tmp_path / "ran"
+    path = small_study(tmp_path, ("    found = table", f"    open({str(marker)!r}, 'w').close()\n    found = table"))
+    assert "nothing is overwritten" in refusal(str(path), "--out", str(tmp_path / "report"))
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("library", ["xgboost", "shap", "statsmodels", "matplotlib", "pandas", "optuna", "scipy"])
+def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path, library: str) -> None:
+    script = f"import sys; sys.modules[{library!r}] = None\nfrom zoo.cli import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "study", "all", "--out", str(tmp_path / "report")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert library in done.stderr
+    assert "[study]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_file_runs_by_itself_with_the_same_options(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(small_study(tmp_path)), "--json"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["studies"][0]["question"] == "Is usability small?"

@@ -1,0 +1,79 @@
+"""Finding studies: by name, by a beginning of it, by the path of a file; and what every shipped file must open with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.small_study import small_study
+from zoo.errors import ContentError, QueryError, UnknownName
+from zoo.studies.known import Study, load_study, read_study, studies, study_named
+
+STUDIES = studies()
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_every_study_opens_with_its_question_claim_expected_numbers_and_command(study: Study) -> None:
+    assert study.question.endswith("?")
+    for word in ("Claim", "Expected", f"Command: zoo study {study.name}"):
+        assert word in study.introduction, word
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_every_study_is_one_file_that_runs_by_itself(study: Study) -> None:
+    text = study.path.read_text()
+    assert 'if __name__ == "__main__":\n    from zoo.cli import main\n\n    main("study", __file__)\n' in text
+    assert callable(load_study(study))
+
+
+def test_there_is_a_study_for_every_question_of_the_paper() -> None:
+    assert len(STUDIES) == 12
+
+
+def test_a_study_is_found_by_an_unambiguous_beginning_in_any_case() -> None:
+    assert study_named("Where").name == "where_the_risk_lies"
+    assert study_named("where-the-risk").name == "where_the_risk_lies"
+
+
+def test_an_ambiguous_beginning_names_the_candidates() -> None:
+    with pytest.raises(QueryError, match=r"'which'.*which_choices_predict_risk and which_objectives_are_usable"):
+        study_named("which")
+
+
+@pytest.mark.parametrize("name", ["", "where_risk_lies", "tables"])
+def test_an_unknown_study_lists_near_ones(name: str) -> None:
+    with pytest.raises(UnknownName, match="'zoo study' lists them all"):
+        study_named(name)
+
+
+def test_any_file_can_be_a_study(tmp_path: Path) -> None:
+    study = study_named(str(small_study(tmp_path)))
+    assert (study.name, study.question) == ("small", "Is usability small?")
+    assert callable(load_study(study))
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    with pytest.raises(QueryError, match=r"There is no file \./absent\.py"):
+        study_named("./absent.py")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Is usability small?", "Usability is small.", "expected a docstring that begins with a question"),
+        ('"""Is', 'import os\n"""Is', "expected a docstring that begins with a question"),
+        ("def study(", "def study(:", "is not Python"),
+        ("def study(", "def other(", "defines no function study"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused_in_one_sentence(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = small_study(tmp_path, (old, new))
+    with pytest.raises(QueryError, match=message):
+        load_study(read_study(path))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ContentError, match="cannot be read"):
+        read_study(tmp_path / "binary.py")

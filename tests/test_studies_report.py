@@ -1,0 +1,141 @@
+"""The report: what is in it, and that a folder is written whole, replaced only if untouched, or left alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.small_study import small_study
+from zoo.errors import QueryError, StoreError
+from zoo.studies.known import read_study
+from zoo.studies.report import require_reportable, write_report
+from zoo.studies.running import StudyRun, run_studies
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[StudyRun]:
+    return run_studies([read_study(small_study(tmp_path))], compare=True)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_report_has_a_page_markdown_numbers_and_both_kinds_of_figure(runs: list[StudyRun], tmp_path: Path) -> None:
+    written = write_report(runs, tmp_path / "report")
+    assert [path.relative_to(tmp_path / "report").as_posix() for path in written] == [
+        "estimates.csv", "figures/small-histogram.png", "figures/small-histogram.svg", "files.json", "index.html",
+        "report.json", "report.md",
+    ]  # fmt: skip
+    assert (tmp_path / "report" / "figures" / "small-histogram.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_escapes_what_a_study_says_and_its_links_lead_somewhere(runs: list[StudyRun], tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write_report(runs, folder)
+    page = (folder / "index.html").read_text()
+    assert "&lt;b&gt;usability&lt;/b&gt;" in page
+    assert "<b>usability" not in page
+    assert "All &amp; more" in page
+    for link in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert link.startswith("https://arxiv.org/") or (folder / link).is_file(), link
+    markdown = (folder / "report.md").read_text()
+    assert "<b>usability</b> \\| is small" in markdown
+    for link in re.findall(r"\]\(([^)]+)\)", markdown):
+        assert (folder / link).is_file(), link
+
+
+def test_the_report_shows_the_other_table_where_it_differs(runs: list[StudyRun], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "report")
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
+    first, second = document["studies"][0]["claims"]
+    assert first["ours"] != first["ours_on_other_table"]
+    assert "ours_on_other_table" not in second
+    assert "<th>ours, corrected</th>" in (tmp_path / "report" / "index.html").read_text()
+    assert document["studies"][0]["other_table"]["estimates"][0]["n"] == 145
+
+
+def test_json_and_csv_have_every_estimate_with_its_term(runs: list[StudyRun], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "report")
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
+    (estimate,) = document["studies"][0]["estimates"]
+    assert (estimate["term"], estimate["outcome"], estimate["n"], estimate["ci_low"]) == (
+        "mean",
+        "usability",
+        146,
+        None,
+    )
+    with (tmp_path / "report" / "estimates.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["study"], row["term"], float(row["value"])) == ("small", "mean", estimate["value"])
+
+
+def test_the_same_run_gives_the_same_bytes(runs: list[StudyRun], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "one")
+    write_report(runs, tmp_path / "two")
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+def test_an_untouched_report_is_replaced(runs: list[StudyRun], tmp_path: Path) -> None:
+    write_report(runs, tmp_path / "report")
+    write_report(runs, tmp_path / "report")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "small.py"]
+
+
+@pytest.mark.parametrize("change", ["added", "changed", "removed", "unlisted", "foreign"])
+def test_a_folder_in_which_something_would_be_lost_is_refused_and_left_alone(
+    runs: list[StudyRun], tmp_path: Path, change: str
+) -> None:
+    folder = tmp_path / "report"
+    if change == "foreign":
+        folder.mkdir()
+        (folder / "thesis.tex").write_text("mine")
+    else:
+        write_report(runs, folder)
+    if change == "added":
+        (folder / "notes.txt").write_text("mine")
+    elif change == "changed":
+        (folder / "report.md").write_text("mine")
+    elif change == "removed":
+        (folder / "report.md").unlink()
+    elif change == "unlisted":
+        (folder / "files.json").write_text("{}")
+    before = content(folder)
+    with pytest.raises(QueryError, match="no untouched earlier report"):
+        write_report(runs, folder)
+    assert content(folder) == before
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QueryError, match="is no folder"):
+        require_reportable(tmp_path / "file")
+    with pytest.raises(StoreError, match="Nothing can be written in"):
+        require_reportable(tmp_path / "file" / "report")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError, match="is the current folder"):
+        require_reportable(Path("."))
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_no_half_written_report(tmp_path: Path) -> None:
+    path = small_study(tmp_path, ("axes[0].hist", "axes[7].hist"))
+    runs = run_studies([read_study(path)])
+    with pytest.raises(IndexError):
+        write_report(runs, tmp_path / "report")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.py"]
+
+
+def test_an_unwritable_place_is_refused_in_one_sentence(runs: list[StudyRun], tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    long = closed / ("x" * 300)
+    with pytest.raises(StoreError, match=r"cannot be (read|written)"):
+        write_report(runs, long)
+    assert list(closed.iterdir()) == []
+    assert stat.S_ISDIR(os.stat(closed).st_mode)

@@ -1,0 +1,177 @@
+"""The one table that every study reads: cards joined with measurements, one row an encoder.
+
+Columns have the published names, as in :func:`zoo.results_df`. A missing cell is NaN in :attr:`StudyTable.frame`, and
+:attr:`StudyTable.why_missing` tells the two reasons apart: nobody published it, or it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ..cards import catalogue
+from ..errors import MissingExtra, QueryError, UnknownName
+from ..metadata import Missing
+from ..studyrows import measured_twice, own_rows, published_rows
+from .studycolumns import STUDY_COLUMNS, StudyColumn
+
+try:
+    import numpy as np
+    import pandas as pd
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
+
+Population = Literal["self-supervised", "supervised", "untrained", "all"]
+_MODES = {"supervised": "supervised", "initialized": "untrained"}  # any other mode of objective is self-supervised
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTable:
+    """Encoders by facts and measurements, and how the rows were chosen."""
+
+    frame: pd.DataFrame  # index "enc": ids; float64, str or object (true, false, NaN) columns
+    why_missing: pd.DataFrame  # like frame: "", "not published" or "not applicable"
+    corrected: bool  # errata applied, wrong rows left out, components signed
+    mine: tuple[str, ...]  # encoders that came from the user's own measurements
+    left_out: Mapping[str, tuple[str, ...]]  # reason -> ids of encoders of the population that are not in the table
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def column(self, name: str) -> StudyColumn:
+        """Kind, unit, label and meaning of a column.
+
+        Raises
+        ------
+        UnknownName
+            If the table has no such column; names the nearest ones.
+        """
+        require_columns([name])
+        return STUDY_COLUMNS[name]
+
+    def complete(self, *names: str) -> pd.DataFrame:
+        """The rows that have all of these columns.
+
+        Raises
+        ------
+        UnknownName
+            If one is no column.
+        QueryError
+            If no row has them all.
+        """
+        require_columns(names)
+        found = self.frame.dropna(subset=list(names))
+        if found.empty:
+            raise QueryError(
+                f"None of the {len(self)} encoders of the table has {' and '.join(names)}; "
+                "expected at least one, so measure it or leave out the study."
+            )
+        return found
+
+    def n_left_out(self, *names: str) -> dict[str, int]:
+        """How many rows :meth:`complete` leaves out, by the first of the columns that is missing and why."""
+        counts: dict[str, int] = {}
+        reasons = self.why_missing[list(names)]
+        for row in reasons.itertuples(index=False):
+            first = next((f"{name} {why}" for name, why in zip(names, row, strict=True) if why), None)
+            if first is not None:
+                counts[first] = counts.get(first, 0) + 1
+        return counts
+
+    def only(self, encoders: Iterable[str], *, because: str) -> StudyTable:
+        """The same table with these encoders only; the others are left out, with the reason."""
+        kept = self.frame.index.isin(list(encoders))
+        gone = tuple(self.frame.index[~kept])
+        left_out = {**self.left_out, because: (*self.left_out.get(because, ()), *gone)} if gone else self.left_out
+        return replace(self, frame=self.frame[kept], why_missing=self.why_missing[kept], left_out=left_out)
+
+
+def study_table(
+    population: Population = "self-supervised", *, corrected: bool = False, with_mine: bool = False
+) -> StudyTable:
+    """Cards joined with measurements on ImageNet-1K.
+
+    Parameters
+    ----------
+    population : str
+        ``"self-supervised"`` are the 169 encoders of the paper, ``"untrained"`` its 16 random ones, ``"supervised"``
+        the twins.
+    corrected : bool
+        Errata applied to facts, measurements that an erratum excludes left out, components signed. Else everything is
+        as it was published: facts with their faults, components clipped at 0.
+    with_mine : bool
+        With encoders that only you have measured, from the results in your zoo home; their components are signed.
+
+    Raises
+    ------
+    QueryError
+        If the population is unknown.
+    ResultsError, CardError
+        If a file is unreadable or something in it is wrong.
+    """
+    populations = ("self-supervised", "supervised", "untrained", "all")
+    if population not in populations:
+        raise QueryError(f"Got the population {population!r}, expected one of {', '.join(populations)}.")
+    rows = _of(population, published_rows(as_published=not corrected, exclude_wrong=corrected))
+    left_out: dict[str, tuple[str, ...]] = {}
+    if corrected:
+        everybody = _of(population, published_rows(as_published=True, exclude_wrong=False))
+        left_out["measured wrongly, says an erratum"] = tuple(encoder for encoder in everybody if encoder not in rows)
+    mine: dict[str, dict[str, Any]] = {}
+    if with_mine:
+        mine = _of(population, own_rows(as_published=not corrected, exclude_wrong=corrected))
+        left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
+    return StudyTable(
+        *_frames({**rows, **mine}), corrected, tuple(mine), {why: ids for why, ids in left_out.items() if ids}
+    )
+
+
+def require_columns(names: Iterable[str]) -> None:
+    """Refuses names that are no column of the study table.
+
+    Raises
+    ------
+    UnknownName
+        Naming the nearest columns.
+    """
+    for name in names:
+        if name not in STUDY_COLUMNS:
+            raise UnknownName("column of the study table", name, STUDY_COLUMNS)
+
+
+def table_of(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) -> StudyTable:
+    """A study table of cells made elsewhere, such as a planted population; columns that are not given are missing.
+
+    Raises
+    ------
+    UnknownName
+        If a cell belongs to no column.
+    """
+    require_columns({name for cells in rows.values() for name in cells})
+    return StudyTable(*_frames(rows), corrected, (), {})
+
+
+def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    cards = catalogue()
+    return {
+        encoder: cells
+        for encoder, cells in rows.items()
+        if population in ("all", _MODES.get(cards[encoder].objective.mode, "self-supervised"))
+    }
+
+
+def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    index = pd.Index(list(rows), name="enc", dtype="object")
+    typed, reasons = {}, {}
+    for column in STUDY_COLUMNS.values():
+        cells: Sequence[Any] = [cells.get(column.name, Missing.NOT_PUBLISHED) for cells in rows.values()]
+        reasons[column.name] = [cell.value if isinstance(cell, Missing) else _nan_reason(cell) for cell in cells]
+        plain = [np.nan if isinstance(cell, Missing) or cell is None else cell for cell in cells]
+        dtype = "float64" if column.is_number else "object"
+        typed[column.name] = pd.Series(plain, index=index, dtype=dtype)
+    return pd.DataFrame(typed, index=index), pd.DataFrame(reasons, index=index, dtype="object")
+
+
+def _nan_reason(cell: Any) -> str:
+    return Missing.NOT_PUBLISHED.value if cell is None or cell != cell else ""

@@ -1,0 +1,167 @@
+"""``zoo study``: the paper's questions, answered with the results and held against what the paper says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError
+from .options import encoder_names, study_names
+from .output import json_option, print_json, print_notes, print_table, wrapped
+
+if TYPE_CHECKING:
+    from ..studies.known import Study
+    from ..studies.options import Progress
+    from ..studies.running import StudyRun
+
+_EPILOG = """\b
+Examples:
+  zoo study
+  zoo study where_the_risk_lies
+  zoo study all --out report
+  zoo study how_risk_scales_with_labels --corrected --json
+  zoo study what_an_encoder_is_good_at --encoder dino_vitS16 --encoder mae_vitB16 --out radar
+  zoo study my_study.py --with-mine
+"""
+_COLOURS = {"agrees": "green", "corrected": "yellow", "not reproducible": "red"}
+
+
+@click.command("study", epilog=_EPILOG)
+@click.argument("names", metavar="[NAME|FILE|all]...", nargs=-1, shell_complete=study_names)
+@click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Write a report with figures.")
+@click.option("--corrected", is_flag=True, help="Errata applied, wrong rows left out, signed components.")
+@click.option("--with-mine", is_flag=True, help="With the encoders that only you have measured.")
+@click.option("--encoder", "encoders", multiple=True, shell_complete=encoder_names, help="For the radar; repeatable.")
+@click.option("--tune", is_flag=True, help="Search the trees' settings anew instead of taking the stored ones.")
+@click.option("--trials", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Of that search, each.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of folds and resamples.")
+@click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
+@json_option
+def command(
+    names: tuple[str, ...], folder: Path | None, corrected: bool, with_mine: bool, encoders: tuple[str, ...],
+    tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Answer the risk-decomposition paper's questions with the results.
+
+    Without a NAME the studies are listed. Each study prints what the paper claims, the paper's number, ours, and
+    whether ours agrees, corrects the paper, or the number is not reproducible. The default table is the one that was
+    published; a report (--out) shows beside it what the corrected table says.
+    """
+    from ..studies.known import studies
+
+    if not names:
+        _list_studies(list(studies().values()), as_json=as_json)
+        return
+    chosen = _chosen(names)
+    from ..studies.document import document_of
+    from ..studies.options import StudyOptions
+    from ..studies.running import run_studies
+
+    if folder is not None:
+        from ..studies.report import require_reportable, write_report
+
+        require_reportable(folder)
+    with _progress() as progress:
+        options = StudyOptions(
+            seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=encoders, progress=progress
+        )
+        runs = run_studies(
+            chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
+        )
+        written = [] if folder is None else write_report(runs, folder, progress=progress)
+    if as_json:
+        print_json(document_of(runs) | ({"report": str(folder)} if folder else {}))
+        return
+    for run in runs:
+        _print_run(run)
+    _print_summary(runs, with_mine=with_mine)
+    if tune and folder is None:
+        print_notes(["the tuned settings are kept only with --out DIR"])
+    if folder is not None:
+        n_figures = sum(path.suffix == ".svg" for path in written)
+        click.echo(
+            wrapped(f"Wrote {folder / 'index.html'}, report.md, report.json, estimates.csv, {n_figures} figures.")
+        )
+
+
+def _chosen(names: Sequence[str]) -> list[Study]:
+    from ..studies.known import studies, study_named
+
+    if "all" in names:
+        if len(names) > 1:
+            raise QueryError(f"Got {' '.join(names)}, expected 'all' alone or names of studies.")
+        return list(studies().values())
+    found = [study_named(name) for name in names]
+    return list({study.path: study for study in found}.values())
+
+
+def _list_studies(known: Sequence[Study], *, as_json: bool) -> None:
+    if as_json:
+        records = [
+            {"name": study.name, "question": study.question, "introduction": study.introduction} for study in known
+        ]
+        print_json({"studies": records})
+        return
+    print_table(["study", "question"], [[study.name, study.question] for study in known])
+    print_notes(["run one with: zoo study NAME, all of them with: zoo study all --out report"])
+
+
+def _print_run(run: StudyRun) -> None:
+    from ..studies.pages import rows_used
+
+    click.secho(wrapped(run.study.question), bold=True)
+    headers = ["claim", "source", "paper", "ours", "verdict", "why"]
+    rows = [
+        [claim.claim, claim.source, claim.paper, claim.ours, click.style(claim.verdict, fg=_COLOURS[claim.verdict]),
+         claim.reason]
+        for claim in run.findings.claims
+    ]  # fmt: skip
+    print_table(headers, rows)
+    lines = [
+        rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
+        for rows in run.findings.rows
+    ]
+    print_notes([*lines, *run.findings.notes])
+    click.echo()
+
+
+def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
+    from ..studies.document import document_of
+    from ..studies.pages import summary
+
+    table = runs[0].table
+    click.echo(wrapped(summary(document_of(runs))))
+    if with_mine and not table.mine:
+        print_notes(["--with-mine added no encoder: your results name none that only you have measured on imagenet-1k"])
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A line on the terminal that says what is being done; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        from ..studies.options import no_progress
+
+        yield no_progress
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns: tuple[Any, ...] = (
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading the table", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell

@@ -1,0 +1,1 @@
+"""Studies: finding those in ``analysis/``, running them, and writing what they found."""

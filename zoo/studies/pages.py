@@ -1,0 +1,135 @@
+"""The report as a page and as Markdown, from the plain document of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from ..errors import MissingExtra
+
+try:
+    import jinja2
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A report") from error
+
+TITLE = "What the published results mean"
+
+
+def html_page(document: Mapping[str, Any]) -> str:
+    """A page that stands alone but for the folder ``figures/`` beside it."""
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = number
+    template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
+    return template.render(title=TITLE, **_shown(document)) + "\n"
+
+
+def markdown_page(document: Mapping[str, Any]) -> str:
+    """The same content as Markdown, with the figures as PNG."""
+    shown = _shown(document)
+    lines = [f"# {TITLE}", "", shown["summary"], ""]
+    for study in shown["studies"]:
+        lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
+        lines += _markdown_table(study["claim_headers"], study["claim_rows"])
+        lines += [*(f"- {line}" for line in study["rows_lines"]), ""]
+        for note in study["notes"]:
+            lines += [f"*{note}*", ""]
+        for figure in study["figures"]:
+            lines += [f"![{figure['title']}]({figure['file']}.png)", ""]
+            lines += [f"**{figure['title']}.** {figure['caption']}", ""]
+        for table in study["tables"]:
+            lines += [f"### {table['title']}", "", *_markdown_table(table["headers"], table["rows"])]
+            lines += [table["note"], ""] if table["note"] else []
+        if study["estimates"]:
+            lines += ["### Estimates", "", *_markdown_table(ESTIMATE_HEADERS, study["estimate_rows"])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+ESTIMATE_HEADERS = (
+    "method", "outcome", "term", "value", "95 % interval", "p", "p, HC3", "p, false discovery", "n", "unit", "note",
+)  # fmt: skip
+
+
+def number(value: float | int | None) -> str:
+    """Four significant digits; a dash where there is no number.
+
+    >>> number(-3.82314), number(2.2e-4), number(None), number(3e-17)
+    ('-3.823', '0.00022', '–', '3e-17')
+    """  # noqa: RUF002 (the dash is what is shown)
+    return "–" if value is None else f"{value:.4g}"  # noqa: RUF001
+
+
+def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "table": document["table"],
+        "version": document["version"],
+        "verdicts": document["verdicts"],
+        "summary": summary(document),
+        "estimate_headers": ESTIMATE_HEADERS,
+        "studies": [_study(study) for study in document["studies"]],
+    }
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """One paragraph: which table, how many claims came out how, who was left out."""
+    table, verdicts = document["table"], document["verdicts"]
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+    text = (
+        f"{sum(verdicts.values())} claims of the paper, held against the table {table['name']} "
+        f"({table['encoders']} encoders): {counts}."
+    )
+    for reason, encoders in table["left_out"].items():
+        text += f" Left out: {', '.join(encoders)} ({reason})."
+    return text
+
+
+def _study(study: Mapping[str, Any]) -> dict[str, Any]:
+    other = study.get("other_table", {}).get("name")
+    differs = other is not None and any("ours_on_other_table" in claim for claim in study["claims"])
+    headers = ["claim", "source", "paper", "ours", *([f"ours, {other}"] if differs else []), "verdict", "why"]
+    rows = [
+        [
+            claim["claim"], claim["source"], claim["paper"], claim["ours"],
+            *([claim.get("ours_on_other_table", "the same")] if differs else []),
+            claim["verdict"], claim["reason"],
+        ]
+        for claim in study["claims"]
+    ]  # fmt: skip
+    verdict_column = len(headers) - 2
+    return {
+        **study,
+        "claim_headers": headers,
+        "claim_rows": rows,
+        "verdict_column": verdict_column,
+        "rows_lines": [rows_used(row) for row in study["rows"]],
+        "estimate_rows": [_estimate(record) for record in study["estimates"]],
+    }
+
+
+def _estimate(record: Mapping[str, Any]) -> list[str]:
+    interval = "" if record["ci_low"] is None else f"{number(record['ci_low'])} to {number(record['ci_high'])}"
+    return [
+        record["method"], record["outcome"], record["term"],
+        "not identified" if record["value"] is None else number(record["value"]), interval,
+        *("" if record[name] is None else number(record[name]) for name in ("p", "p_robust", "p_adjusted")),
+        str(record["n"]), record["unit"], record["note"],
+    ]  # fmt: skip
+
+
+def rows_used(row: Mapping[str, Any]) -> str:
+    """One line: how many rows a part used, and why it left the others out.
+
+    >>> rows_used({"part": "Figure 4", "used": 5, "unit": "encoders", "left_out": {"usability not published": 2}})
+    'Figure 4: 5 encoders used; left out: 2 (usability not published)'
+    """
+    left = ", ".join(f"{number} ({reason})" for reason, number in row["left_out"].items())
+    return f"{row['part']}: {row['used']} {row['unit']} used; left out: {left or 'none'}"
+
+
+def _markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(headers), "|" + "---|" * len(headers), *map(line, rows), ""]
