@@ -23,6 +23,7 @@ from zoo.errors import ZooError
 from zoo.metadata import EncoderCard, Missing
 from zoo.resultfiles import checksums_text
 from zoo.results import summaries
+from zoo.studies.known import studies
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "results/CHECKSUMS"
@@ -103,9 +104,17 @@ def _paper(card: EncoderCard) -> str:
     return f"[{card.paper.url.rsplit('/', 1)[-1]}]({card.paper.url})"
 
 
+def studies_table() -> str:
+    """One row a study: its name and its question."""
+    rows = ["| study | question |", "|---|---|"]
+    rows += [f"| [{study.name}]({study.path.name}) | {study.question} |" for study in studies().values()]
+    return "\n".join(rows)
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_table},
     "metadata/README.md": {"fields": fields_table},
+    "analysis/README.md": {"studies": studies_table},
 }
 
 

@@ -78,7 +78,9 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
         for name in names
         if name.startswith("zoo/_content/results/") and name.endswith(".csv")
     }
-    assert "zoo/py.typed" in names
+    studies = {path.name for path in (REPOSITORY / "analysis").iterdir() if path.is_file()}
+    assert studies == {Path(name).name for name in names if name.startswith("zoo/_content/analysis/")}
+    assert {"zoo/py.typed", "zoo/studies/report.html.jinja"} <= set(names)
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 
 
@@ -93,6 +95,16 @@ def test_the_installed_command_lists_every_encoder(environment: Path, tmp_path: 
     command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
     listed = json.loads(run(command, "list", "--json", cwd=tmp_path))
     assert {row["encoder"] for row in listed["encoders"]} == set(zoo.list_encoders())
+
+
+def test_the_installed_command_runs_a_study_and_writes_its_report(environment: Path, tmp_path: Path) -> None:
+    command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
+    listed = json.loads(run(command, "study", "--json", cwd=tmp_path))
+    assert {study["name"] for study in listed["studies"]} == {
+        path.stem for path in (REPOSITORY / "analysis").glob("*.py")
+    }
+    run(command, "study", "does_the_order_matter", "--out", "report", cwd=tmp_path)
+    assert "Figure 28" in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards import catalogue
 from ..errors import QueryError
 from .options import encoder_names, study_names
 from .output import json_option, print_json, print_notes, print_table, wrapped
@@ -58,6 +59,7 @@ def command(
         _list_studies(list(studies().values()), as_json=as_json)
         return
     chosen = _chosen(names)
+    ids = tuple(dict.fromkeys(catalogue().id_of(name) for name in encoders))
     from ..studies.document import document_of
     from ..studies.options import StudyOptions
     from ..studies.running import run_studies
@@ -67,9 +69,7 @@ def command(
 
         require_reportable(folder)
     with _progress() as progress:
-        options = StudyOptions(
-            seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=encoders, progress=progress
-        )
+        options = StudyOptions(seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=ids, progress=progress)
         runs = run_studies(
             chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
         )

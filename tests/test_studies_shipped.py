@@ -1,0 +1,64 @@
+"""Every shipped study, run for real: on the published rows, and on the corrected ones with an encoder of a user's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import to_rgba
+
+from tests.own_encoder import add_own_encoder
+from zoo.studies.document import document_of
+from zoo.studies.drawing import style
+from zoo.studies.known import studies
+from zoo.studies.pages import html_page, markdown_page
+from zoo.studies.running import StudyRun, run_studies
+
+STUDIES = studies()
+
+
+def the_run(name: str, **table: bool) -> StudyRun:
+    (run,) = run_studies([STUDIES[name]], **table)
+    return run
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_answers_on_the_published_rows(name: str) -> None:
+    run = the_run(name)
+    findings = run.findings
+    assert findings.claims
+    for claim in findings.claims:
+        assert claim.claim and claim.source and claim.paper and claim.ours, claim
+        assert "\n" not in claim.reason
+    assert findings.estimates
+    for estimate in findings.estimates:
+        assert estimate.term and estimate.method and estimate.unit and estimate.n > 0, estimate
+        assert estimate.value is not None or estimate.note, estimate
+    assert findings.rows
+    assert all(rows.used >= 0 and all(number > 0 for number in rows.left_out.values()) for rows in findings.rows)
+    document = document_of([run])
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert run.study.question in html_page(document)
+    assert run.study.question in markdown_page(document)
+    with style():
+        for figure in findings.figures:
+            drawing = figure.draw()
+            drawing.canvas.draw()
+            assert drawing.axes, figure.name
+            assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 1% -> val"))
+    run = the_run(name, corrected=True, with_mine=True)
+    assert run.other is not None
+    assert len(run.table) == 169
+    assert all(claim.reason for claim in run.findings.claims if claim.verdict != "agrees")
+    json.dumps(document_of([run]), allow_nan=False)
+    with style():
+        for figure in run.findings.figures:
+            assert figure.draw().axes, figure.name
