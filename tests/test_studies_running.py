@@ -45,6 +45,16 @@ def test_a_number_that_never_agreed_keeps_its_verdict_on_another_table(tmp_path:
     assert (run.findings.claims[0].verdict, run.findings.claims[0].reason) == ("not reproducible", "other rows")
 
 
+def test_a_fault_that_was_shown_on_the_published_rows_stays_shown_on_another_table(tmp_path: Path) -> None:
+    path = small_study(
+        tmp_path, ('printed="8.6"', 'printed="146"'), ("ours=mean,", "ours=mean, as_the_paper_did=len(found),")
+    )
+    (run,) = run_studies([read_study(path)], corrected=True)
+    claim = run.findings.claims[0]
+    assert claim.verdict == "corrected"
+    assert claim.reason.startswith("on the published rows, ") and claim.reason.endswith(": other rows")
+
+
 def test_encoders_of_mine_are_named_as_the_reason_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (published,) = run_studies([read_study(small_study(tmp_path))])
     add_own_encoder(tmp_path, monkeypatch)

@@ -96,6 +96,11 @@ def wrapped(text: str) -> str:
     return textwrap.fill(text, width(), break_long_words=False, break_on_hyphens=False) or text
 
 
+def hanging(text: str) -> str:
+    """Like :func:`wrapped`, all lines but the first indented."""
+    return textwrap.fill(text, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
 def entry(label: str, text: str) -> list[str]:
     """Lines of one labelled text, its own lines below each other and beside the label."""
     return textwrap.wrap(

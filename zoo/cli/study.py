@@ -13,7 +13,7 @@ import click
 from ..cards import catalogue
 from ..errors import QueryError
 from .options import encoder_names, study_names
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from .output import hanging, json_option, print_json, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
     from ..studies.known import Study
@@ -115,13 +115,19 @@ def _print_run(run: StudyRun) -> None:
     from ..studies.pages import rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
-    headers = ["claim", "source", "paper", "ours", "verdict", "why"]
+    claims = run.findings.claims
     rows = [
-        [claim.claim, claim.source, claim.paper, claim.ours, click.style(claim.verdict, fg=_COLOURS[claim.verdict]),
-         claim.reason]
-        for claim in run.findings.claims
-    ]  # fmt: skip
-    print_table(headers, rows)
+        [claim.claim, claim.source, claim.paper, claim.ours, click.style(claim.verdict, fg=_COLOURS[claim.verdict])]
+        for claim in claims
+    ]
+    headers = ["claim", "source", "paper", "ours", "verdict"]
+    if sys.stdout.isatty():  # a terminal is too narrow for the reasons, which stand below
+        print_table(headers, rows)
+        for claim in claims:
+            if claim.reason:
+                click.echo(hanging(f"{claim.verdict}: {claim.claim}: {claim.reason}"))
+    else:
+        print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
     lines = [
         rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
         for rows in run.findings.rows

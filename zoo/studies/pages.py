@@ -13,6 +13,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A report") from error
 
+_PLURAL = {"agrees": "agree"}
 TITLE = "What the published results mean"
 
 
@@ -75,7 +76,7 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
 def summary(document: Mapping[str, Any]) -> str:
     """One paragraph: which table, how many claims came out how, who was left out."""
     table, verdicts = document["table"], document["verdicts"]
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+    counts = ", ".join(f"{n} {_PLURAL.get(verdict, verdict)}" for verdict, n in verdicts.items())
     text = (
         f"{sum(verdicts.values())} claims of the paper, held against the table {table['name']} "
         f"({table['encoders']} encoders): {counts}."

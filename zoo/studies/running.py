@@ -2,7 +2,7 @@
 
 The verdict of a claim belongs to the table as published, for that is what the paper speaks of. On another table (errata
 applied, or encoders of the user added) a claim may come out differently; then it is *corrected*, if it agreed with the
-paper on the published rows, and keeps its own verdict otherwise.
+paper on the published rows or the paper's fault was shown there, and keeps its own verdict otherwise.
 """
 
 from __future__ import annotations
@@ -107,6 +107,9 @@ def _against_published(claims: Sequence[Claim], published: Sequence[Claim], tabl
         earlier = before.get(claim.claim)
         if claim.verdict != "agrees" and earlier is not None and earlier.verdict == "agrees":
             reason = f"{earlier.ours} on the published rows, which agrees; here {' and '.join(changes)}"
+            claim = replace(claim, verdict="corrected", reason=reason)
+        elif claim.verdict == "not reproducible" and earlier is not None and earlier.verdict == "corrected":
+            reason = f"on the published rows, {earlier.ours}: {earlier.reason}"  # the fault was shown there
             claim = replace(claim, verdict="corrected", reason=reason)
         found.append(claim)
     return found

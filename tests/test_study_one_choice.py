@@ -1,0 +1,160 @@
+"""The study of single choices: its claims, tables and figures, on the published and on other tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.studies.controlled_figures import group_words, members_of
+from zoo.studies.controlled_tables import rows_used
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.options import StudyOptions
+
+PATH = Path(__file__).parents[1] / "analysis" / "what_one_choice_changes.py"
+PUBLISHED = study_table()
+
+
+def study_file() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("what_one_choice_changes", PATH)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+STUDY = study_file()
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    found = STUDY.study(PUBLISHED, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+def claim(findings: Findings, *words: str) -> Claim:
+    (found,) = [one for one in findings.claims if all(word in one.claim for word in words)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "paper"),
+    [
+        (("dimensions on usability", ": coefficient"), "-3.9"),
+        (("dimensions on probe", ": coefficient"), "3.8"),
+        (("MLP", "on usability", ": p-value"), "9e-12"),
+        (("MLP", "on probe generalization", ": p-value"), "5e-3"),
+    ],
+)
+def test_what_repeated_rows_make_is_corrected_and_explained(
+    findings: Findings, words: tuple[str, ...], paper: str
+) -> None:
+    found = claim(findings, *words)
+    assert (found.paper, found.verdict) == (paper, "corrected")
+    assert "times, once for each column that varies" in found.reason
+
+
+def test_printed_numbers_of_epochs_agree_but_for_the_misprint_and_a_last_place(findings: Findings) -> None:
+    verdicts = {one.claim: one.verdict for one in findings.claims if "log epochs" in one.claim}
+    wrong = {"Effect of log epochs on usability: p-value", "Effect of log epochs on probe generalization: coefficient"}
+    assert {name for name, verdict in verdicts.items() if verdict != "agrees"} == wrong
+    misprint = claim(findings, "epochs on usability", ": p-value")
+    assert misprint.verdict == "not reproducible"
+    assert misprint.value == pytest.approx(2e-2, abs=5e-3)
+    assert "misprint" in misprint.reason
+
+
+def test_the_bound_of_the_main_text_is_contradicted_by_the_printed_p_values(findings: Findings) -> None:
+    for outcome in ("usability", "probe generalization"):
+        found = claim(findings, f"dimensions on {outcome}", "main text")
+        assert (found.paper, found.verdict) == ("<1e-9", "not reproducible")
+
+
+def test_what_the_figures_show_holds(findings: Findings) -> None:
+    assert claim(findings, "More dimensions of one ViT").ours == "in 7 of 7 networks"
+    assert claim(findings, "ImageNet-22k worsens encoder generalization").ours.startswith("in 2 of 2 pairs; 3.53")
+    assert claim(findings, "MLP projector improves usability").ours.startswith("lower in 5 of 5 pairs")
+    statements = [one for one in findings.claims if not one.claim.startswith("Effect of")]
+    assert len(statements) == 10
+    assert {one.verdict for one in statements} == {"agrees"}
+
+
+def test_one_family_of_tests_holds_every_choice_and_risk(findings: Findings) -> None:
+    tested = [one for one in findings.estimates if one.p_adjusted is not None]
+    assert {one.family for one in tested} == {STUDY.FAMILY}
+    assert {one.term for one in tested} >= {"log(z_dim)", "log(epochs)", "log(nviews)", "projection2_arch[mlp]"}
+    assert all(one.p is not None and one.p_adjusted is not None and one.p <= one.p_adjusted for one in tested)
+    robust = {(one.term, one.outcome): one.p_robust for one in tested}
+    assert robust["log(z_dim)", "usability"] == pytest.approx(0.0156, abs=1e-4)  # HC3 of statsmodels, called directly
+    assert robust["projection2_arch[mlp]", "usability"] is None  # one encoder alone has no projector
+    repeated = [one for one in findings.estimates if "repeated" in one.method]
+    assert repeated and all(one.p_adjusted is None for one in repeated)
+
+
+def test_tables_say_how_many_encoders_and_groups(findings: Findings) -> None:
+    overview, everything, repetition = findings.tables
+    by_choice = {row[0]: row for row in overview.rows}
+    assert by_choice["z_dim"][3] == "-3.82 (p 2.3e-04); 25 in 10"
+    assert all(len(row) == len(table.headers) for table in findings.tables for row in table.rows)
+    assert list(everything.rows[1][:2]) == ["log(z_dim)", "Usability"]
+    assert repetition.rows[0][2:] == ["-3.82", "2.3e-04", "25", "14", "-3.88", "4.0e-09", "43 of 25", "32"]
+
+
+def test_every_encoder_is_used_or_left_out_for_a_reason(findings: Findings) -> None:
+    for rows in findings.rows:
+        assert rows.used + sum(rows.left_out.values()) == len(PUBLISHED), rows.part
+    assert rows_used([]) == []
+
+
+def test_groups_are_said_in_words_that_tell_them_apart() -> None:
+    epochs = members_of(PUBLISHED, "epochs", ["usability"])
+    assert len(set(epochs.groups)) == len(epochs.groups)
+    assert {"PIRL, ResNet-50, linear projector", "PIRL, ResNet-50, MLP projector", "MoCo v3, ResNet-50"} < set(
+        epochs.groups
+    )
+    assert "iBOT, ViT-B/16" in members_of(PUBLISHED, "z_dim", ["probe_gen"]).groups
+    unlike = table_of({name: {"objective": "new", "architecture": "mine", "epochs": 9.0 + number}
+                       for number, name in enumerate("ab")})  # fmt: skip
+    assert group_words(unlike, ["a", "b"], ["nviews"]) == {"a": "new, mine, 9 epochs", "b": "new, mine, 10 epochs"}
+    assert group_words(unlike, ["a"], ["objective", "architecture"]) == {"a": "Encoders"}
+
+
+def test_figures_show_their_groups_and_count_them(findings: Findings) -> None:
+    captions = {figure.name: figure.caption for figure in findings.figures}
+    assert set(captions) == {"same_network", "views", "projector", "dimensions", "imagenet22k", "epochs"}
+    assert "18 encoders in 7 groups" in captions["same_network"]
+    assert (
+        "25 encoders in 10 groups (usability), 51 encoders in 18 groups (probe generalization)"
+        in (captions["dimensions"])
+    )
+    with style():
+        for figure in findings.figures:
+            drawing = figure.draw()
+            drawing.canvas.draw()
+            (legend,) = drawing.legends
+            assert len(legend.texts) == len({text.get_text() for text in legend.texts}) > 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        study_table(corrected=True),
+        PUBLISHED.only(PUBLISHED.frame.index[PUBLISHED.frame["family"] == "vit"], because="no ViT"),
+        PUBLISHED.only(["mae_vitB16", "mae_vitL16"], because="a small table"),
+        table_of({"mine": {"train_test": 30.0}, "also_mine": {"usability": -0.5, "epochs": 100.0}}),
+    ],
+    ids=["corrected", "ViTs", "two encoders", "sparse"],
+)
+def test_other_tables_are_answered_or_said_not_to_answer(table: StudyTable) -> None:
+    found = STUDY.study(table, StudyOptions())
+    assert len(found.claims) == 24
+    for one in found.claims:
+        assert one.reason or one.verdict == "agrees"
+        assert one.verdict != "agrees" or one.ours != "not available"
+    with style():
+        assert all(figure.draw().axes for figure in found.figures)
