@@ -1,0 +1,165 @@
+"""The study of the number of labels: its claims, tables and figures, on the published and on other tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.law_population import population
+from tests.own_encoder import add_own_encoder
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings, Table
+from zoo.studies.law_figures import examples
+from zoo.studies.options import StudyOptions
+
+PATH = Path(__file__).parents[1] / "analysis" / "how_risk_scales_with_labels.py"
+
+
+def study_file() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("how_risk_scales_with_labels", PATH)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.N_REPEATS, module.N_RESAMPLES = 1, 60  # type: ignore[attr-defined]  # for speed
+    return module
+
+
+STUDY = study_file()
+
+
+def run(table: StudyTable) -> Findings:
+    found = STUDY.study(table, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return run(study_table())
+
+
+def claim(findings: Findings, *words: str) -> Claim:
+    (found,) = [one for one in findings.claims if all(word in one.claim for word in words)]
+    return found
+
+
+def table(findings: Findings, words: str) -> Table:
+    (found,) = [one for one in findings.tables if words in one.title]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "paper", "verdict"),
+    [
+        ("alpha of the", "0.15", "agrees"),
+        ("W of the", "0.51", "agrees"),
+        ("R2 of the scaling law", "0.94", "corrected"),
+        ("The law fits all 169", "R2 0.94", "agrees"),
+        ("Parameters of Std", "5", "agrees"),
+        ("Parameters of e = family", "11", "agrees"),
+        ("Parameters of e = architecture", "41", "not reproducible"),
+        ("Parameters of e = objective", "86", "agrees"),
+        ("Eq. 25 on held-out encoders of 2022", "0.91", "corrected"),
+        ("Eq. 25 on held-out contrastive", "0.96", "agrees"),
+        ("Eq. 25 on held-out ViTs", "0.84", "corrected"),
+        ("e = family on held-out encoders of 2022", "0.65", "not reproducible"),
+        ("e = architecture on held-out encoders of 2022", "0.66", "not reproducible"),
+        ("significantly better than standard", "significantly better", "agrees"),
+    ],
+)
+def test_printed_numbers_are_judged(findings: Findings, words: str, paper: str, verdict: str) -> None:
+    found = claim(findings, words)
+    assert (found.paper, found.verdict) == (paper, verdict)
+    assert bool(found.reason) == (verdict != "agrees")
+
+
+def test_claims_are_told_apart_by_their_names(findings: Findings) -> None:
+    names = [one.claim for one in findings.claims]
+    assert len(set(names)) == len(names) == 24
+
+
+def test_cells_that_cannot_be_obtained_say_which_group_is_unseen(findings: Findings) -> None:
+    found = claim(findings, "e = family on held-out encoders of 2022")
+    assert (found.ours, found.value) == ("not available", None)
+    assert "convnext" in found.reason and "179 of 204 rows" in found.reason
+
+
+def test_every_estimate_says_what_it_is_and_of_how_many_rows(findings: Findings) -> None:
+    terms = [estimate.term for estimate in findings.estimates]
+    assert len(set(terms)) == len(terms)
+    assert all(estimate.n and estimate.unit and estimate.outcome and estimate.method for estimate in findings.estimates)
+    assert all(estimate.note for estimate in findings.estimates if estimate.value is None)
+
+
+def test_notes_say_how_little_of_it_is_identified(findings: Findings) -> None:
+    notes = " ".join(findings.notes)
+    assert "W is weakly identified" in notes and "vit alpha 0.122" in notes and "R2 0.937, against 0.947" in notes
+
+
+def test_rows_are_accounted_for(findings: Findings) -> None:
+    used = {rows.part: (rows.used, sum(rows.left_out.values())) for rows in findings.rows}
+    assert used["Eq. 25 and Table 9"] == (146, 23)
+    assert used["Eq. 25, pairs of encoder and setting"] == (729, 1)
+    assert used["Eq. 25 of every encoder"] == (843, 2)
+    assert used["Table 9"] == (729, 0)
+
+
+def test_table_9_has_a_printed_column_beside_each_of_ours(findings: Findings) -> None:
+    found = table(findings, "Table 9")
+    assert len(set(found.headers)) == len(found.headers) == 11
+    ours = {row[0]: row for row in found.rows}
+    assert ours["Std"][2] == "5" and ours["Eq. 25"][10] == "0.84"
+    assert ours["e = family"][5] == "" and ours["e = family"][6] == "0.65"
+
+
+def test_figures_show_all_rows_and_both_clouds(findings: Findings, tmp_path: Path) -> None:
+    with style():
+        scatter, curves = (figure.draw() for figure in findings.figures)
+        scatter.savefig(tmp_path / "scatter.png")
+        curves.savefig(tmp_path / "curves.png")
+    labels = [text.get_text() for text in scatter.legends[0].get_texts()]
+    assert labels == ["Full-shot (146)", "30-shot (145)", "1 % (146)", "5-shot (146)", "3-shot (146)"]
+    left, right = curves.axes
+    assert len(left.get_lines()) == 10  # a curve and its marks for each of five encoders
+    assert {"resnet (97)", "vit (44)"} <= set(right.get_legend_handles_labels()[1])
+
+
+def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
+    rows = STUDY.law_rows(table_of(population(30, noise=2.0)))
+    labels = list(examples(STUDY.fit_scaling_law(rows, n_resamples=0), rows).values())
+    misses = [float(label.split(": ")[1].split(",")[0]) for label in labels]
+    assert misses == sorted(misses) and "best fitted" in labels[0] and "worst fitted" in labels[-1]
+
+
+def test_the_corrected_table_with_an_encoder_of_my_own_is_studied_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 3-shot -> val", "train -> train",
+                                                          "train minus subset -> subset"))  # fmt: skip
+    corrected = study_table(corrected=True, with_mine=True)
+    assert mine in STUDY.law_rows(corrected)["encoder"].to_numpy()
+    found = run(corrected)
+    used = {rows.part: (rows.used, sum(rows.left_out.values())) for rows in found.rows}
+    assert used["Eq. 25 and Table 9"] == (146, 23)  # one wrong row less, one of mine more
+    assert used["Eq. 25, pairs of encoder and setting"] == (724 + 2, 1 + 3)
+    assert claim(found, "W of the").verdict == "agrees"
+
+
+def test_parts_that_a_table_does_not_have_are_said_to_be_missing() -> None:
+    cells = {encoder: {**row, "family": "resnet", "year": 2020} for encoder, row in population(20, noise=1.0).items()}
+    found = run(table_of(cells))
+    assert claim(found, "Eq. 25 on held-out ViTs").ours == "not available"
+    assert "leave nothing to fit, or nothing to predict" in claim(found, "Std on held-out encoders of 2022").reason
+    assert float(claim(found, "alpha of the").ours.split()[0]) == pytest.approx(0.15, abs=0.01)
+    with style():
+        assert all(figure.draw().axes for figure in found.figures)
+
+
+def test_too_few_encoders_are_refused_in_a_sentence() -> None:
+    with pytest.raises(QueryError, match=r"Got 3 encoders .* expected at least 5"):
+        run(table_of(population(3)))

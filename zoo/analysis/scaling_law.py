@@ -1,0 +1,299 @@
+"""The risk of a probe as a function of its number of labels: a scaling law of two parameters.
+
+An encoder whose components are known, measured with N labels, is predicted to have with n labels the error
+
+    enc_gen + (1 - W) T + (W T + probe_gen) (N / n)^alpha,    cut to 0 ... 100 percent.
+
+T is the error of the probe on its own training images, which is approximation plus usability. The last part falls with
+labels: alpha says how fast, and W how much of T belongs to it. Every encoder has the same alpha and W.
+
+The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the
+signed sum, known for every encoder, also where nobody measured its two parts or clipped one of them.
+
+References
+----------
+Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25 and Figure 5b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtra, QueryError
+from .estimates import Estimate
+from .outcomes import COMPONENTS, ERRORS
+from .table import StudyTable
+
+try:
+    import numpy as np
+    import pandas as pd
+    from scipy.optimize import least_squares
+    from scipy.stats import t as student
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="The scaling law") from error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+N_DECOMPOSITION = 1_231_167  # labels with which the components were measured: ImageNet without 50,000 images
+N_FULL_SHOT = 1_281_167
+LARGEST_ALPHA = 0.5
+FEWEST_ENCODERS = 5  # fewer say nothing about how the law differs between encoders
+ABOUT_ENCODERS = ("family", "architecture", "objective", "ssl_mode", "year", "z_dim", "train_test")
+METHOD = "scaling law, Eq. 25"
+_STARTS = [(alpha, w) for alpha in (0.05, 0.15, 0.35) for w in (0.0, 0.5, 1.0, 2.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingLaw:
+    """A fitted law, with what it was fitted to."""
+
+    alpha: Estimate  # exponent, in [0, 0.5]
+    W: Estimate  # weight of T in the part that falls with labels, at least 0
+    r2: Estimate  # explained variance of the rows it was fitted to, pooled over settings
+    n_rows: int
+    n_encoders: int
+    draws: Floats  # (n_resamples, 2): alpha and W of resampled encoders
+
+
+def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
+    """The measured errors of each encoder, one row an encoder and number of labels.
+
+    Parameters
+    ----------
+    table : StudyTable
+        Encoders with components and errors by labels; settings that were not measured are left out.
+    complete_only : bool
+        Only encoders with all four components, as in the paper. Else all with T and the two generalization errors.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``encoder``; ``n``, the labels of the probe; ``error``, ``T``, ``probe_gen``, ``enc_gen``, ``approx``,
+        ``usability`` in percent; and what groups are made of: ``family``, ``architecture``, ``objective``,
+        ``ssl_mode``, ``year``, ``z_dim``, ``train_test``.
+
+    Raises
+    ------
+    QueryError
+        If no encoder has the components.
+    """
+    names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
+    known = table.complete("approx_plus_usability", *names)
+    settings = [
+        pd.DataFrame({"encoder": known.index, "n": setting.n_labels, "error": known[setting.column].to_numpy()})
+        for setting in ERRORS
+    ]
+    facts = known[["approx_plus_usability", "probe_gen", "enc_gen", "approx", "usability", *ABOUT_ENCODERS]]
+    facts = facts.rename(columns={"approx_plus_usability": "T"})
+    return pd.concat(settings).dropna(subset=["error"]).join(facts, on="encoder").reset_index(drop=True)
+
+
+def full_shot_only(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as if nothing but the full-shot error were known of an encoder, to see what the components add.
+
+    A law fitted to them is ``(1 - W) R + W R (N / n)^alpha`` with R the full-shot error: two parameters as well.
+    """
+    return rows.assign(T=rows["train_test"], probe_gen=0.0, enc_gen=0.0)
+
+
+def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows arranged so that the fitted law is Eq. 25 to the letter: W multiplies usability, not T."""
+    return rows.assign(T=rows["usability"], enc_gen=rows["enc_gen"] + rows["approx"])
+
+
+def law_errors(cells: Mapping[str, Any] | pd.DataFrame, *, alpha: float, w: float) -> Floats:
+    """Errors in percent that the law predicts.
+
+    Parameters
+    ----------
+    cells : mapping or DataFrame
+        ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one shape.
+    alpha, w : float
+        Parameters of the law; w is called W in Eq. 25.
+
+    Returns
+    -------
+    float array, shape of the cells; lower is better
+
+    Examples
+    --------
+    With as many labels as the components were measured with, the law is their sum:
+
+    >>> cells = {"n": 1_231_167, "T": 8.0, "probe_gen": 18.0, "enc_gen": 3.0}
+    >>> float(law_errors(cells, alpha=0.15, w=0.5))
+    29.0
+    """
+    n, on_train, probe_gen, enc_gen = (
+        np.asarray(cells[name], "float64") for name in ("n", "T", "probe_gen", "enc_gen")
+    )
+    falling = (w * on_train + probe_gen) * (N_DECOMPOSITION / n) ** alpha
+    return np.asarray(np.clip(enc_gen + (1 - w) * on_train + falling, 0, 100))
+
+
+def predict(law: ScalingLaw, cells: Mapping[str, Any] | pd.DataFrame) -> Floats:
+    """Errors in percent that a fitted law predicts; the cells are those of :func:`law_errors`."""
+    return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W))
+
+
+def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 0) -> ScalingLaw:
+    """Fits alpha and W by least squares, every row counting the same.
+
+    Because predictions are cut at 100 percent, a bad start can stop where most of them are cut; so the fit starts at
+    twelve places and the best end counts. The 95 % intervals are percentiles over resampled encoders, each with all its
+    rows, for the rows of one encoder go up and down together.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As :func:`law_rows` makes them.
+    n_resamples : int
+        Of the bootstrap, about 1 ms each; 0 gives no intervals.
+    seed : int
+        Of the bootstrap.
+
+    Raises
+    ------
+    QueryError
+        If there are fewer than five encoders or two numbers of labels, or if the parameters have nothing to act on.
+    """
+    n_encoders = rows["encoder"].nunique()
+    if n_encoders < FEWEST_ENCODERS:
+        raise QueryError(
+            f"Got {n_encoders} encoders with components and errors, expected at least {FEWEST_ENCODERS} to fit the "
+            "scaling law; measure more encoders or use the published ones too."
+        )
+    if rows["n"].nunique() < 2:
+        raise QueryError(
+            f"Got errors with {int(rows['n'].iloc[0]):,} labels only, expected at least 2 numbers of labels to fit the "
+            "scaling law; measure a few-shot error too."
+        )
+    if not (rows["T"].abs() > 0).any():
+        raise QueryError(
+            "Got an error of 0 on the training images (T) for every encoder, so W of the scaling law has nothing to "
+            "act on; expected at least one that is not 0."
+        )
+    problem = _Problem(rows)
+    best = problem.best()
+    counts = encoder_counts(n_encoders, n_resamples=n_resamples, seed=seed)
+    draws = np.array([problem.solve(best, weights) for weights in counts[:, problem.encoder]]).reshape(-1, 2)
+    r2 = explained(rows["error"], law_errors(rows, alpha=best[0], w=best[1]))
+    r2_draws = [
+        _weighted_r2(problem.error, law_errors(rows, alpha=alpha, w=w), weights)
+        for (alpha, w), weights in zip(draws, counts[:, problem.encoder], strict=True)
+    ]
+    n = len(rows)
+    return ScalingLaw(
+        alpha=_estimate("alpha", best[0], draws[:, 0], n, "exponent of N / n"),
+        W=_estimate("W", best[1], draws[:, 1], n, "weight of T in the part that falls with labels"),
+        r2=_estimate("R2", r2, np.array(r2_draws), n, "share of variance"),
+        n_rows=n,
+        n_encoders=n_encoders,
+        draws=draws,
+    )
+
+
+def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
+    """How far predictions lie from measurements, by number of labels and family: what to expect of a new encoder.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
+        percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high``
+        over encoders (NaN for a single one); and ``rmse``, the root mean square.
+    """
+    missed = rows.assign(missed=rows["error"] - predict(law, rows))
+    by_family = [*missed.groupby(["n", "family"]), *(((n, "all"), part) for n, part in missed.groupby("n"))]
+    found = []
+    for (n, family), part in by_family:
+        misses = part["missed"].to_numpy()
+        count, bias = len(misses), float(misses.mean())
+        margin = float(student.ppf(0.975, count - 1) * misses.std(ddof=1) / count**0.5) if count > 1 else np.nan
+        rmse = float(np.sqrt((misses**2).mean()))
+        found.append([int(n), family, count, bias, bias - margin, bias + margin, rmse])
+    columns = ["n", "family", "n_encoders", "bias", "ci_low", "ci_high", "rmse"]
+    return pd.DataFrame(found, columns=columns).sort_values(["n", "family"], ignore_index=True)
+
+
+def leave_encoder_out(rows: pd.DataFrame) -> Floats:
+    """Each encoder's errors as predicted by the law of all others, shape (n_rows,), in percent."""
+    problem = _Problem(rows)
+    start = problem.best()
+    predicted = np.empty(len(rows))
+    for encoder in range(problem.encoder.max() + 1):
+        out = problem.encoder == encoder
+        alpha, w = problem.solve(start, (~out).astype(float))
+        predicted[out] = law_errors(rows[out], alpha=alpha, w=w)
+    return predicted
+
+
+def explained(measured: Any, predicted: Any) -> float:
+    """R2: the share of the variance of the measurements that predictions explain; NaN if they do not vary."""
+    y = np.asarray(measured, "float64")
+    return _weighted_r2(y, np.asarray(predicted, "float64"), np.ones(len(y)))
+
+
+def encoder_counts(n_encoders: int, *, n_resamples: int, seed: int) -> NDArray[np.int64]:
+    """How often each encoder is drawn in each resample, shape (n_resamples, n_encoders)."""
+    return np.random.default_rng(seed).multinomial(n_encoders, np.full(n_encoders, 1 / n_encoders), size=n_resamples)
+
+
+class _Problem:
+    """The least squares of Eq. 25, with its derivatives; arrays of shape (n_rows,)."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.encoder = pd.factorize(rows["encoder"])[0]
+        self.error, self.on_train, self.probe_gen, self.enc_gen = (
+            rows[name].to_numpy("float64") for name in ("error", "T", "probe_gen", "enc_gen")
+        )
+        self.log_ratio = np.log(N_DECOMPOSITION / rows["n"].to_numpy("float64"))
+
+    def best(self) -> tuple[float, float]:
+        return min((self.solve(start) for start in _STARTS), key=self.loss)
+
+    def loss(self, parameters: Any) -> float:
+        return float(((np.clip(self.uncut(parameters)[0], 0, 100) - self.error) ** 2).sum())
+
+    def uncut(self, parameters: Any) -> tuple[Floats, Floats]:
+        """Predictions before they are cut, and (N / n)^alpha."""
+        alpha, w = parameters
+        ratio = np.exp(alpha * self.log_ratio)
+        return self.enc_gen + self.on_train + self.probe_gen * ratio + w * self.on_train * (ratio - 1), ratio
+
+    def solve(self, start: Any, weights: Any = 1.0) -> tuple[float, float]:
+        root = np.sqrt(weights)
+
+        def misses(parameters: Any) -> Any:
+            return root * (np.clip(self.uncut(parameters)[0], 0, 100) - self.error)
+
+        def slopes(parameters: Any) -> Any:  # (n_rows, 2)
+            uncut, ratio = self.uncut(parameters)
+            moving = root * ((uncut > 0) & (uncut < 100))
+            by_alpha = self.log_ratio * ratio * (self.probe_gen + parameters[1] * self.on_train)
+            return np.column_stack([moving * by_alpha, moving * self.on_train * (ratio - 1)])
+
+        low, high = (0.0, 0.0), (LARGEST_ALPHA, np.inf)
+        found = least_squares(misses, start, jac=slopes, method="lm").x  # three times faster, but knows no bounds
+        if not (low[0] <= found[0] <= high[0] and low[1] <= found[1]):
+            found = least_squares(misses, start, jac=slopes, bounds=(low, high)).x
+        return float(found[0]), float(found[1])
+
+
+def _weighted_r2(y: Floats, predicted: Floats, weights: Any) -> float:
+    total = (weights * (y - np.average(y, weights=weights)) ** 2).sum()
+    return float(1 - (weights * (y - predicted) ** 2).sum() / total) if total > 0 else float("nan")
+
+
+def _estimate(term: str, value: float, draws: Floats, n: int, unit: str) -> Estimate:
+    low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if len(draws) else (None, None)
+    return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit=unit, outcome="error", method=METHOD)
+
+
+def _number(estimate: Estimate) -> float:
+    assert estimate.value is not None  # a law is never made without
+    return estimate.value

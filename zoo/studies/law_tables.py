@@ -1,0 +1,110 @@
+"""The tables of scaling laws: Table 9 beside ours, what the components add, and where the law misses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..analysis.estimates import Estimate
+from ..analysis.law_splits import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score
+from ..analysis.scaling_law import ScalingLaw, residuals
+from ..analysis.standard_laws import STANDARD_LAWS, n_parameters
+from ..errors import MissingExtra
+from .findings import Table
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A table") from error
+
+PRINTED = {  # Table 9: parameters, then R2 on the splits in the order of SPLITS; empty where nothing is printed
+    "Std": ("5", "0.31", "-0.12", "0.46", "-0.98"),
+    "e = family": ("11", "0.60", "0.65", "0.72", ""),
+    "e = architecture": ("41", "0.63", "0.66", "", ""),
+    "e = objective": ("86", "0.82", "", "", ""),
+    COMPONENT_LAW: ("2", "0.94", "0.91", "0.96", "0.84"),
+}
+_NOT_PRINTED = ("", "", "", "", "")
+
+
+def law_parameters(rows: pd.DataFrame, law: str) -> int:
+    """Parameters of a law of Table 9, with all the groups that these rows have."""
+    return n_parameters(rows, STANDARD_LAWS[law]) if law in STANDARD_LAWS else 2
+
+
+def interval(estimate: Estimate, digits: int = 2) -> str:
+    """A value with its 95 % interval, as text; empty if it is not known.
+
+    >>> interval(Estimate(term="W", value=0.514, ci_low=0.36, ci_high=0.69, n=729, unit=""))
+    '0.51 (0.36 to 0.69)'
+    """
+    if estimate.value is None:
+        return ""
+    if estimate.ci_low is None:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate.value:.{digits}f} ({estimate.ci_low:.{digits}f} to {estimate.ci_high:.{digits}f})"
+
+
+def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> Table:
+    """Table 9 with ours beside the printed numbers."""
+    cells = {(score.law, score.split): score for score in scores}
+    body = []
+    for law in LAWS:
+        parameters, *printed = PRINTED.get(law, _NOT_PRINTED)
+        pairs = [(interval(cells[law, split].r2), number) for split, number in zip(SPLITS, printed, strict=True)]
+        body.append([law, str(law_parameters(rows, law)), parameters, *(cell for pair in pairs for cell in pair)])
+    return Table(
+        title="R2 on held-out rows (Table 9)",
+        headers=["law", "parameters", "printed", *(head for split in SPLITS for head in (split, f"{split}, printed"))],
+        rows=body,
+        note=f"95 % intervals over held-out encoders; iid is the mean of {n_repeats} random splits. Empty: a held-out "
+        "group was never seen. The last two laws know the held-out encoder's own full-shot error or components, the "
+        "others only its group and dimensions. e = encoder has more parameters than iid leaves rows to fit; of values "
+        "that fit equally well those nearest to the law of all encoders are taken, and others would predict otherwise. "
+        "K and b are no part of it, for an encoder has one size.",
+    )
+
+
+def components_table(scores: Sequence[Score]) -> Table:
+    """Eq. 25 against the law that knows the full-shot error alone."""
+    body = [
+        [SPLITS[score.split], score.law, interval(score.r2, 3), _text(score.few_shot),
+         "" if score.law == COMPONENT_LAW else interval(score.lead, 3)]
+        for score in scores
+        if score.law in (FULL_SHOT_LAW, COMPONENT_LAW)
+    ]  # fmt: skip
+    return Table(
+        title="What the components add to the full-shot error",
+        headers=["held out", "law", "R2", "R2 of few-shot rows", "lead of Eq. 25"],
+        rows=body,
+        note="Both laws have two parameters; 95 % intervals are over held-out encoders. Full-shot rows are no test of "
+        "either: the law of the components adds them up again.",
+    )
+
+
+def populations_table(laws: Mapping[str, ScalingLaw]) -> Table:
+    """Eq. 25 fitted to several populations."""
+    body = [
+        [name, str(law.n_encoders), str(law.n_rows), interval(law.alpha, 3), interval(law.W), interval(law.r2, 3)]
+        for name, law in laws.items()
+    ]
+    return Table(
+        title="Eq. 25 by population",
+        headers=["encoders", "n", "rows", "alpha", "W", "R2"],
+        rows=body,
+        note="95 % intervals over resampled encoders.",
+    )
+
+
+def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> Table:
+    """How far Eq. 25 is off, by number of labels and family."""
+    names = {"n": "labels", "n_encoders": "encoders", "bias": "mean", "ci_low": "from", "ci_high": "to", "rmse": "RMS"}
+    return Table.of(
+        "Where Eq. 25 misses: measured minus predicted error [percentage points]",
+        residuals(law, rows).rename(columns=names),
+        note="Mean with its 95 % interval, positive where the law is too optimistic; RMS is the root mean square, what "
+        "to expect of a new encoder.",
+    )
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
