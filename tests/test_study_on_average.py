@@ -1,0 +1,191 @@
+"""The study of average effects: its verdicts, what it says of generative objectives, and tables that lack a part."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from tests.own_encoder import add_own_encoder
+from zoo.analysis.estimates import Estimate
+from zoo.analysis.linear import global_linear_effect
+from zoo.analysis.outcomes import TREE_OUTCOMES
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.known import load_study, studies
+from zoo.studies.linear_figures import CHOICES, fragile_notes, per_doubling, unidentified_notes
+from zoo.studies.options import StudyOptions
+
+pytestmark = pytest.mark.filterwarnings("error")
+STUDY = studies()["what_choices_change_on_average"]
+GENERATIVE = "ssl_mode[generative]"
+
+
+@cache
+def found(*, corrected: bool = False) -> Findings:
+    return of(study_table(corrected=corrected))
+
+
+def of(table: StudyTable) -> Findings:
+    return load_study(STUDY)(table, StudyOptions())
+
+
+def claim(words: str, findings: Findings | None = None) -> Claim:
+    (one,) = [one for one in (findings or found()).claims if words in one.claim]
+    return one
+
+
+def draw(findings: Findings) -> dict[str, Any]:
+    with style():
+        drawings = {figure.name: figure.draw() for figure in findings.figures}
+        for drawing in drawings.values():
+            drawing.canvas.draw()
+    return drawings
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "ours"),
+    [  # printed numbers: Dubois et al. 2023, Sections 5.3.1 to 5.3.4 and Appendix D
+        ("ViTs, not ResNets, on probe generalization", "agrees", "9.3e-08"),
+        ("log parameters on approximation", "agrees", "4.0e-17"),
+        ("log parameters on usability", "corrected", "0.306"),
+        ("log dimensions on usability", "not reproducible", "6.7e-04"),
+        ("log dimensions on probe generalization", "not reproducible", "1.4e-09"),
+        ("log effective dimensionality on usability", "agrees", "6.3e-08"),
+        ("log augmentations on usability: coefficient", "agrees", "-5.28"),
+        ("an MLP projector, not none, on usability: coefficient", "agrees", "-8.62"),
+        ("an MLP projector, not none, on usability: standard error", "agrees", "2.63"),
+        ("log hidden projector parameters on usability: coefficient", "agrees", "-0.679"),
+        ("a linear projector, not none, on effective dimensionality", "agrees", "3.5e-09"),
+        ("transformation-predicting objectives on usability", "agrees", "0.0130"),
+        ("Generative objectives are less usable", "corrected", "not identified"),
+        ("A linear projector improves effective dimensionality", "corrected", "-1076.94 (p 3.5e-09) dimensions"),
+        ("ViTs do not worsen usability", "agrees", "2.77 (p 0.3)"),
+        ("Clustering objectives significantly improve usability", "not reproducible", "-2.13 (p 0.099)"),
+    ],
+)
+def test_verdicts_on_the_published_rows(words: str, verdict: str, ours: str) -> None:
+    one = claim(words)
+    assert one.verdict == verdict
+    assert one.ours == ours or float(one.ours) == pytest.approx(float(ours), rel=1e-9)
+    assert bool(one.reason) == (verdict != "agrees")
+
+
+def test_the_printed_p_values_of_generative_objectives_are_explained() -> None:
+    reason = claim("Generative objectives").reason
+    assert "coincides with projector[none]" in reason
+    assert "p 1.8e-04 or 3.1e-04" in reason and "2.0e-06 if years count from 2000" in reason and "0.55" in reason
+
+
+def test_generative_objectives_have_no_number_in_any_estimate_but_the_artefacts() -> None:
+    generative = [one for one in found().estimates if one.term == GENERATIVE]
+    artefacts = [one for one in generative if one.method.startswith("pseudo-inverse")]
+    honest = [one for one in generative if one not in artefacts]
+    assert {one.outcome for one in honest} == set(TREE_OUTCOMES)
+    assert all(one.value is None and one.p is None and one.p_adjusted is None and one.note for one in honest)
+    assert len(artefacts) == 5 and all("artefact" in one.note and one.p_adjusted is None for one in artefacts)
+
+
+def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
+    family = [one for one in found().estimates if one.family]
+    assert {one.family for one in family} == {"main choices and risks of the global linear analysis"}
+    rates = multipletests([one.p for one in family], method="fdr_bh")[1]
+    assert [one.p_adjusted for one in family] == pytest.approx(list(rates))
+    assert {(one.term, one.outcome) for one in family} == {
+        (term, outcome) for term in CHOICES for outcome in TREE_OUTCOMES if term != GENERATIVE
+    }
+
+
+def test_what_robust_standard_errors_take_away_is_said() -> None:
+    (note,) = [note for note in found().notes if note.startswith("Significant by the classical")]
+    mlp = global_linear_effect(study_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
+    assert f"projection2_arch[mlp] on usability (p 0.0014, HC3 {mlp.p_robust:.2g})" in note
+    assert "z_dim" not in note and "train_rank on usability" not in note
+
+
+def test_what_the_size_of_projectors_means_is_said() -> None:
+    (note,) = [note for note in found().notes if "projection parameters" in note]
+    assert "with p 0.82, of 133 encoders" in note  # all parameters, where -0.68 and p 2e-2 are printed
+    assert "it is -0.686 +- 0.28 with p 0.018, of 106 encoders" in note
+
+
+def test_notes_are_only_about_what_they_are_about() -> None:
+    sure = Estimate(term="a", value=1.0, p=0.01, p_robust=0.02, n=9, unit="", outcome="usability")
+    assert fragile_notes([sure, sure.described(p=0.2, p_robust=0.3)]) == []
+    assert "HC3 none" in fragile_notes([sure.described(p_robust=None)])[0]
+    assert unidentified_notes([sure]) == []
+
+
+def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:
+    estimate = global_linear_effect(study_table(), "z_dim", "usability").estimate("log(z_dim)")
+    doubled = per_doubling(estimate)
+    assert estimate.value is not None and estimate.ci_high_robust is not None
+    assert doubled.value == pytest.approx(estimate.value * np.log(2))
+    assert doubled.ci_high_robust == pytest.approx(estimate.ci_high_robust * np.log(2))
+    assert (doubled.p, doubled.unit) == (estimate.p, "percentage points per doubling of z_dim")
+    level = estimate.described(term="family[vit]")
+    assert per_doubling(level) == level
+
+
+def test_every_row_is_used_or_left_out_with_a_reason() -> None:
+    rows = {one.part: one for one in found().rows}
+    assert len(rows) == len(found().rows)
+    for one in rows.values():
+        assert one.used + sum(one.left_out.values()) == 169, one
+    assert rows["train_rank on usability"].used == 133
+
+
+def test_tables_have_every_choice() -> None:
+    overview, estimates, artefacts = found().tables
+    assert [row[0] for row in overview.rows] == list(CHOICES.values())
+    assert len(estimates.rows) == len(CHOICES) * len(TREE_OUTCOMES)
+    assert len(artefacts.rows) == 5
+    (generative,) = [row for row in overview.rows if row[0].startswith("generative")]
+    assert generative[1:] == ["not identified"] * len(TREE_OUTCOMES)
+
+
+def test_figures_show_every_choice_and_every_encoder() -> None:
+    drawings = draw(found())
+    effects = drawings["effects_on_components"].axes
+    assert len(effects) == 8
+    shown = [label.get_text() for axes in (effects[0], effects[4]) for label in axes.get_yticklabels()]
+    assert sorted(shown) == sorted(CHOICES.values())
+    (axes,) = drawings["effective_dimensionality"].axes
+    assert sum(len(points.get_offsets()) for points in axes.collections) == 133
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert "1024" in ticks and not any("^" in tick for tick in ticks)
+
+
+def test_the_corrected_rows_still_do_not_identify_generative_objectives() -> None:
+    findings = found(corrected=True)
+    one = claim("Generative objectives", findings)
+    assert (one.ours, one.verdict) == ("not identified", "corrected")  # the printed number is of the published rows
+    assert claim("log parameters on usability", findings).verdict == "corrected"
+    assert len(draw(findings)) == 2
+    assert all(one.reason for one in findings.claims if one.verdict != "agrees")
+
+
+def test_an_encoder_of_mine_takes_part_where_it_has_what_it_takes(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_own_encoder(tmp_path, monkeypatch)
+    table = study_table(with_mine=True)
+    assert len(table) == 170
+    findings = of(table)
+    assert all(one.used + sum(one.left_out.values()) == 170 for one in findings.rows)
+    assert claim("Generative objectives", findings).verdict == "corrected"
+
+
+def test_a_table_that_lacks_almost_everything_answers_that_nothing_is_available() -> None:
+    poor = table_of({f"e{place}": {"usability": float(place), "ssl_mode": "siamese"} for place in range(5)})
+    findings = of(poor)
+    assert {one.ours for one in findings.claims} == {"not available"}
+    assert {one.verdict for one in findings.claims} == {"not reproducible"}
+    assert all(one.reason for one in findings.claims)
+    assert not findings.estimates
+    assert sum(note.startswith("No effect of z_dim on approx, usability") for note in findings.notes) == 1
+    assert list(draw(findings)) == ["effects_on_components"]

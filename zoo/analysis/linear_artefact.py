@@ -1,0 +1,86 @@
+"""Where a p-value of a coefficient that is not identified comes from: what a pseudo-inverse makes of the same model.
+
+Dubois et al. 2023 print p 1e-4 and 3e-4 for the effect of generative objectives on usability, by the global linear
+analysis. All generative encoders, and no others, lack a projector, so the design has one dimension less than columns
+and no number can be had. A program that takes the pseudo-inverse prints one all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..errors import MissingExtra
+from .estimates import Estimate
+from .linear import PROJECTOR, global_linear_effect
+from .ols import OlsFit
+from .table import StudyTable
+
+try:
+    import numpy as np
+    from statsmodels.regression.linear_model import OLS
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
+
+GENERATIVE = "ssl_mode[generative]"
+_NONE = {PROJECTOR: "none"}
+
+
+def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None = None) -> Estimate:
+    """What a program that takes the pseudo-inverse of a design says of a term, whether it is identified or not.
+
+    Of all coefficients that fit equally well it takes those of least length, and so shares out what columns that
+    coincide do together. An identified term is the same as in any fit. Any other depends on what should not matter: on
+    reference levels, and on where years are counted from. It is here to show where a published number comes from, never
+    as a result.
+
+    Parameters
+    ----------
+    term : str
+        A column of the design; KeyError if it is none.
+    shifts : mapping, optional
+        Numbers to subtract from columns first, such as ``{"year": 2000}``; the model stays the same model.
+    """
+    matrix = fit.design.assign(**{name: fit.design[name] - shift for name, shift in (shifts or {}).items()})
+    # within the row space, of known dimension, statsmodels' own fit has full rank: no cut at some tiny singular value
+    row_space = np.linalg.svd(matrix.to_numpy(), full_matrices=False)[2][: fit.rank].T  # (n_columns, rank)
+    results = OLS(fit.results.model.endog, matrix.to_numpy() @ row_space).fit()
+    test = results.t_test(row_space[matrix.columns.get_loc(term)])
+    low, high = test.conf_int(alpha=0.05)[0]
+    known = {estimate.term: estimate for estimate in fit.estimates}
+    label = known.get(term) or Estimate(term=term, value=None, n=fit.n, unit="")
+    return replace(
+        label, value=float(test.effect[0]), ci_low=float(low), ci_high=float(high), p=float(test.pvalue),
+        ci_low_robust=None, ci_high_robust=None, p_robust=None, method="pseudo-inverse",
+        note="an artefact: the rows do not identify it" if term in fit.not_identified else "",
+    )  # fmt: skip
+
+
+def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
+    """What a pseudo-inverse says of generative objectives and usability, by how the model is written.
+
+    Returns
+    -------
+    dict
+        The first two are the ways that are near to the printed p-values; the others are the first one's model, written
+        in other ways, and so fit as well. Empty if the effect is identified, or if no encoder lacks a projector.
+
+    Raises
+    ------
+    QueryError
+        If the model cannot be fitted.
+    """
+    plain = global_linear_effect(table, "ssl_mode", "usability")
+    if GENERATIVE not in plain.fit.not_identified or f"{PROJECTOR}[none]" not in plain.fit.design:
+        return {}
+    none = global_linear_effect(table, "ssl_mode", "usability", references=_NONE)
+    first = global_linear_effect(
+        table, "ssl_mode", "usability", references=_NONE, projectors=("projection1_arch", "projection2_arch")
+    )
+    return {
+        "none as reference level": pseudo_inverse(none.fit, GENERATIVE),
+        "the same with first projectors": pseudo_inverse(first.fit, GENERATIVE),
+        "none as reference level, years counted from 2000": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2000}),
+        "none as reference level, years counted from 2010": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2010}),
+        f"{plain.references[PROJECTOR]} as reference level": pseudo_inverse(plain.fit, GENERATIVE),
+    }

@@ -1,0 +1,287 @@
+"""Ordinary least squares: the one place where a linear model is fitted, with what the data cannot tell apart said.
+
+A coefficient is identified if the rows fix it alone: if no other columns of the design add up to its column. The others
+get no value, for any number could be had by shifting it to the columns they coincide with, and a pseudo-inverse that
+shares it out silently gives a p-value that means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import MissingExtra, QueryError
+from .estimates import Estimate
+from .linear_identification import COLLINEAR, CONSTANT, coincides_with, null_vectors, why_not_identified
+
+try:
+    import numpy as np
+    import pandas as pd
+    from statsmodels.regression.linear_model import OLS
+    from statsmodels.stats.multitest import multipletests
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
+
+_EXACT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit; 1 - leverage of a forced row
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A design matrix, with the words for its terms."""
+
+    matrix: pd.DataFrame  # float64, one row a row of the data, one column a term, "constant" first
+    per: Mapping[str, str]  # term -> "per unit of log(z_dim)" or "mlp against identity"
+    terms: Mapping[str, tuple[str, ...]]  # column of the data -> its terms; none if the column never varies
+    references: Mapping[str, str]  # categorical column -> the level that the others are held against
+
+    def units(self, unit: str) -> dict[str, str]:
+        """Unit of each term's coefficient, of an outcome in ``unit``."""
+        return {term: f"{unit} {words}" for term, words in self.per.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OlsFit:
+    """One fitted linear model."""
+
+    estimates: tuple[Estimate, ...]  # of the terms that were asked for
+    n: int
+    n_columns: int  # of the whole design
+    rank: int  # fewer than the columns if some coincide
+    residual_df: int
+    r_squared: float  # NaN if the outcome never varies
+    not_identified: tuple[str, ...]  # terms of the whole design
+    results: Any  # of statsmodels, on the first ``rank`` columns that do not depend on earlier ones
+    design: pd.DataFrame  # whole
+
+    def estimate(self, term: str) -> Estimate:
+        """The estimate of one term; KeyError if it was not asked for."""
+        return {estimate.term: estimate for estimate in self.estimates}[term]
+
+
+def design_of(
+    frame: pd.DataFrame,
+    *,
+    numeric: Sequence[str] = (),
+    log: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    boolean: Sequence[str] = (),
+    references: Mapping[str, str] | None = None,
+) -> Design:
+    """The design matrix of some columns: constant, numbers, natural logarithms, truth values, dummies of categories.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows without a missing cell in these columns.
+    references : mapping, optional
+        Reference levels of categorical columns; by default the first in alphabetical order.
+
+    Returns
+    -------
+    Design
+        Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``.
+
+    Raises
+    ------
+    QueryError
+        If a cell is missing, a logarithm is asked of a number that is not positive, or a reference level is no level.
+    """
+    for name in (*numeric, *log, *categorical, *boolean):
+        if gone := int(frame[name].isna().sum()):
+            raise QueryError(
+                f"{name} is missing in {gone} of {len(frame)} rows of a linear model; leave them out first."
+            )
+    matrix: dict[str, Any] = {CONSTANT: np.ones(len(frame))}
+    per = {CONSTANT: "where every other term is 0"}
+    terms: dict[str, tuple[str, ...]] = {}
+    held_against: dict[str, str] = {}
+    for name in numeric:
+        matrix[name], per[name], terms[name] = frame[name].astype(float), f"per unit of {name}", (name,)
+    for name in log:
+        values, term = frame[name].astype(float), f"log({name})"
+        if (values <= 0).any():
+            raise QueryError(f"{name} has the value {values.min():g} and no logarithm; expected positive numbers only.")
+        matrix[term], per[term], terms[name] = np.log(values), f"per unit of {term}", (term,)
+    for name in boolean:
+        matrix[name], per[name], terms[name] = frame[name].astype(float), "true against false", (name,)
+    for name in categorical:
+        text = frame[name].astype(str)
+        levels = sorted(text.unique())
+        reference = (references or {}).get(name, levels[0] if levels else "")
+        if levels and reference not in levels:
+            raise QueryError(f"{name} has no level {reference!r} to hold others against; it has {', '.join(levels)}.")
+        others = [level for level in levels if level != reference]
+        for level in others:
+            matrix[f"{name}[{level}]"] = (text == level).astype(float)
+            per[f"{name}[{level}]"] = f"{level} against {reference}"
+        terms[name], held_against[name] = tuple(f"{name}[{level}]" for level in others), reference
+    return Design(pd.DataFrame(matrix, index=frame.index, dtype="float64"), per, terms, held_against)
+
+
+def fit_ols(
+    design: pd.DataFrame,
+    outcome: pd.Series[float],
+    *,
+    terms: Sequence[str] | None = None,
+    outcome_name: str,
+    unit: Mapping[str, str] | str,
+    method: str,
+) -> OlsFit:
+    """Ordinary least squares by statsmodels, with the terms that the rows do not identify told apart.
+
+    Intervals and p-values are the classical ones, of Student's t with the residual degrees of freedom; those with
+    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t.
+
+    Parameters
+    ----------
+    design : DataFrame, float64, shape (n_rows, n_terms)
+        As of :func:`design_of`; a constant is a column like any other.
+    outcome : Series, shape (n_rows,)
+        With the index of the design.
+    terms : sequence of str, optional
+        Those that are wanted as estimates; by default all.
+    unit : str or mapping
+        Of every coefficient, or of each.
+
+    Raises
+    ------
+    QueryError
+        If there is no row or no column, a cell is missing or infinite, the rows of both differ, or columns differ so
+        much in scale that double precision cannot hold them together.
+    """
+    _check(design, outcome, outcome_name)
+    null = null_vectors(design)
+    kept = [term for term in design.columns if term not in null]
+    rank, residual_df = len(kept), len(design) - len(kept)
+    if np.linalg.matrix_rank(design[kept].to_numpy()) < rank:
+        raise QueryError(
+            f"The columns of a linear model of {outcome_name} differ too much in scale to be told apart in double "
+            "precision; expected similar ones, so take logarithms or other units."
+        )
+    results = OLS(outcome.astype(float), design[kept]).fit()
+    coincident = {term: coincides_with(term, null) for term in design.columns}
+    values = outcome.to_numpy(dtype=float)
+    why_no_test = ""
+    if residual_df == 0:
+        why_no_test = f"as many independent columns ({rank}) as rows, so there is no residual to judge it by"
+    elif results.ssr <= (_EXACT * np.linalg.norm(values)) ** 2:
+        why_no_test = "the design fits the outcome exactly, so there is no residual to judge it by"
+    classical = {} if why_no_test else _inference(results, kept)
+    robust = {} if why_no_test else _robust_inference(design[kept], values)
+    estimates = []
+    for term in design.columns if terms is None else terms:
+        label = Estimate(
+            term=term, value=None, n=len(design), outcome=outcome_name, method=method,
+            unit=unit if isinstance(unit, str) else unit[term],
+        )  # fmt: skip
+        if (others := coincident[term]) is not None:
+            estimates.append(replace(label, note=why_not_identified(term, design, others)))
+            continue
+        low, high, p = classical.get(term, (None, None, None))
+        robust_low, robust_high, robust_p = robust.get(term, (None, None, None))
+        note = why_no_test or ("" if term in robust else "no HC3 interval: rows that no other row resembles fix it")
+        estimates.append(
+            replace(
+                label, value=float(results.params[term]), ci_low=low, ci_high=high, p=p, note=note,
+                ci_low_robust=robust_low, ci_high_robust=robust_high, p_robust=robust_p,
+            )
+        )  # fmt: skip
+    total = float(((values - values.mean()) ** 2).sum())
+    return OlsFit(
+        estimates=tuple(estimates), n=len(design), n_columns=design.shape[1], rank=rank, residual_df=residual_df,
+        r_squared=float(results.rsquared) if total > (_EXACT * np.linalg.norm(values)) ** 2 else float("nan"),
+        not_identified=tuple(term for term, others in coincident.items() if others is not None),
+        results=results, design=design,
+    )  # fmt: skip
+
+
+def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
+    """Whether some terms together explain anything: the F test of the model with them against the one without.
+
+    It is sound where single terms are not identified too, for it counts the dimensions that the terms add.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Terms of the design, such as all levels of a factor; some other column, such as the constant, must be left.
+    name : str
+        The factor, as the term of the estimate.
+
+    Returns
+    -------
+    Estimate
+        The value is the F statistic; the unit says its degrees of freedom. No value, and a note, where the terms add
+        nothing to the others or no residual is left.
+    """
+    outcome = fit.estimates[0].outcome if fit.estimates else ""
+    method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"
+    without = fit.design.drop(columns=list(columns))
+    null = null_vectors(without)
+    kept = [term for term in without.columns if term not in null]
+    added = fit.rank - len(kept)
+    label = Estimate(
+        term=name, value=None, n=fit.n, outcome=outcome, method=method,
+        unit=f"F statistic, {added} and {fit.residual_df} degrees of freedom",
+    )  # fmt: skip
+    if added == 0:
+        return replace(label, note="not identified: the other columns already span these")
+    endog = fit.results.model.endog
+    if fit.residual_df == 0 or fit.results.ssr <= (_EXACT * np.linalg.norm(endog)) ** 2:
+        return replace(label, note="there is no residual to judge it by")
+    statistic, p, _ = fit.results.compare_f_test(OLS(endog, without[kept].to_numpy()).fit())
+    return replace(label, value=float(statistic), p=float(p))
+
+
+def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
+    """The same estimates with their false-discovery rates (Benjamini-Hochberg), over those that have a p-value."""
+    tested = [position for position, estimate in enumerate(estimates) if estimate.p is not None]
+    found = list(estimates)
+    if tested:
+        rates = multipletests([estimates[position].p for position in tested], method="fdr_bh")[1]
+        for position, rate in zip(tested, rates, strict=True):
+            found[position] = replace(found[position], p_adjusted=float(rate), family=family)
+    return found
+
+
+def _check(design: pd.DataFrame, outcome: pd.Series[float], name: str) -> None:
+    if 0 in design.shape:
+        raise QueryError(
+            f"A linear model of {name} has {design.shape[0]} rows and {design.shape[1]} columns, expected some."
+        )
+    if not design.index.equals(outcome.index):
+        raise QueryError(
+            f"The rows of {name} are not those of its design matrix; expected the same, in the same order."
+        )
+    for column, cells in (*design.items(), (name, outcome)):
+        if wrong := int((~np.isfinite(cells.to_numpy(dtype=float))).sum()):
+            raise QueryError(f"{column} is missing or infinite in {wrong} of {len(cells)} rows of a linear model.")
+
+
+def _inference(results: Any, terms: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+    """Interval and p-value of each term, in the order of the fit, whose standard error is more than 0."""
+    errors, intervals = np.asarray(results.bse), np.asarray(results.conf_int(alpha=0.05))
+    with np.errstate(divide="ignore", invalid="ignore"):  # by a standard error of 0, of terms that are left out below
+        p = np.asarray(results.pvalues)
+    return {
+        term: (float(intervals[position, 0]), float(intervals[position, 1]), float(p[position]))
+        for position, term in enumerate(terms)
+        if errors[position] > 0
+    }
+
+
+def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float, float, float]]:
+    """Interval and p-value of each term with HC3 standard errors, for a design of independent columns.
+
+    A row that a column of its own fits exactly, such as the only member of a group, has leverage 1, where HC3 divides 0
+    by 0. Without these rows and the columns that only they fix, every other coefficient and the residual degrees of
+    freedom are the same, so HC3 is computed there; a term that needs such a row has none.
+    """
+    exog = design.to_numpy(dtype=float)
+    orthonormal = np.linalg.qr(exog / np.linalg.norm(exog, axis=0))[0]
+    usual = 1 - (orthonormal**2).sum(axis=1) > COLLINEAR
+    rest = design[usual]
+    null = {} if usual.all() else null_vectors(rest)
+    kept = [term for term in design.columns if term not in null]
+    found = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
+    return {term: numbers for term, numbers in found.items() if coincides_with(term, null) is None}

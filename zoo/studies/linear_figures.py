@@ -1,0 +1,284 @@
+"""Figures and tables of the global linear analysis: effects with both kinds of interval, effective dimensionality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ..analysis.estimates import Estimate
+from ..analysis.linear import LinearEffect
+from ..analysis.outcomes import OUTCOMES, Outcome
+from ..analysis.table import StudyTable
+from ..errors import MissingExtra
+from .controlled_tables import probability
+from .drawing import COMPONENT_COLOURS, MODE_COLOURS, legend_below, new_figure, scatter_groups
+from .estimate_tables import interval
+from .findings import Figure, Rows, Table
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import NullLocator
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
+
+_ROBUST = "#222222"
+_GAP = 0.17  # between both intervals of a row, in rows
+_ROW_INCHES = 0.225
+_TICKS_FROM = 4  # least exponent of 2 that an axis of dimensions is labelled at
+Effects = Mapping[tuple[str, str], LinearEffect]  # (treatment, outcome)
+SIGNIFICANT = 0.05
+_MLP, _LINEAR = "projection2_arch[mlp]", "projection2_arch[linear]"
+CHOICES = {  # term -> words, in the order of figure and table
+    "log(z_dim)": "2x dimensions", "log(n_parameters)": "2x parameters", "family[vit]": "ViT (vs ResNet)",
+    "log(patch_size)": "2x patch size", "log(nviews)": "2x views", "log(n_augmentations)": "2x augmentations",
+    "log(epochs)": "2x epochs", "log(batch_size)": "2x batch size", _LINEAR: "linear projector (vs none)",
+    _MLP: "MLP projector (vs none)", "log(projection_nparameters_hidden)": "2x hidden projector",
+    "ssl_mode[contrastive]": "contrastive (vs clustering)", "ssl_mode[siamese]": "siamese (vs clustering)",
+    "ssl_mode[hierarchical]": "hierarchical (vs clustering)", "ssl_mode[generative]": "generative (vs clustering)",
+    "ssl_mode[transform]": "transform (vs clustering)", "optimizer[adam]": "Adam (vs SGD)",
+    "optimizer[adamw]": "AdamW (vs SGD)", "optimizer[lars]": "LARS (vs SGD)",
+}  # fmt: skip
+
+
+def per_doubling(estimate: Estimate) -> Estimate:
+    """The effect of doubling a number instead of one unit of its natural logarithm; other effects stay as they are.
+
+    >>> per_doubling(Estimate(term="log(z_dim)", value=-4.0, n=9, unit="percent per unit of log(z_dim)")).unit
+    'percent per doubling of z_dim'
+    """
+    if not estimate.term.startswith("log("):
+        return estimate
+    column = estimate.term.removeprefix("log(").removesuffix(")")
+
+    def scaled(number: float | None) -> float | None:
+        return None if number is None else number * math.log(2)
+
+    return replace(
+        estimate, value=scaled(estimate.value), ci_low=scaled(estimate.ci_low), ci_high=scaled(estimate.ci_high),
+        ci_low_robust=scaled(estimate.ci_low_robust), ci_high_robust=scaled(estimate.ci_high_robust),
+        unit=estimate.unit.replace(f"per unit of {estimate.term}", f"per doubling of {column}"),
+    )  # fmt: skip
+
+
+def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Figure:
+    """Every effect on every component, with classical and robust intervals."""
+    rows = sorted({one.n for one in estimates if one.outcome in {outcome.column for outcome in outcomes}})
+    n = f"{rows[0]} to {rows[-1]}" if len(rows) > 1 else f"{rows[0]}" if rows else "no"
+    return Figure(
+        name="effects_on_components", title="What main choices change on average, others held equal",
+        caption="Effect on each component in percentage points, negative is better: of doubling a number (2x), or of "
+        "one level against another. Global linear analysis: one model a choice and a component, with the other "
+        f"choices, data and origin of the encoder as controls; {n} encoders. Dots and thick lines: estimates with "
+        "classical 95 % intervals; thin dark lines below them: 95 % intervals with heteroscedasticity-robust (HC3) "
+        "standard errors. Panels differ in scale.",
+        draw=partial(draw_effects, [per_doubling(one) for one in estimates], outcomes, labels),
+    )  # fmt: skip
+
+
+def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Drawing:
+    """One column of panels an outcome, one row a term that has a label, in the order of the labels.
+
+    Doublings stand above, levels below on a scale of their own: they are larger by far.
+    """
+    known = {(one.term, one.outcome): one for one in estimates}
+    shown = [term for term in labels if any((term, outcome.column) in known for outcome in outcomes)]
+    parts = [[term for term in shown if term.startswith("log(") is doubled] for doubled in (True, False)]
+    parts = [part for part in parts if part]
+    drawing, panels = new_figure(
+        n_rows=max(len(parts), 1), n_columns=len(outcomes), height=1.5 + _ROW_INCHES * (len(shown) + 1), sharey="row",
+        gridspec_kw={"height_ratios": [len(part) for part in parts] or [1]},
+    )  # fmt: skip
+    for row, part in enumerate(parts):
+        band = panels[row * len(outcomes) : (row + 1) * len(outcomes)]
+        for axes, outcome in zip(band, outcomes, strict=True):
+            _draw_panel(axes, [known.get((term, outcome.column)) for term in part], COMPONENT_COLOURS[outcome.column])
+            if row == 0:
+                axes.set_title(outcome.label.replace(" ", "\n"))
+        band[0].set_yticks(range(len(part)), [labels[term] for term in part])
+    for axes in panels[-len(outcomes) :]:
+        axes.set_xlabel("percentage points")
+    handles = [
+        Line2D([], [], color="#777777", marker="o", markersize=3.5, linewidth=2.0, label="classical 95 % interval"),
+        Line2D([], [], color=_ROBUST, marker="|", markersize=3.2, linewidth=0.9, label="HC3 95 % interval"),
+    ]
+    drawing.legend(
+        handles=handles, loc="outside lower center", ncols=2, title="Change of the error component; negative is better"
+    )
+    return drawing
+
+
+def _draw_panel(axes: Axes, estimates: Sequence[Estimate | None], colour: str) -> None:
+    axes.axvline(0.0, color="#888888", linewidth=0.8, zorder=1)
+    for row, estimate in enumerate(estimates):
+        if row % 2:
+            axes.axhspan(row - 0.5, row + 0.5, color="#F5F5F5", zorder=0, linewidth=0)
+        if estimate is not None:
+            _draw_row(axes, row, estimate, colour)
+    axes.set_ylim(len(estimates) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.06)
+
+
+def _draw_row(axes: Axes, row: int, estimate: Estimate, colour: str) -> None:
+    if estimate.value is None:
+        axes.text(0.0, row, "not identified", ha="center", va="center", fontsize=5.5, color="#555555", style="italic",
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        return
+    axes.plot([estimate.value], [row - _GAP], "o", color=colour, markersize=3.5, zorder=4)
+    if estimate.ci_low is not None and estimate.ci_high is not None:
+        axes.plot([estimate.ci_low, estimate.ci_high], [row - _GAP] * 2, color=colour, linewidth=2.0, zorder=3,
+                  solid_capstyle="butt")  # fmt: skip
+    if estimate.ci_low_robust is not None and estimate.ci_high_robust is not None:
+        axes.plot([estimate.ci_low_robust, estimate.ci_high_robust], [row + _GAP] * 2, color=_ROBUST, linewidth=0.9,
+                  marker="|", markersize=3.2, zorder=3)  # fmt: skip
+
+
+def rank_figure(table: StudyTable) -> Figure | None:
+    """Figure 19b: usability over the effective dimensionality; None if no encoder has both."""
+    both = table.frame[["train_rank", "usability", "ssl_mode"]].dropna()
+    if both.empty:
+        return None
+    return Figure(
+        name="effective_dimensionality", title="Usability over effective dimensionality (Figure 19b)",
+        caption="Usability error in percentage points (lower is better) over the effective dimensionality of the "
+        f"representation, the rank of the correlations of its dimensions; {len(both)} encoders by type of objective.",
+        draw=partial(draw_rank, both["train_rank"].tolist(), both["usability"].tolist(), both["ssl_mode"].tolist()),
+    )  # fmt: skip
+
+
+def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequence[str]) -> Drawing:
+    """Points by type of objective; the types in the order of their colours, others after them."""
+    order = [*(mode for mode in MODE_COLOURS if mode in modes), *sorted(set(modes) - set(MODE_COLOURS))]
+    places = sorted(range(len(modes)), key=lambda place: order.index(modes[place]))
+    drawing, (axes,) = new_figure(width=4.6, height=3.4)
+    scatter_groups(
+        axes, [ranks[place] for place in places], [usability[place] for place in places],
+        [modes[place] for place in places], colours=MODE_COLOURS, size=20.0,
+    )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    low, high = math.floor(math.log2(min(ranks))), math.ceil(math.log2(max(ranks)))
+    ticks = [2**exponent for exponent in range(min(low, _TICKS_FROM), high + 1)]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(min(ranks) / 1.25, max(ranks) * 1.25)
+    axes.set_xlabel("Effective dimensionality (dimensions, doubling scale)")
+    axes.set_ylabel("Usability error (percentage points)\nlower is better")
+    legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
+    return drawing
+
+
+def overview_table(estimates: Sequence[Estimate], outcomes: Sequence[str], labels: Mapping[str, str]) -> Table:
+    """One row a choice, one column an outcome: effect per doubling or per level, with the classical interval."""
+    known = {(one.term, one.outcome): per_doubling(one) for one in estimates}
+    shown = [term for term in labels if any((term, outcome) in known for outcome in outcomes)]
+    cells = [
+        [interval(known[term, one], digits=2) if (term, one) in known else "" for one in outcomes] for term in shown
+    ]
+    return Table(
+        title="Effects of main choices, others held equal",
+        headers=["choice", *(OUTCOMES[one].label for one in outcomes)],
+        rows=[[labels[term], *row] for term, row in zip(shown, cells, strict=True)],
+        note="Percentage points with classical 95 % intervals, negative is better; 2x is a doubling.",
+    )
+
+
+def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
+    """One row an estimate, with both kinds of interval, the false-discovery rate and the size of the model."""
+    size = {(term.term, found.outcome): found.fit for found in effects.values() for term in found.estimates}
+    rows = []
+    for raw in estimates:
+        one, fit = per_doubling(raw), size[raw.term, raw.outcome]
+        rows.append([
+            one.term.removeprefix("log(").removesuffix(")") if one.term.startswith("log(") else one.term,
+            OUTCOMES[one.outcome].label, one.unit.partition(" per ")[2] or one.unit.removeprefix("percentage points "),
+            interval(one, digits=2), probability(one.p), probability(one.p_adjusted),
+            _robust(one), probability(one.p_robust), str(one.n), f"{fit.rank} of {fit.n_columns}", one.note,
+        ])  # fmt: skip
+    return Table(
+        title="All estimates of main choices",
+        headers=["term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval", "HC3 p",
+                 "encoders", "rank of columns", "note"],
+        rows=rows,
+        note="Percentage points, negative is better. False-discovery rate by Benjamini and Hochberg, over this table.",
+    )  # fmt: skip
+
+
+def artefact_table(artefacts: Mapping[str, Estimate]) -> Table:
+    """What a pseudo-inverse says of a term that is not identified: one row a way to write the model."""
+    term = next(iter(artefacts.values())).term
+    return Table(
+        title=f"What a pseudo-inverse says of {term}, which is not identified",
+        headers=["how the model is written", "coefficient", "p"],
+        rows=[[how, interval(one), probability(one.p)] for how, one in artefacts.items()],
+        note="But for the second row it is one and the same model, and fits equally well.",
+    )
+
+
+def surviving_note(estimates: Sequence[Estimate]) -> str:
+    """How many tests have a small false-discovery rate, and a small robust p-value too."""
+    left = [one for one in estimates if one.p_adjusted is not None and one.p_adjusted < SIGNIFICANT]
+    robust = [one for one in left if one.p_robust is not None and one.p_robust < SIGNIFICANT]
+    return (
+        f"Of {sum(one.p_adjusted is not None for one in estimates)} tests of main choices, {len(left)} have a "
+        f"false-discovery rate below {SIGNIFICANT:.0%}, and {len(robust)} of these an HC3 p-value below it too."
+    )
+
+
+def fragile_notes(estimates: Sequence[Estimate]) -> list[str]:
+    """Effects whose significance does not survive standard errors that allow for unequal variances, in a sentence."""
+    lost = [
+        f"{one.term} on {one.outcome} (p {probability(one.p)}, HC3 {probability(one.p_robust) or 'none'})"
+        for one in estimates
+        if one.p is not None and one.p < SIGNIFICANT and (one.p_robust is None or one.p_robust >= SIGNIFICANT)
+    ]
+    if not lost:
+        return []
+    return [f"Significant by the classical p-value, but not with HC3 standard errors: {', '.join(lost)}."]
+
+
+def unidentified_notes(estimates: Sequence[Estimate]) -> list[str]:
+    """One sentence a term that is not identified, with the outcomes."""
+    notes: dict[str, list[str]] = {}
+    for one in estimates:
+        if one.value is None:
+            notes.setdefault(f"{one.term} is {one.note}", []).append(one.outcome)
+    return [f"{note} (models of {', '.join(outcomes)})." for note, outcomes in notes.items()]
+
+
+def unanswered_notes(reasons: Mapping[tuple[str, str], str]) -> list[str]:
+    """One sentence a choice without some effect, with the first reason; by (treatment, outcome)."""
+    notes = []
+    for treatment in dict.fromkeys(one for one, _ in reasons):
+        outcomes = [outcome for one, outcome in reasons if one == treatment]
+        notes.append(f"No effect of {treatment} on {', '.join(outcomes)}: {reasons[treatment, outcomes[0]]}")
+    return notes
+
+
+def rows_used(effects: Sequence[LinearEffect]) -> list[Rows]:
+    """Which rows each choice used, choices and outcomes with the same ones together."""
+    models: dict[tuple[str, int, tuple[tuple[str, int], ...]], list[str]] = {}
+    for found in effects:
+        models.setdefault((found.treatment, found.used, tuple(_left_out(found).items())), []).append(found.outcome)
+    together: dict[tuple[str, int, tuple[tuple[str, int], ...]], list[str]] = {}
+    for (treatment, used, left_out), outcomes in models.items():
+        together.setdefault((", ".join(dict.fromkeys(outcomes)), used, left_out), []).append(treatment)
+    return [
+        Rows(part=f"{', '.join(treatments)} on {outcomes}", used=used, left_out=dict(left_out))
+        for (outcomes, used, left_out), treatments in together.items()
+    ]
+
+
+def _left_out(found: LinearEffect) -> dict[str, int]:
+    """Reasons in words that outcomes share."""
+    return {reason.replace(f"{found.outcome} ", "outcome ", 1): number for reason, number in found.left_out.items()}
+
+
+def _robust(one: Estimate) -> str:
+    if one.ci_low_robust is None or one.ci_high_robust is None:
+        return ""
+    return f"[{one.ci_low_robust:+.2f}, {one.ci_high_robust:+.2f}]"
