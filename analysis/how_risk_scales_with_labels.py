@@ -254,6 +254,6 @@ def _notes(
 
 
 if __name__ == "__main__":
-    from zoo.studies.running import main
+    from zoo.cli import main
 
-    main(__file__)
+    main("study", __file__)

@@ -1,4 +1,4 @@
-"""Every shipped study, run for real: on the published rows, and on the corrected ones with an encoder of a user's own."""
+"""Every shipped study, run for real: on the published rows, and on corrected ones with an encoder of the user's."""
 
 from __future__ import annotations
 

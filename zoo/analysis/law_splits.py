@@ -28,6 +28,7 @@ from .scaling_law import (
     predict,
 )
 from .standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
+from .threads import one_thread
 
 try:
     import numpy as np
@@ -103,6 +104,7 @@ def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_si
     return predict(fit_scaling_law(seen(train), n_resamples=0), seen(test))
 
 
+@one_thread()
 def compare_laws(
     rows: pd.DataFrame,
     *,

@@ -25,6 +25,7 @@ from ..errors import MissingExtra, QueryError
 from .estimates import Estimate
 from .outcomes import COMPONENTS, ERRORS
 from .table import StudyTable
+from .threads import one_thread
 
 try:
     import numpy as np
@@ -140,6 +141,7 @@ def predict(law: ScalingLaw, cells: Mapping[str, Any] | pd.DataFrame) -> Floats:
     return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W))
 
 
+@one_thread()
 def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 0) -> ScalingLaw:
     """Fits alpha and W by least squares, every row counting the same.
 
@@ -214,19 +216,18 @@ def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
         misses = part["missed"].to_numpy()
         count, bias = len(misses), float(misses.mean())
         margin = float(student.ppf(0.975, count - 1) * misses.std(ddof=1) / count**0.5) if count > 1 else np.nan
-        rmse = float(np.sqrt((misses**2).mean()))
-        found.append([int(n), family, count, bias, bias - margin, bias + margin, rmse])
+        found.append([int(n), family, count, bias, bias - margin, bias + margin, float((misses**2).mean() ** 0.5)])
     columns = ["n", "family", "n_encoders", "bias", "ci_low", "ci_high", "rmse"]
     return pd.DataFrame(found, columns=columns).sort_values(["n", "family"], ignore_index=True)
 
 
+@one_thread()
 def leave_encoder_out(rows: pd.DataFrame) -> Floats:
     """Each encoder's errors as predicted by the law of all others, shape (n_rows,), in percent."""
     problem = _Problem(rows)
     start = problem.best()
     predicted = np.empty(len(rows))
-    for encoder in range(problem.encoder.max() + 1):
-        out = problem.encoder == encoder
+    for out in (problem.encoder == encoder for encoder in range(problem.encoder.max() + 1)):
         alpha, w = problem.solve(start, (~out).astype(float))
         predicted[out] = law_errors(rows[out], alpha=alpha, w=w)
     return predicted

@@ -23,7 +23,7 @@ EXTRAS = {
     "models": (
         "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
     ),
-    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "xgboost"),
+    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "demo": ("scikit-learn",),
 }  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")

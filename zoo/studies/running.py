@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..analysis.table import StudyTable, study_table
+from ..analysis.threads import one_thread
 from ..errors import QueryError
 from .findings import Claim, Findings
 from .known import Study, load_study
@@ -27,6 +28,7 @@ class StudyRun:
     other: Findings | None = None  # of the same study on the other table: corrected if ``table`` is as published
 
 
+@one_thread()
 def run_studies(
     chosen: Sequence[Study],
     *,

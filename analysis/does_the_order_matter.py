@@ -1,0 +1,217 @@
+"""Does it matter in which order the two generalization errors are taken?
+
+Claim: the decomposition can also let the encoder generalize before the probe (Eq. 5), with a probe that was trained on
+the validation images as well; its generalization errors are "highly related" to those of the main decomposition, and
+"the relative ordering of models seems similar" (Appendix F.2, Figure 28).
+
+Expected: for 10 encoders, r .98 and tau .87 for probe generalization, so it agrees; r -.14 and tau .02 for encoder
+generalization, of which ten rows say nothing: without RotNet r is +.48, without SimCLR -.57.
+
+Command: zoo study does_the_order_matter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from zoo.analysis.agreement import correlations, leave_one_out, paired_comparison
+from zoo.analysis.estimates import Estimate
+from zoo.analysis.table import StudyTable
+from zoo.studies.claims import statement_claim
+from zoo.studies.drawing import COLOURS, letter, new_figure
+from zoo.studies.estimate_tables import interval
+from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
+from zoo.studies.options import StudyOptions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
+RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
+HIGH = 0.5  # a correlation is called high if its whole 95 % interval is above this
+_FEW = "fewer than five encoders of the table were measured in both orders"
+
+
+def study(table: StudyTable, options: StudyOptions) -> Findings:
+    """Both orders on the encoders that have a probe trained on training and validation images."""
+    both = _both_orders(table)
+    related = {name: _related(both, name) for name in COMPONENTS} if len(both) >= 5 else {}
+    differences = [_difference(both, name) for name in COMPONENTS] if len(both) >= 5 else []
+    return Findings(
+        claims=[*_claims(both, related), *_size_claims(both, differences)],
+        estimates=[*(one for pair in related.values() for one in pair), *differences],
+        tables=[_values(both), *([_relations(both, related, differences)] if related else [])],
+        figures=[
+            Figure(
+                name="figure28", title="Both orders of the generalization errors (Figure 28)",
+                caption=f"Probe and encoder generalization of {len(both)} encoders by the main decomposition (Eq. 4) "
+                "and by the alternative one (Eq. 5), in percentage points, lower is better. On the dashed line both "
+                "are the same. (c) Each arrow goes from the main to the alternative decomposition, on one scale.",
+                draw=lambda: _draw(both),
+            )
+        ] if len(both) else [],
+        rows=[Rows(part="Figure 28", used=len(both), left_out=_left_out(table))],
+        notes=[
+            "Both orders add up to the same error, so what one component loses in the alternative the other gains.",
+            "The two encoder generalizations share no probe: one is the gap of a probe of the training images alone, "
+            "the other that of a probe which has seen the validation images it is tested on.",
+            f"{len(both)} encoders, chosen by the authors, can show a strong relation but cannot rule out a weak one.",
+        ],
+    )  # fmt: skip
+
+
+def _both_orders(table: StudyTable) -> pd.DataFrame:
+    """Generalization errors in percentage points: probe and encoder by Eq. 4, probe_alternative and so on by Eq. 5."""
+    training, held_out, union, test = (table.frame[name] for name in RISKS)
+    return pd.DataFrame(
+        {
+            "probe": held_out - training,  # R_AS - R_AF
+            "encoder": test - held_out,  # R_US - R_AS
+            "probe_alternative": test - union,  # R_US - R_UF
+            "encoder_alternative": union - training,  # R_UF - R_AF
+        }
+    ).dropna()
+
+
+def _left_out(table: StudyTable) -> dict[str, int]:
+    return table.n_left_out("union_test", *(name for name in RISKS if name != "union_test"))
+
+
+def _related(both: pd.DataFrame, name: str) -> tuple[Estimate, Estimate]:
+    return correlations(both[name], both[f"{name}_alternative"], term=f"{COMPONENTS[name]}, both orders",
+                        outcome=COMPONENTS[name], method="main and alternative decomposition")  # fmt: skip
+
+
+def _difference(both: pd.DataFrame, name: str) -> Estimate:
+    return paired_comparison(both[f"{name}_alternative"] - both[name], outcome=COMPONENTS[name],
+                             term=f"{COMPONENTS[name]}, alternative minus main").mean  # fmt: skip
+
+
+def _claims(both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]]) -> list[Claim]:
+    found = []
+    for name, words in COMPONENTS.items():
+        reasons = (_FEW, _FEW)
+        if related:
+            r, tau = related[name]
+            without = leave_one_out(both[name], both[f"{name}_alternative"])
+            reasons = (
+                f"{r.n} encoders; without {without.idxmax()} r is "
+                f"{without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}",
+                f"{tau.n} encoders; one order does not tell the ranks in the other",
+            )
+        for position, (claim, paper) in enumerate(
+            ((f"Both orders give highly related {words}", "highly related"),
+             (f"Both orders rank encoders similarly by {words}", "similar relative ordering"))
+        ):  # fmt: skip
+            one = related[name][position] if related else None
+            found.append(
+                statement_claim(
+                    claim, source="Appendix F.2", paper=paper, holds=one is not None and _is_high(one),
+                    ours=f"{one.unit} {_cell(one)}" if one else "not available", value=one and one.value,
+                    reason=reasons[position],
+                )
+            )  # fmt: skip
+    return found
+
+
+def _is_high(estimate: Estimate) -> bool:
+    low = estimate.value if estimate.ci_low is None else estimate.ci_low  # no interval where the order is the same
+    return low is not None and low > HIGH
+
+
+def _size_claims(both: pd.DataFrame, differences: list[Estimate]) -> list[Claim]:
+    smaller = both["encoder_alternative"] < both["probe_alternative"]
+    size = differences[-1] if differences else None
+    return [
+        statement_claim(
+            "Encoder generalization is small in absolute terms in the alternative order too", source="Appendix F.2",
+            paper="small in absolute terms", holds=len(both) > 0 and bool(smaller.all()),
+            ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
+            f"{both['encoder_alternative'].max():.1f} points" if len(both) else "not available",
+            reason="it is above probe generalization for some" if len(both) else _FEW),
+        statement_claim(
+            "Encoder generalization is of similar size in both orders", source="caption of Figure 28",
+            paper="similar results", holds=size is not None and not _differs(size), value=size and size.value,
+            ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average"
+            if size else "not available",
+            reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
+            "images, and the paper calls its estimates worse" if size else _FEW),
+    ]  # fmt: skip
+
+
+def _differs(estimate: Estimate) -> bool:
+    return estimate.p is not None and estimate.p < 0.05
+
+
+def _values(both: pd.DataFrame) -> Table:
+    rows = [[str(encoder), *(f"{value:.2f}" for value in row)] for encoder, row in
+            zip(both.index, both.to_numpy(), strict=True)]  # fmt: skip
+    return Table(
+        title="Generalization errors in both orders, in percentage points",
+        headers=["encoder", "probe (Eq. 4)", "encoder (Eq. 4)", "probe (Eq. 5)", "encoder (Eq. 5)"], rows=rows,
+        note="Signed; lower is better. Eq. 5 takes a probe of training and validation images for R_UF.",
+    )  # fmt: skip
+
+
+def _relations(
+    both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]], differences: list[Estimate]
+) -> Table:
+    rows = []
+    for (name, (r, tau)), difference in zip(related.items(), differences, strict=True):
+        without = leave_one_out(both[name], both[f"{name}_alternative"])
+        rows.append([COMPONENTS[name], _cell(r), f"{without.min():.2f} to {without.max():.2f}", _cell(tau),
+                     _cell(difference), f"{difference.p:.3f}"])  # fmt: skip
+    return Table(
+        title=f"Main against alternative decomposition, {len(both)} encoders",
+        headers=["component", "Pearson r [95 % interval]", "r without one encoder", "Kendall tau [95 % interval]",
+                 "alternative - main [95 % interval]", "p, paired t"],
+        rows=rows, note="The difference in percentage points.",
+    )  # fmt: skip
+
+
+def _cell(estimate: Estimate) -> str:
+    return interval(estimate, digits=2, signed=False)
+
+
+def _draw(both: pd.DataFrame) -> Drawing:
+    drawing, (first, second, third) = new_figure(height=2.45, n_columns=3, width_ratios=[1, 1, 1.5])
+    marks = dict(zip(both.index, cycle("os^DvPX<>*"), strict=False))
+    colours = dict(zip(both.index, cycle((*COLOURS[:8], "#AAAAAA", "#8B0000")), strict=False))  # no yellow on white
+    for axes, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):
+        ends = _limits(both[[name, f"{name}_alternative"]])
+        axes.plot(ends, ends, "--", color="#888888", linewidth=0.8)
+        for encoder, row in both.iterrows():
+            axes.plot(row[name], row[f"{name}_alternative"], marks[encoder], color=colours[encoder], label=str(encoder))
+        axes.set(title=words, xlabel="main, Eq. 4 [points]", ylabel="alternative, Eq. 5 [points]", xlim=ends, ylim=ends,
+                 aspect="equal")  # fmt: skip
+    for encoder, row in both.iterrows():
+        start, end = (row["probe"], row["encoder"]), (row["probe_alternative"], row["encoder_alternative"])
+        arrow = {"arrowstyle": "->", "color": colours[encoder], "lw": 0.9, "shrinkA": 0, "shrinkB": 0}
+        third.annotate("", end, start, arrowprops=arrow)
+        third.plot(*start, marks[encoder], color=colours[encoder], markersize=3)
+    third.set(title="both, on one scale", xlabel="probe generalization [points]", aspect="equal",
+              ylabel="encoder gen.\n[points]", xlim=_limits(both[["probe", "probe_alternative"]]),
+              ylim=_limits(both[["encoder", "encoder_alternative"]]))  # fmt: skip
+    letter([first, second, third])
+    for axes in (first, second, third):
+        axes.set_anchor("N")
+    legend = third.legend(*first.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0, -0.8), fontsize=6,
+                          ncols=1 + (len(both) - 1) // 12, labelspacing=0.35)  # fmt: skip
+    legend.set_in_layout(False)  # it has the empty room below the flat third panel
+    return drawing
+
+
+def _limits(values: pd.DataFrame) -> tuple[float, float]:
+    """From 0, or below the lowest, to above the highest: an annotation moves no limits by itself."""
+    low, high = min(0.0, float(values.min().min())), float(values.max().max())
+    return low - 0.08 * (high - low), high + 0.12 * (high - low)
+
+
+if __name__ == "__main__":
+    from zoo.cli import main
+
+    main("study", __file__)

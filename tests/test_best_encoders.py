@@ -1,0 +1,156 @@
+"""The best encoders of a category, of a year and of a population."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoo.analysis.best_encoders import (
+    ANY_FEATURES,
+    TABLE_2,
+    Category,
+    best_fraction,
+    best_fraction_of_each,
+    best_of_each,
+    error_difference,
+    members,
+    risks_of_best,
+    winner,
+)
+from zoo.analysis.table import StudyTable, table_of
+from zoo.errors import QueryError, UnknownName
+
+RESNET, VIT = Category("ResNets", {"family": ("resnet",)}), Category("ViTs", {"family": ("vit",)})
+SETTINGS = ("train_test", "train-nperclass-3_test")
+
+
+def planted(**changes: dict[str, object]) -> StudyTable:
+    rows: dict[str, dict[str, object]] = {
+        "d": {"family": "resnet", "year": 2020, "train_test": 25.0},
+        "c": {"family": "resnet", "year": 2021, "train_test": 20.0, "usability": 3.0},
+        "b": {"family": "resnet", "year": 2021, "train_test": 20.0},
+        "a": {"family": "resnet", "year": 2021},
+        "v": {"family": "vit", "train_test": 10.0},
+        "w": {"train_test": 1.0},
+    }
+    return table_of({name: {**cells, **changes.get(name, {})} for name, cells in rows.items()})
+
+
+def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_first_id() -> None:
+    found = winner(planted(), RESNET, "train_test")
+    assert (found.encoder, found.runner_up, found.error, found.margin, found.n) == ("b", "c", 20.0, 0.0, 3)
+
+
+def test_a_winner_without_rivals_has_no_runner_up() -> None:
+    found = winner(planted(), VIT, "train_test")
+    assert (found.encoder, found.runner_up, found.margin, found.n) == ("v", None, None, 1)
+
+
+def test_an_encoder_that_lacks_the_column_of_a_category_is_in_none() -> None:
+    assert list(members(planted(), RESNET).index) == ["d", "c", "b", "a"]
+    assert winner(planted(), ANY_FEATURES, "train_test").encoder == "w"
+
+
+def test_a_category_that_nobody_is_in_is_refused_in_one_sentence() -> None:
+    with pytest.raises(
+        QueryError, match=r"^No encoder of the 6 in the table is in the category 'Swin' and has train_test"
+    ):
+        winner(planted(), Category("Swin", {"family": ("swin",)}), "train_test")
+    with pytest.raises(QueryError, match="train-nperclass-3_test"):
+        winner(planted(), RESNET, "train-nperclass-3_test")
+
+
+def test_unknown_columns_are_named() -> None:
+    with pytest.raises(UnknownName, match="family"):
+        members(planted(), Category("?", {"famly": ("vit",)}))
+    with pytest.raises(UnknownName, match="train_test"):
+        winner(planted(), RESNET, "train_tset")
+
+
+def test_the_best_of_each_year_keeps_a_missing_usability_missing() -> None:
+    best = best_of_each(planted().frame, "year", by="train_test")
+    assert list(best.index) == ["d", "b"]
+    assert best["usability"].isna().all()
+
+
+def test_the_best_fraction_is_rounded_up_and_ordered() -> None:
+    frame = planted().frame
+    assert list(best_fraction(frame, by="train_test", fraction=0.2).index) == ["w"]
+    assert list(best_fraction(frame, by="train_test", fraction=0.5).index) == ["w", "v", "b"]
+    assert list(best_fraction_of_each(frame, "year", by="train_test", fraction=0.1).index) == ["d", "b"]
+
+
+@pytest.mark.parametrize("fraction", [0.0, -1.0, 1.5, float("nan")])
+def test_a_fraction_out_of_range_is_refused(fraction: float) -> None:
+    with pytest.raises(QueryError, match="fraction"):
+        best_fraction(planted().frame, by="train_test", fraction=fraction)
+
+
+def test_the_order_of_the_rows_changes_no_winner() -> None:
+    table = planted()
+    turned = StudyTable(table.frame.iloc[::-1], table.why_missing.iloc[::-1], False, (), {})
+    assert winner(turned, RESNET, "train_test") == winner(table, RESNET, "train_test")
+
+
+def test_a_difference_of_errors_has_the_interval_of_two_proportions() -> None:
+    found = error_difference(planted(), "d", "c", "train_test")
+    # 1.96 sqrt((.25 .75 + .2 .8) / 50000) by hand, in percentage points
+    assert found.value == pytest.approx(5.0)
+    assert found.ci_low == pytest.approx(5.0 - 0.517, abs=0.01)
+    assert found.ci_high == pytest.approx(5.0 + 0.517, abs=0.01)
+    assert found.p is not None and found.p < 1e-9
+
+
+def test_equal_errors_do_not_differ() -> None:
+    found = error_difference(planted(), "b", "c", "train_test")
+    assert found.value == 0.0 and found.p == pytest.approx(1.0)
+    assert found.ci_low is not None and found.ci_high is not None and found.ci_low < 0 < found.ci_high
+
+
+def test_a_difference_with_an_encoder_that_is_not_there_is_refused() -> None:
+    for encoder in ("nobody", "a"):
+        with pytest.raises(QueryError, match=f"^{encoder} has no train_test"):
+            error_difference(planted(), encoder, "b", "train_test")
+
+
+def traded(n: int = 50) -> StudyTable:
+    """Encoders whose usability counts with all labels and whose probe generalization counts with few."""
+    return table_of(
+        {
+            f"enc{i:02d}": {
+                "usability": float(i), "probe_gen": float(n - i), SETTINGS[0]: 10.0 + i, SETTINGS[1]: 90.0 - i
+            }
+            for i in range(n)
+        }
+    )  # fmt: skip
+
+
+def test_the_risks_of_the_best_follow_the_setting() -> None:
+    found = {(one.term, one.outcome): one for one in risks_of_best(traded(), SETTINGS, ("usability", "probe_gen"))}
+    full, few = (found[f"best 20 % by {setting}", "usability"] for setting in SETTINGS)
+    assert (full.value, few.value, full.n) == (4.5, 44.5, 10)  # the means of 0..9 and of 40..49
+    change = found[f"best 20 % by {SETTINGS[1]} - by {SETTINGS[0]}", "probe_gen"]
+    assert change.value == pytest.approx(-40.0)
+    assert change.ci_low is not None and change.ci_high is not None and change.ci_low < -40 < change.ci_high < -30
+
+
+def test_every_setting_chooses_from_the_same_encoders() -> None:
+    table = traded()
+    table.frame.loc["enc00", SETTINGS[1]] = float("nan")
+    found = risks_of_best(table, SETTINGS, ("usability",))
+    assert found[0].value == 5.5  # without the best in full-shot, which has no 3-shot error: the mean of 1..10
+
+
+def test_the_bootstrap_of_the_best_repeats_with_its_seed() -> None:
+    one, same, other = (risks_of_best(traded(), SETTINGS, ("usability",), seed=seed) for seed in (1, 1, 2))
+    assert one == same
+    assert [estimate.value for estimate in one] == [estimate.value for estimate in other]
+    assert one != other
+
+
+def test_too_few_encoders_have_no_best_fraction() -> None:
+    with pytest.raises(QueryError, match="4 encoders have all of"):
+        risks_of_best(traded(4), SETTINGS, ("usability",))
+
+
+def test_the_categories_of_table_2_are_five() -> None:
+    assert len(TABLE_2) == 5

@@ -1,0 +1,174 @@
+"""The study of full-shot and few-shot: Tables 2 and 4, risks of the best, rank correlations and tradeoffs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.own_encoder import add_own_encoder
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.known import load_study, study_named
+from zoo.studies.options import StudyOptions
+from zoo.studies.printed_accuracies import (
+    FEATURES,
+    SHOWN,
+    WINNERS,
+    accuracies_of,
+    feature_claims,
+    winner_claims,
+    winners_of,
+    winners_report,
+)
+
+PUBLISHED = study_table()
+run = load_study(study_named("full_shot_or_few_shot"))
+
+
+def claims(found: list[Claim] | Findings) -> dict[str, Claim]:
+    return {claim.claim: claim for claim in (found.claims if isinstance(found, Findings) else found)}
+
+
+@pytest.fixture(scope="module")
+def published() -> Findings:
+    return run(PUBLISHED, StudyOptions())
+
+
+# ids and accuracies in full-shot, 1 % and 3-shot: Table 2 of Dubois et al. 2023, read from the page
+@pytest.mark.parametrize(("position", "encoder", "printed"), [
+    (0, "mocov3_rn50_ep1000", "73.7 55.5 40.4"), (1, "dino_rn50", "74.2 52.9 35.9"),
+    (2, "swav_rn50w4", "76.2 56.2 36.9"), (3, "vicregl_convnextb_alpha09", "74.8 64.3 56.3"),
+    (4, "mugs_vits16_ep800_extractS", "77.3 62.9 49.6"), (5, "msn_vits16_ep800", "76.1 67.5 60.4"),
+    (6, "msn_vitb4_ep300", "80.1 75.1 69.3"), (7, "mugs_vitl16_ep250", "80.9 74.0 68.5"),
+    (8, "msn_vitl7_ep200", "79.9 74.9 69.8"), (9, "clip_vitL14_px336", "85.0 75.2 62.9"),
+    (10, "openclip_vitH14", "84.4 75.8 63.7"), (11, "msn_vitl7_ep200", "79.9 74.9 69.8"),
+])  # fmt: skip
+def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: str) -> None:
+    row, claim = WINNERS[position], winner_claims(PUBLISHED)[position]
+    assert " ".join(row.accuracies) == printed
+    assert claim.verdict == "agrees"
+    assert claim.ours.startswith(f"{encoder}, {row.million_parameters}M")
+    assert " ".join(f"{accuracy:.1f}" for accuracy in accuracies_of(PUBLISHED, encoder)) == printed
+
+
+# Table 4 of Dubois et al. 2023, read from the page
+@pytest.mark.parametrize(("position", "printed"), [
+    (0, "1536 77.3 62.9 49.6"), (1, "384 77.0 66.6 57.9"), (2, "1280 84.4 75.8 63.7"), (3, "1024 84.3 76.5 65.5"),
+])  # fmt: skip
+def test_table_4_is_found_at_one_decimal(position: int, printed: str) -> None:
+    row, claim = FEATURES[position], feature_claims(PUBLISHED)[position]
+    assert f"{row.dimensions} {' '.join(row.accuracies)}" == printed
+    assert (claim.verdict, row.ours) == ("agrees", position % 2 == 1)
+    shown = " ".join(f"{accuracy:.1f}" for accuracy in accuracies_of(PUBLISHED, row.encoder))
+    assert f"{PUBLISHED.frame['z_dim'][row.encoder]:g} {shown}" == printed
+
+
+def test_the_claims_come_out_as_they_should(published: Findings) -> None:
+    assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
+        ("Probe generalization ranks encoders more alike in 3-shot than in full-shot", "corrected"),
+        ("At every point in time, the best 20 % form a usability/probe generalization tradeoff", "corrected"),
+        ("The best 10 % since 2019 show the usability/probe generalization tradeoff", "corrected"),
+        ("The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
+         "not reproducible"),
+    ]  # fmt: skip
+    assert len(published.claims) == len(claims(published)) == 32
+
+
+def test_correlations_are_those_of_the_published_rows(published: Findings) -> None:
+    # scipy.stats.kendalltau on the published results file
+    found = {(one.term, one.outcome): one for one in published.estimates if one.family == "components with errors"}
+    assert found["probe_gen", "train-nperclass-3_test"].value == pytest.approx(0.4838, abs=5e-4)
+    assert found["usability", "train_test"].value == pytest.approx(0.4365, abs=5e-4)
+    assert len(found) == 20
+    assert (found["usability", "train_test"].n, found["probe_gen", "train_test"].n) == (146, 169)
+
+
+def test_the_winners_of_all_features_stand_beside_those_of_published_ones() -> None:
+    found = {(one.category, one.setting): one.encoder for one in winners_of(PUBLISHED)}
+    assert len(found) == 18
+    every = [found["any data, architecture and features", setting] for setting in SHOWN]
+    assert every == ["clip_vitL14_px336_extractS", "openclip_vitH14_extractPred", "msn_vitl7_ep200"]
+
+
+def test_the_erratum_of_a_printed_row_is_told(published: Findings) -> None:
+    assert any(note.startswith("openclip_vitH14_extractPred is doubtful (suspicious)") for note in published.notes)
+
+
+def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None:
+    with style():
+        drawn = {figure.name: figure.draw() for figure in published.figures}
+    assert "29 best encoders" in published.figures[0].caption
+    assert [panel.get_title(loc="right") for panel in drawn["all_pairs_of_risks"].axes][3] == "τ = -0.16, n = 120"
+    legend = [text.get_text() for text in drawn["best_of_each_year_traded_off"].legends[0].get_texts()]
+    assert legend[-4:] == ["2019 (2)", "2020 (11)", "2021 (5)", "2022 (7)"]
+    assert len(drawn) == 6
+
+
+def test_the_corrected_table_keeps_every_winner() -> None:
+    corrected = study_table(corrected=True)
+    before, after = (
+        [one.encoder for one in winners_of(table)] for table in (PUBLISHED, corrected)
+    )  # fmt: skip
+    assert before == after
+    found = run(corrected, StudyOptions())
+    other = {claim.claim for claim in found.claims if claim.verdict == "not reproducible"}
+    assert other == {"The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff"}
+
+
+def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
+    table = study_table(with_mine=True)
+    assert mine in table.mine
+    found = run(table, StudyOptions())
+    with style():
+        for figure in found.figures:
+            figure.draw()
+    assert claims(found)["Table 2, RN50, ImageNet-1K: best at full-shot"].verdict == "agrees"
+    assert all(mine not in row for row in winners_report(table).rows)
+
+
+def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
+    table = PUBLISHED.only(PUBLISHED.frame.index.drop("dino_rn50"), because="test")
+    claim = claims(winner_claims(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
+    assert claim.verdict == "not reproducible"
+    assert claim.ours.startswith("dc2_rn50_ep800_2x224_6x96")
+    assert claim.reason == "another encoder of the table is better in this category"
+
+
+def test_the_same_encoder_best_in_both_is_seen() -> None:
+    others = PUBLISHED.frame.index[PUBLISHED.frame["architecture"] != "resnet50"]
+    table = PUBLISHED.only(["mocov3_rn50_ep1000", *others], because="test")
+    claim = claims(winner_claims(table))["The best encoder in full-shot is never the best in 3-shot (5 categories)"]
+    assert (claim.verdict, claim.reason) == ("not reproducible", "the same encoder in RN50, ImageNet-1K")
+
+
+def small(n: int = 3) -> StudyTable:
+    rng = np.random.default_rng(0)
+    return table_of(
+        {
+            f"e{i}": {
+                "train_test": 30.0 + i, "train-nperclass-3_test": 60.0 + i, "usability": float(rng.uniform(1, 9)),
+                "probe_gen": 15.0, "year": 2022, "family": "vit", "pretraining_data": "ImageNet-1K",
+            }
+            for i in range(n)
+        }
+    )  # fmt: skip
+
+
+def test_a_handful_of_encoders_answers_what_it_can_and_says_why_not_the_rest() -> None:
+    found = run(small(), StudyOptions())
+    gone = [claim for claim in found.claims if claim.ours == "not available"]
+    assert len(gone) == 32
+    assert all(claim.verdict == "not reproducible" and claim.reason.count(". ") == 0 for claim in gone)
+    assert found.tables[3].rows[0][0] == "e0"  # nobody beats it in both settings
+    with style():
+        for figure in found.figures:
+            figure.draw()
+
+
+def test_encoders_that_are_not_in_the_table_are_named() -> None:
+    claim = claims(feature_claims(small()))["Table 4, MUGS S16, published features"]
+    assert claim.reason.startswith("mugs_vits16_ep800_extractS has no error in full-shot, 1 % and 3-shot in the table")

@@ -1,0 +1,99 @@
+"""The study of the two orders of the generalization errors: what agrees, what does not, and a planted population."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.known import load_study, study_named
+from zoo.studies.options import StudyOptions
+
+STUDY = load_study(study_named("does_the_order_matter"))
+HELD_OUT = "train-cmplmnt-ntest_train-sbst-ntest"
+
+
+def study(table: StudyTable) -> Findings:
+    found = STUDY(table, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+def planted(n: int, union: Callable[[float, float, float, float], float]) -> StudyTable:
+    """Encoders whose probe on both sets has the error that ``union`` makes of training, probe, encoder and noise."""
+    rng = np.random.default_rng(0)
+    rows = {}
+    for number in range(n):
+        training, probe, encoder = rng.uniform(2, 10), rng.uniform(10, 25), rng.uniform(1, 5)
+        rows[f"planted_{number}"] = {
+            "train_train": training, HELD_OUT: training + probe, "train_test": training + probe + encoder,
+            "union_test": union(training, probe, encoder, rng.standard_normal()),
+        }  # fmt: skip
+    return table_of(rows)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_probe_agrees_and_the_encoder_does_not(corrected: bool) -> None:
+    found = study(study_table(corrected=corrected))
+    assert found.rows[0].used == 10
+    probe, encoder = claim(found, "highly related probe"), claim(found, "highly related encoder")
+    assert (probe.verdict, encoder.verdict) == ("agrees", "not reproducible")
+    assert (probe.value, encoder.value) == pytest.approx((0.978, -0.143), abs=1e-3)  # from published_raw_risks.csv
+    assert claim(found, "similarly by probe").value == pytest.approx(0.867, abs=1e-3)
+    assert claim(found, "similarly by encoder").value == pytest.approx(0.022, abs=1e-3)
+    assert "rotnet_rn50_in1k" in encoder.reason and "simclr_rn50" in encoder.reason
+
+
+def test_both_orders_add_up_to_the_same_error() -> None:
+    found = study(study_table())
+    probe, encoder = (one for one in found.estimates if "alternative minus main" in one.term)
+    assert probe.value == pytest.approx(-encoder.value)  # type: ignore[operator]
+    for row in found.tables[0].rows:
+        first, second, third, fourth = map(float, row[1:])
+        assert first + second == pytest.approx(third + fourth, abs=0.011)
+
+
+def test_a_planted_population_whose_orders_agree_is_told_so() -> None:
+    found = study(planted(25, lambda training, _, encoder, noise: training + encoder + 0.05 * noise))
+    assert {one.verdict for one in found.claims} == {"agrees"}
+    r = next(one for one in found.estimates if one.unit == "r" and one.outcome == "encoder generalization")
+    assert r.value is not None and r.value > 0.99
+
+
+def test_a_planted_population_whose_encoder_errors_are_unrelated_is_told_so() -> None:
+    found = study(planted(25, lambda training, _, encoder, noise: training + 3 + noise))
+    assert claim(found, "highly related probe").verdict == "agrees"
+    assert claim(found, "highly related encoder").verdict == "not reproducible"
+    assert claim(found, "similarly by encoder").verdict == "not reproducible"
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_too_few_encoders_leave_the_claims_open(n: int) -> None:
+    rows = {"not_in_both": {"train_test": 20.0}}
+    table = table_of(rows) if n == 0 else planted(n, lambda training, _, encoder, __: training + encoder)
+    found = study(table)
+    assert claim(found, "highly related encoder").ours == "not available"
+    assert found.estimates == []
+    assert len(found.figures) == (n > 0)
+
+
+def test_the_figure_has_a_panel_a_component_and_one_for_both() -> None:
+    (figure,) = study(study_table()).figures
+    assert "10 encoders" in figure.caption
+    with style():
+        drawing = figure.draw()
+        drawing.canvas.draw()
+    assert len(drawing.axes) == 3
+    both = drawing.axes[2]
+    ends = [text.xy for text in both.texts]
+    assert len(ends) == 10
+    assert all(both.get_xlim()[0] < x < both.get_xlim()[1] for x, _ in ends)

@@ -1,0 +1,183 @@
+"""The study of what an encoder is good at: claims, chosen encoders, missing corners, and every page of radars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from zoo.analysis.profiles import AXES
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError, UnknownName
+from zoo.studies.drawing import new_figure, style
+from zoo.studies.findings import Claim, Findings, Table
+from zoo.studies.known import load_study, study_named
+from zoo.studies.options import StudyOptions
+from zoo.studies.radar_figures import Radar, draw_radar, pages, wrapped
+
+STUDY = load_study(study_named("what_an_encoder_is_good_at"))
+NAMES = [axis.column for axis in AXES]
+PLANTED = {
+    "best": dict(zip(NAMES, (20.0, 1.0, 10.0, 2.0, 0.5), strict=True)),
+    "middle": dict(zip(NAMES, (30.0, 2.0, 15.0, 3.0, 0.7), strict=True)),
+    "worst": dict(zip(NAMES, (60.0, 3.0, 30.0, 10.0, 1.5), strict=True)),
+}
+
+
+def study(table: StudyTable, encoders: Sequence[str] = ()) -> Findings:
+    found = STUDY(table, StudyOptions(encoders=tuple(encoders)))
+    assert isinstance(found, Findings)
+    return found
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+def chosen(findings: Findings) -> Table:
+    (found,) = [one for one in findings.tables if one.title == "Encoders of the radar"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def published() -> Findings:
+    return study(study_table())
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),  # Section 1 of the paper
+    [
+        ("Full-shot accuracy of swav", "76"),
+        ("Full-shot accuracy of msn", "74"),
+        ("3-shot accuracy of swav", "37"),
+        ("3-shot accuracy of msn", "63"),
+    ],
+)
+def test_the_four_accuracies_of_the_introduction_come_out(published: Findings, words: str, printed: str) -> None:
+    found = claim(published, words)
+    assert (found.paper, found.verdict) == (printed, "agrees")
+
+
+def test_23_encoders_lack_a_corner_and_not_two(published: Findings) -> None:
+    found = claim(published, "Encoders without a supervised twin")
+    assert (found.paper, found.ours, found.verdict) == ("2", "23", "not reproducible")
+    assert claim(published, "average of Figure 1").ours == "146"
+    assert published.rows[1].used == 146 and sum(published.rows[1].left_out.values()) == 23
+
+
+def test_no_published_encoder_is_best_in_everything_but_a_planted_one_is(published: Findings) -> None:
+    assert claim(published, "uniformly better").verdict == "agrees"
+    found = claim(study(table_of(PLANTED)), "uniformly better")
+    assert found.verdict == "not reproducible" and "best is best in all" in found.reason
+    assert "for 1 no other" in found.ours
+
+
+def test_the_default_radar_has_the_encoders_that_the_text_names(published: Findings) -> None:
+    ids = [row[0] for row in chosen(published).rows]
+    assert ids == ["clip_vitL14_px336", "swav_rn50w4", "msn_vitl16_ep600"]
+    swav = chosen(published).rows[1]
+    assert swav[1:3] == ["82 % (23.76)", "54 % (3.67)"]  # 100 * (64.494 - 23.76) / (64.494 - 15.01) of published rows
+
+
+def test_chosen_encoders_are_found_in_any_case_and_once(published: Findings) -> None:
+    found = study(study_table(), ["DINO_rn50", "dino_rn50", "simclr_rn50"])
+    assert [row[0] for row in chosen(found).rows] == ["dino_rn50", "simclr_rn50"]
+    assert found.claims == published.claims
+
+
+def test_an_encoder_without_a_twin_is_drawn_without_those_corners() -> None:
+    found = study(study_table(), ["dino_vitS16_last"])
+    assert chosen(found).rows[0][-2:] == ["", ""]
+    assert any("drawn without Usability and Approximation" in note for note in found.notes)
+    with style():
+        drawing = found.figures[0].draw()
+        drawing.canvas.draw()
+    texts = [text.get_text() for text in drawing.axes[1].texts]
+    assert "Usability\nunknown" in texts and "Approx.\nunknown" in texts
+
+
+def test_an_unknown_encoder_is_refused_with_near_names() -> None:
+    with pytest.raises(UnknownName, match="dino_rn50"):
+        study(study_table(), ["dino_rn5"])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "corrected", "words"),
+    [
+        ("sup_rn50", False, "sup_rn50 is not in this table, expected one of its 169"),
+        ("deepcluster_rn50_bs512_ep200_mmselfsup", True, "measured wrongly"),
+    ],
+)
+def test_an_encoder_that_the_table_lacks_is_refused(encoder: str, corrected: bool, words: str) -> None:
+    with pytest.raises(QueryError, match=words):
+        study(study_table(corrected=corrected), [encoder])
+
+
+def test_an_encoder_with_too_few_axes_is_refused_only_if_it_was_asked_for() -> None:
+    table = table_of({**PLANTED, "sparse": {"train_test": 25.0}})
+    assert study(table).rows[1].used == 3
+    with pytest.raises(QueryError, match=r"sparse has 1 of the 5 axes.*measure enc_gen and"):
+        study(table, ["sparse"])
+
+
+def test_an_encoder_of_mine_gets_its_radar_and_moves_nobody() -> None:
+    table, more = study_table(corrected=True), table_of({"mine": dict(zip(NAMES, (1.0, -1, 0, 1, 1), strict=True))})
+    with_mine = replace(
+        table, frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]), mine=("mine",),
+    )  # fmt: skip
+    found, before = study(with_mine, ["mine"]), study(table)
+    assert found.estimates == before.estimates
+    assert [rows.used for rows in found.rows] == [145, 146]
+    assert found.rows[0].left_out["yours"] == 1
+    assert any(note.startswith("mine lies beyond the scale in train_test") for note in found.notes)
+    with style():
+        assert found.figures[0].draw().axes[1].get_title(loc="center") == "mine (yours)"
+
+
+def test_every_complete_encoder_has_one_radar_on_some_page() -> None:
+    table = study_table(corrected=True)
+    drawn = [figure for figure in study(table).figures if figure.name.startswith("figure26")]
+    assert [figure.name for figure in drawn] == [f"figure26_page{number}" for number in range(1, 6)]
+    titles = []
+    with style():
+        for figure in drawn:
+            axes = figure.draw().axes
+            titles += [one.get_title(loc="center").replace("\n", "") for one in axes[1:]]
+    complete = table.frame.dropna(subset=NAMES).index
+    assert sorted(filter(None, titles)) == sorted(complete)
+
+
+def test_a_missing_place_is_no_corner_at_the_centre() -> None:
+    _, (axes,) = new_figure()
+    places = {"train_test": 1.0, "enc_gen": 0.5, "probe_gen": 1.0, "usability": math.nan, "approx": math.nan}
+    draw_radar(axes, Radar(title="partial", places=places), long_labels=True)
+    corners = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
+    assert len(corners) == 3
+    assert corners[0] == pytest.approx([0.0, 1.0])  # the first axis points up
+    assert [0.0, 0.0] not in corners
+
+
+def test_places_beyond_the_scale_are_drawn_at_its_ends() -> None:
+    _, (axes,) = new_figure()
+    draw_radar(axes, Radar(title="mine", places={"train_test": 1.7, "enc_gen": -0.4}), long_labels=False)
+    corners = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
+    assert corners == [pytest.approx([0.0, 1.0]), pytest.approx([0.0, 0.0])]
+
+
+def test_pages_repeat_the_first_radar_and_lose_none() -> None:
+    first, others = Radar(title="mean", places={}), [Radar(title=str(number), places={}) for number in range(80)]
+    found = pages(others, first=first, per_page=35)
+    assert [len(page) for page in found] == [35, 35, 13]
+    assert [radar for page in found for radar in page[1:]] == others
+    assert pages([], first=first) == []
+
+
+def test_a_wrapped_id_is_the_same_id() -> None:
+    name = "simclr_resnet50_dNone_e100_m2_headTMlpSMlp"
+    assert wrapped(name).replace("\n", "") == name
+    assert max(map(len, wrapped(name).split("\n"))) <= 24

@@ -1,0 +1,82 @@
+"""The study of untrained encoders: the tradeoff with and without the one at chance, and what is arithmetic about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoo.analysis.estimates import Estimate
+from zoo.analysis.table import study_table, table_of
+from zoo.studies.drawing import style
+from zoo.studies.findings import Findings
+from zoo.studies.known import load_study, study_named
+from zoo.studies.options import StudyOptions
+
+STUDY = load_study(study_named("do_untrained_encoders_trade_off"))
+
+
+def study(*, corrected: bool = False) -> Findings:
+    found = STUDY(study_table(corrected=corrected), StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return study()
+
+
+def estimate(findings: Findings, term: str, unit: str, outcome: str = "usability with") -> Estimate:
+    (found,) = [one for one in findings.estimates if one.term == term and one.unit == unit and outcome in one.outcome]
+    return found
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_the_tradeoff_holds_with_and_without_the_encoder_at_chance(corrected: bool) -> None:
+    found = study(corrected=corrected)
+    assert [one.verdict for one in found.claims] == ["agrees", "agrees"]
+    assert [rows.used for rows in found.rows] == [14, 13]
+    assert found.rows[0].left_out == {"usability not published": 2}
+    assert found.rows[1].left_out["degenerate, says an erratum"] == 1
+
+
+@pytest.mark.parametrize(
+    ("term", "r", "tau", "n"),  # by scipy on the untrained rows of published_raw_risks.csv
+    [("untrained encoders", -0.847, -0.626, 14), ("untrained encoders above chance", -0.848, -0.564, 13)],
+)
+def test_the_coefficients_are_those_of_the_raw_risks(
+    findings: Findings, term: str, r: float, tau: float, n: int
+) -> None:
+    pearson, kendall = estimate(findings, term, "r"), estimate(findings, term, "tau")
+    assert (pearson.value, kendall.value) == pytest.approx((r, tau), abs=1e-3)
+    assert pearson.n == kendall.n == n
+    for one in (pearson, kendall):
+        assert one.ci_low is not None and one.ci_high is not None
+        assert one.ci_low < one.value < one.ci_high < 0  # type: ignore[operator]
+
+
+def test_the_arithmetic_part_of_the_correlation_is_admitted(findings: Findings) -> None:
+    total = estimate(findings, "untrained encoders above chance", "r", "full-shot error with")
+    assert total.ci_low is not None and total.ci_high is not None and total.ci_low < 0 < total.ci_high
+    assert any("partly arithmetic" in note for note in findings.notes)
+
+
+def test_the_resnets_of_growing_dimensions_are_followed(findings: Findings) -> None:
+    (note,) = [note for note in findings.notes if "resnet50" in note]
+    assert "512, 1024, 2048 and 4096" in note and "step by step" in note
+
+
+def test_the_encoders_come_from_the_untrained_population_whatever_the_table_holds() -> None:
+    one = STUDY(table_of({"planted": {"train_test": 20.0}}), StudyOptions())
+    assert one.estimates == study().estimates
+    ids = [row[0] for row in one.tables[1].rows]
+    assert len(ids) == 14 and all(name.startswith("init_") for name in ids)
+
+
+def test_the_figure_marks_the_degenerate_encoder(findings: Findings) -> None:
+    (figure,) = findings.figures
+    assert "14 randomly initialised" in figure.caption
+    with style():
+        drawing = figure.draw()
+        drawing.canvas.draw()
+    labels = [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert labels == ["ResNet (5)", "ViT (8)", "at chance, says an erratum (1)"]

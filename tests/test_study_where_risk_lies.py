@@ -1,0 +1,167 @@
+"""The study of where the risk lies: its claims on the published rows, on others, and on planted ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.own_encoder import add_own_encoder
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.known import load_study, study_named
+from zoo.studies.options import StudyOptions
+
+PUBLISHED = study_table()
+run = load_study(study_named("where_the_risk_lies"))
+
+
+def findings(table: StudyTable) -> Findings:
+    return run(table, StudyOptions())
+
+
+def claims(found: Findings) -> dict[str, Claim]:
+    return {claim.claim: claim for claim in found.claims}
+
+
+@pytest.fixture(scope="module")
+def published() -> Findings:
+    return findings(PUBLISHED)
+
+
+def test_the_claims_come_out_as_they_should(published: Findings) -> None:
+    assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
+        ("Usability of the best of 2021", "corrected"),
+        (
+            "Clustering ViTs carry most of the fall of average probe generalization since 2019 (ImageNet-1K)",
+            "corrected",
+        ),
+    ]
+    assert len(published.claims) == 16
+
+
+# values of Figure 4 as computed from the published results file, percentage points
+@pytest.mark.parametrize(("claim", "ours"), [
+    ("Usability was the largest source of error (best of 2016)", "45.9 of 64.2 points (jigsaw_rn50, best of 1)"),
+    ("Usability improved steadily from 2016 to 2019",
+     "45.9 (2016, best of 1), 12.7 (2018, best of 3), 0.0 (2019, best of 9)"),
+    ("Probe generalization is now the largest source of error (best of 2022)",
+     "12.3 of 19.1 points (mugs_vitl16_ep250, best of 42)"),
+    ("Usability of the best of 2021", "not measured, 0.85 with approximation (ibot_vitL16_extractB, best of 28)"),
+    ("Encoder generalization is smaller than probe generalization", "of 169 of 169 encoders"),
+])  # fmt: skip
+def test_the_numbers_of_figure_4(published: Findings, claim: str, ours: str) -> None:
+    assert claims(published)[claim].ours == ours
+
+
+def test_a_missing_component_is_missing_in_tables_and_estimates_and_never_zero(published: Findings) -> None:
+    table = published.tables[0]
+    row = next(row for row in table.rows if "ibot_vitL16_extractB" in row)
+    assert dict(zip(table.headers, row, strict=True))["Usability"] == "–"  # noqa: RUF001
+    estimate = next(one for one in published.estimates if one.term == "2021: ibot_vitL16_extractB")
+    assert estimate.value is None and estimate.note
+
+
+def test_the_figure_draws_a_gap_where_nobody_measured(published: Findings) -> None:
+    with style():
+        drawing = published.figures[0].draw()
+    usability = next(line for line in drawing.axes[0].lines if line.get_label() == "Usability")
+    assert [value != value for value in usability.get_ydata()] == [False] * 5 + [True, False]
+    assert "not measured" in [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert "ibot_vitL16_extractB (2021" in published.figures[0].caption
+
+
+def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: Findings) -> None:
+    with style():
+        drawn = {figure.name: figure.draw() for figure in published.figures}
+    labels = {panel.get_title(loc="left"): [tick.get_text() for tick in panel.get_xticklabels()]
+              for panel in drawn["average_by_objective"].axes}  # fmt: skip
+    assert labels["(b) contrastive"] == ["2018\n1", "2019\n8", "2020\n24", "2021\n22", "2022\n10"]
+    assert [panel.get_title(loc="left") for panel in drawn["best_by_family"].axes] == ["(a) resnet", "(b) vit"]
+
+
+def test_averages_say_of_how_many(published: Findings) -> None:
+    row = dict(zip(published.tables[1].headers, published.tables[1].rows[-1], strict=True))
+    assert (row["year"], row["encoders"]) == ("2022", "53")
+    assert row["Usability"].endswith("(n = 41)")
+    used = {rows.part: rows for rows in published.rows}
+    assert used["averages, usability"].used == 146 and sum(used["averages, usability"].left_out.values()) == 23
+
+
+def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_components() -> None:
+    found = findings(study_table(corrected=True))
+    assert claims(found)["Usability improved steadily from 2016 to 2019"].ours == (
+        "45.9 (2016, best of 1), 18.4 (2018, best of 2), -0.1 (2019, best of 9)"
+    )
+    assert not any("wrong weights" in note for note in found.notes)
+
+
+def test_the_published_best_of_2018_is_doubted(published: Findings) -> None:
+    assert any("deepcluster_rn50_bs512_ep200_mmselfsup is doubtful (wrong weights)" in note for note in published.notes)
+
+
+def test_a_sparse_encoder_of_the_user_changes_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
+    table = study_table(with_mine=True)
+    assert mine in table.mine
+    found = findings(table)
+    with style():
+        for figure in found.figures:
+            figure.draw()
+    assert {claim.verdict for claim in found.claims} == {"agrees", "corrected"}
+
+
+def planted(**cells: Any) -> StudyTable:
+    rows = [
+        ("a", 2016, 40.0, 10.0, "vit"), ("b", 2019, 10.0, 30.0, "vit"), ("c", 2021, 5.0, 20.0, "vit"),
+        ("d", 2022, 6.0, 10.0, "vit"), ("e", 2022, 8.0, 14.0, "vit"),
+    ]  # fmt: skip
+    return table_of(
+        {
+            name: {
+                "year": year, "usability": usability, "probe_gen": probe, "approx": 1.0, "enc_gen": 2.0,
+                "train_test": usability + probe + 3, "family": family, "ssl_mode": "contrastive",
+                "pretraining_data": "ImageNet-1K", **cells,
+            }
+            for name, year, usability, probe, family in rows
+        }
+    )  # fmt: skip
+
+
+def test_a_planted_history_is_told_as_it_was() -> None:
+    found = claims(findings(planted()))
+    assert found["Usability drove the improvements from 2016 to 2019"].ours.startswith("-30.0 points")
+    assert found["Probe generalization drove the improvements since 2019"].ours.startswith("-20.0 points")
+    assert found["Usability of the best of 2021"].ours.startswith("5.00")
+    assert found["Usability of the best of 2021"].verdict == "not reproducible"  # neither zero nor missing
+
+
+def test_one_family_is_one_sentence_in_place_of_an_answer() -> None:
+    claim = claims(findings(planted()))[
+        "Clustering ViTs carry most of the fall of average probe generalization since 2019 (ImageNet-1K)"
+    ]
+    assert claim.ours == "not available"
+    assert claim.reason == (
+        "All 5 encoders that can be compared have the family and ssl_mode vit, contrastive; "
+        "expected several to compare."
+    )
+
+
+def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> None:
+    found = claims(findings(planted().only(["b", "c", "d", "e"], because="test")))
+    assert found["Usability was the largest source of error (best of 2016)"].ours == "not available"
+    assert "2016" in found["Usability was the largest source of error (best of 2016)"].reason
+    assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
+
+
+def test_one_year_is_refused_in_one_sentence() -> None:
+    with pytest.raises(QueryError, match=r"^All 2 encoders that can be compared have the year 2022; expected several"):
+        findings(planted().only(["d", "e"], because="test"))
+
+
+def test_no_encoder_of_imagenet_is_refused_in_one_sentence() -> None:
+    with pytest.raises(QueryError, match=r"^No encoder of the table has the pretraining_data ImageNet-1K"):
+        findings(planted(pretraining_data="mine"))
