@@ -178,7 +178,7 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _draw(both: pd.DataFrame) -> Drawing:
-    drawing, (first, second, third) = new_figure(height=2.45, n_columns=3, width_ratios=[1, 1, 1.5])
+    drawing, (first, second, third) = new_figure(height=2.45, n_columns=3, width_ratios=[1, 1, 1.35])
     marks = dict(zip(both.index, cycle("os^DvPX<>*"), strict=False))
     colours = dict(zip(both.index, cycle((*COLOURS[:8], "#AAAAAA", "#8B0000")), strict=False))  # no yellow on white
     for axes, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):
@@ -194,8 +194,11 @@ def _draw(both: pd.DataFrame) -> Drawing:
         third.annotate("", end, start, arrowprops=arrow)
         third.plot(*start, marks[encoder], color=colours[encoder], markersize=3)
     third.set(title="both, on one scale", xlabel="probe generalization [points]", aspect="equal",
-              ylabel="encoder gen.\n[points]", xlim=_limits(both[["probe", "probe_alternative"]]),
+              xlim=_limits(both[["probe", "probe_alternative"]]),
               ylim=_limits(both[["encoder", "encoder_alternative"]]))  # fmt: skip
+    third.set_ylabel(
+        "encoder\ngen.\n[points]", rotation=0, ha="right", va="center"
+    )  # upright it is taller than the axes
     letter([first, second, third])
     for axes in (first, second, third):
         axes.set_anchor("N")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 FEWEST_FOR_A_BAR = 3  # encoders; the interval of two is wider than any page
 _LAST_YEAR = 2022  # of the published encoders
+_FAMILIES = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
 _COMPONENT_MARKS = dict(zip(PARTS, MARKS, strict=False))
 
 
@@ -69,7 +70,7 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
     )
     years = sorted({year for group in panels.values() for year in group})
     for panel, (title, group) in zip(axes, panels.items(), strict=False):
-        panel.set_title(title, loc="left")
+        panel.set_title(_FAMILIES.get(title, title), loc="left")
         _draw_years(panel, list(group.values()), years, n_columns=n_columns)
     for panel in axes[::n_columns]:
         panel.set_ylabel("Percentage points\n(lower is better)")
