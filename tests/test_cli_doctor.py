@@ -98,7 +98,7 @@ def test_a_broken_row_is_a_problem(own_folder: Path, content: str) -> None:
 
 
 def test_a_results_file_that_was_changed_is_a_problem(repository: Path, tmp_path: Path) -> None:
-    for name in ("zoo", "metadata", "results"):
+    for name in ("zoo", "metadata", "results", "analysis"):
         shutil.copytree(repository / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     risks = tmp_path / "results" / "published" / "risks.csv"
     risks.write_text("".join(risks.read_text().splitlines(keepends=True)[:-1]))
