@@ -6,6 +6,7 @@ Columns have the published names, as in :func:`zoo.results_df`. A missing cell i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -35,6 +36,7 @@ class StudyTable:
     corrected: bool  # errata applied, wrong rows left out, components signed
     mine: tuple[str, ...]  # encoders that came from the user's own measurements
     left_out: Mapping[str, tuple[str, ...]]  # reason -> ids of encoders of the population that are not in the table
+    with_mine: bool = False  # the user's encoders were asked for, whether there are any or not
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -123,7 +125,11 @@ def study_table(
         mine = _of(population, own_rows(as_published=not corrected, exclude_wrong=corrected))
         left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
     return StudyTable(
-        *_frames({**rows, **mine}), corrected, tuple(mine), {why: ids for why, ids in left_out.items() if ids}
+        *_frames({**rows, **mine}),
+        corrected,
+        tuple(mine),
+        {why: ids for why, ids in left_out.items() if ids},
+        with_mine,
     )
 
 
@@ -162,6 +168,10 @@ def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[s
 
 
 def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    for encoder, cells in rows.items():
+        for name, cell in cells.items():
+            if isinstance(cell, float) and math.isinf(cell):
+                raise QueryError(f"{name} of {encoder!r} is {cell}, expected a finite number; correct or remove it.")
     index = pd.Index(list(rows), name="enc", dtype="object")
     typed, reasons = {}, {}
     for column in STUDY_COLUMNS.values():

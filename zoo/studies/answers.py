@@ -20,6 +20,7 @@ class Answer:
     ours: str
     holds: bool
     held_as_the_paper_did: bool = False
+    contradicted: bool = False
     reason: str = ""
     value: float | None = None
 
@@ -38,7 +39,7 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
         return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
     return statement_claim(
         claim, source=source, paper=paper, ours=found.ours, holds=found.holds,
-        held_as_the_paper_did=found.held_as_the_paper_did, reason=found.reason, value=found.value,
+        held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason, value=found.value,
     )  # fmt: skip
 
 

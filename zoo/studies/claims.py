@@ -1,8 +1,9 @@
 """Holding a number or a statement against the paper's: the verdict is computed, never written down.
 
-A number agrees if it is the printed one at the printed precision. If it is not, but the paper's own computation, faults
-included, gives the printed one, then the printed number is explained and ours corrects it. Otherwise it cannot be
-reproduced.
+A number *agrees* if it is the printed one at the printed precision, a statement if it holds on our rows. It is
+*corrected* if the rows settle that it is wrong: the paper's own computation, fault included, gives the printed number, or
+the number is a misprint of ours, or a count, or the rows show the opposite of the statement. Otherwise it is *not
+reproducible*: the printed number does not come out and nothing shows why, or what it needs was never published.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ def number_claim(
     printed: str,
     ours: float | None,
     as_the_paper_did: float | None = None,
+    misprint_of: str | None = None,
+    settled: bool = False,
     reason: str = "",
     shown: str | None = None,
 ) -> Claim:
@@ -59,13 +62,19 @@ def number_claim(
         By a sound computation; None if the data do not identify it.
     as_the_paper_did : float, optional
         By the paper's own computation, faults included, where it differs from the sound one.
+    misprint_of : str, optional
+        What should have been printed; the claim is corrected if that agrees with ours.
+    settled : bool
+        The rows leave no doubt, as of a count: another number than the printed one corrects it.
     reason : str
         One line on why ours differs, shown only if it does.
     shown : str, optional
         ``ours`` as text; by default it has one digit more than is printed.
     """
-    verdict = _verdict(ours is not None and agrees_with(printed, ours),
-                       as_the_paper_did is not None and agrees_with(printed, as_the_paper_did))  # fmt: skip
+    explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
+    misprint = misprint_of is not None and ours is not None and agrees_with(misprint_of, ours)
+    agrees = ours is not None and agrees_with(printed, ours)
+    verdict = _verdict(agrees, explained or misprint or (settled and ours is not None))
     text = shown or ("not identified" if ours is None else beside(printed, ours))
     return Claim(claim=claim, source=source, paper=printed, ours=text, verdict=verdict,
                  reason=_reason(verdict, reason, claim), value=ours)  # fmt: skip
@@ -79,11 +88,16 @@ def statement_claim(
     ours: str,
     holds: bool,
     held_as_the_paper_did: bool = False,
+    contradicted: bool = False,
     reason: str = "",
     value: float | None = None,
 ) -> Claim:
-    """A statement in words: it agrees if it holds on our table, as a computation decided."""
-    verdict = _verdict(holds, held_as_the_paper_did)
+    """A statement in words: it agrees if it holds on our table, as a computation decided.
+
+    It is corrected if it held by the paper's own computation with a known fault, or if our rows show the opposite; a
+    statement that they merely fail to show is not reproducible.
+    """
+    verdict = _verdict(holds, held_as_the_paper_did or contradicted)
     return Claim(claim=claim, source=source, paper=paper, ours=ours, verdict=verdict,
                  reason=_reason(verdict, reason, claim), value=value)  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Runs studies on a table, and on the published one beside it, so that a changed number is told from a wrong one.
 
-The verdict of a claim belongs to the table as published, for that is what the paper speaks of. On another table (errata
-applied, or encoders of the user added) a claim may come out differently; then it is *corrected*, if it agreed with the
-paper on the published rows or the paper's fault was shown there, and keeps its own verdict otherwise.
+The verdict of a claim belongs to the table as published, for that is what the paper speaks of. With encoders of the user
+added it stays what it was there. On the corrected table a claim that agreed on the published rows and no longer does is
+*corrected*; no claim fares better there than on the published rows.
 """
 
 from __future__ import annotations
@@ -100,18 +100,16 @@ def _answered(study: Study, findings: Findings) -> Findings:
 def _against_published(claims: Sequence[Claim], published: Sequence[Claim], table: StudyTable) -> list[Claim]:
     """Verdicts of claims on a changed table, knowing how they came out on the published rows."""
     before = {claim.claim: claim for claim in published}
-    changes = [
-        *(["errata are applied and components signed"] if table.corrected else []),
-        *([f"{len(table.mine)} encoders of yours are added"] if table.mine else []),
-    ]
-    found = []
-    for claim in claims:
-        earlier = before.get(claim.claim)
-        if claim.verdict != "agrees" and earlier is not None and earlier.verdict == "agrees":
-            reason = f"{earlier.ours} on the published rows, which agrees; here {' and '.join(changes)}"
-            claim = replace(claim, verdict="corrected", reason=reason)
-        elif claim.verdict == "not reproducible" and earlier is not None and earlier.verdict == "corrected":
-            reason = f"on the published rows, {earlier.ours}: {earlier.reason}"  # the fault was shown there
-            claim = replace(claim, verdict="corrected", reason=reason)
-        found.append(claim)
-    return found
+    return [_judged(claim, before[claim.claim], table) if claim.claim in before else claim for claim in claims]
+
+
+def _judged(claim: Claim, published: Claim, table: StudyTable) -> Claim:
+    mine = f"{len(table.mine)} encoder{'s' * (len(table.mine) != 1)} of yours added" if table.mine else ""
+    changes = " and ".join(filter(None, ("errata applied and components signed" * table.corrected, mine)))
+    if published.verdict != "agrees":
+        reason = f"on the published rows, {published.ours}: {published.reason}"
+        return replace(claim, verdict=published.verdict, reason=reason)
+    if claim.verdict == "agrees":
+        return claim
+    reason = f"{published.ours} on the published rows, which agrees; here {changes}"
+    return replace(claim, verdict="corrected" if table.corrected else "agrees", reason=reason)
