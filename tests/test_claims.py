@@ -55,6 +55,28 @@ def test_a_number_that_agrees_needs_no_reason() -> None:
     assert (claim.verdict, claim.reason, claim.ours, claim.value) == ("agrees", "", "-3.88", -3.8812)
 
 
+def test_a_misprint_is_corrected_by_what_should_have_been_printed() -> None:
+    assert (
+        number_claim("x", source="D.5", printed="2e-3", ours=0.0243, misprint_of="2e-2", reason="r").verdict
+        == "corrected"
+    )
+    other = number_claim("x", source="D.5", printed="2e-3", ours=0.043, misprint_of="2e-2", reason="r")
+    assert other.verdict == "not reproducible"
+
+
+def test_a_count_settles_what_another_number_does_not() -> None:
+    assert number_claim("x", source="E.1", printed="2", ours=23, settled=True, reason="r").verdict == "corrected"
+    assert number_claim("x", source="E.1", printed="2", ours=2, settled=True, reason="r").verdict == "agrees"
+    assert (
+        number_claim("x", source="E.1", printed="2", ours=None, settled=True, reason="r").verdict == "not reproducible"
+    )
+
+
+def test_a_statement_whose_opposite_the_rows_show_is_corrected() -> None:
+    claim = statement_claim("x", source="F.2", paper="a", ours="b", holds=False, contradicted=True, reason="r")
+    assert claim.verdict == "corrected"
+
+
 def test_what_the_data_do_not_identify_never_agrees() -> None:
     claim = number_claim("x", source="D.4", printed="3e-4", ours=None, as_the_paper_did=3.1e-4, reason="collinear")
     assert (claim.verdict, claim.ours) == ("corrected", "not identified")

@@ -95,6 +95,11 @@ def test_a_planted_table_keeps_its_cells_and_knows_its_columns() -> None:
         table_of({"a": {"zdim": 3}})
 
 
+def test_an_infinite_cell_is_refused_with_its_place() -> None:
+    with pytest.raises(QueryError, match=r"usability of 'a' is inf, expected a finite number"):
+        table_of({"a": {"usability": float("inf")}})
+
+
 def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_own_encoder(tmp_path, monkeypatch)
     assert MINE not in study_table().frame.index

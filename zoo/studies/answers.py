@@ -39,7 +39,8 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
         return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
     return statement_claim(
         claim, source=source, paper=paper, ours=found.ours, holds=found.holds,
-        held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason, value=found.value,
+        held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason,
+        value=found.value,
     )  # fmt: skip
 
 

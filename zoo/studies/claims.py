@@ -1,8 +1,8 @@
 """Holding a number or a statement against the paper's: the verdict is computed, never written down.
 
 A number *agrees* if it is the printed one at the printed precision, a statement if it holds on our rows. It is
-*corrected* if the rows settle that it is wrong: the paper's own computation, fault included, gives the printed number, or
-the number is a misprint of ours, or a count, or the rows show the opposite of the statement. Otherwise it is *not
+*corrected* if the rows settle that it is wrong: the paper's own computation, fault included, gives the printed number,
+or that is a misprint of ours, or a count, or the rows show the opposite of the statement. Otherwise it is *not
 reproducible*: the printed number does not come out and nothing shows why, or what it needs was never published.
 """
 

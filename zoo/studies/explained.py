@@ -138,7 +138,7 @@ def claim_of_definition(explained: Explained, features: str, outcome: str, print
             ours=f"pooled {_pooled(found)}", value=found.pooled,
             holds=found.by_fold - found.pooled < SAME, held_as_the_paper_did=low <= float(printed) <= high,
             reason=f"the mean of root-mean-square errors, of folds of {sizes} encoders, is below the root of their "
-            f"mean square, which makes {found.by_fold:.1f} of {found.pooled:.1f}",
+            f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
         )  # fmt: skip
 
     return answered(f"Table 6 gives the percentage of explained test variance: {error_of(outcome)}",

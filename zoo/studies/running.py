@@ -1,8 +1,8 @@
 """Runs studies on a table, and on the published one beside it, so that a changed number is told from a wrong one.
 
-The verdict of a claim belongs to the table as published, for that is what the paper speaks of. With encoders of the user
-added it stays what it was there. On the corrected table a claim that agreed on the published rows and no longer does is
-*corrected*; no claim fares better there than on the published rows.
+The verdict of a claim belongs to the table as published, for that is what the paper speaks of. With encoders of the
+user added it stays what it was there. On the corrected table a claim that agreed on the published rows and no longer
+does is *corrected*; no claim fares better there than on the published rows.
 """
 
 from __future__ import annotations

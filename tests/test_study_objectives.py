@@ -1,0 +1,125 @@
+"""Which objectives are usable: the study on a planted population, and its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from zoo.analysis.group_means import group_means
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.studies.drawing import style
+from zoo.studies.findings import Findings
+from zoo.studies.known import load_study, studies
+from zoo.studies.objective_figures import draw_by_year, draw_means
+from zoo.studies.options import StudyOptions
+
+OBJECTIVES = {  # type -> planted mean of usability, objectives, year
+    "clustering": (4.0, ("dino", "swav"), 2021), "contrastive": (7.0, ("clip", "simclr", "moco"), 2020),
+    "hierarchical": (7.0, ("mugs",), 2021), "siamese": (7.0, ("byol",), 2020),
+    "generative": (15.0, ("mae",), 2021), "transform": (35.0, ("jigsaw",), 2016),
+}  # fmt: skip
+
+
+def planted(*, generative_spread: float = 0.0, clip: float = 0.0, seed: int = 0) -> StudyTable:
+    """24 encoders of each type; generative ones have no projector, and vary as said; clip is better by so much."""
+    noise = np.random.default_rng(seed)
+    rows: dict[str, dict[str, Any]] = {}
+    for mode, (mean, objectives, year) in OBJECTIVES.items():
+        for number in range(24 if mode != "generative" else 8):
+            objective = objectives[number % len(objectives)]
+            usability = mean + noise.normal() - clip * (objective == "clip")
+            usability += generative_spread * (-1) ** number * (mode == "generative")
+            rows[f"{mode}{number}"] = {
+                "usability": usability, "train_test": 20 + usability, "ssl_mode": mode, "objective": objective,
+                "year": year + number % 3, "family": "vit" if number % 2 else "resnet",
+                "patch_size": 16.0 if number % 2 else 7.0, "n_parameters": 2.0 ** (20 + number % 4),
+                "z_dim": 2.0 ** (9 + number % 5), "epochs": 100.0 * (1 + number % 7), "nviews": 2.0 + number % 3,
+                **({} if mode == "generative" else {"projection1_arch": "mlp", "projection2_arch": "mlp"}),
+            }  # fmt: skip
+    return table_of(rows)
+
+
+def found(table: StudyTable) -> Findings:
+    return load_study(studies()["which_objectives_are_usable"])(table, StudyOptions(n_workers=1))
+
+
+def verdicts(findings: Findings) -> dict[str, str]:
+    return {claim.claim: claim.verdict for claim in findings.claims}
+
+
+@pytest.fixture(scope="module")
+def steady() -> Findings:
+    return found(planted(clip=4.0))
+
+
+def test_a_planted_order_of_types_agrees(steady: Findings) -> None:
+    said = verdicts(steady)
+    assert said["Generative and transformation-predicting objectives have the highest mean usability error"] == "agrees"
+    assert said["Clustering objectives have a slight edge in mean usability"] == "agrees"
+    for mode in ("Generative", "Transform"):
+        assert said[f"{mode} objectives are less usable than those of each other type"] == "agrees"
+    assert said["By SHAP, the usability error is higher with a transform objective"] == "agrees"
+    assert said["By SHAP, clip is particularly good for the usability error"] == "agrees"
+
+
+def test_few_encoders_that_vary_much_do_not_pass_welch_s_test() -> None:
+    claim = next(claim for claim in found(planted(generative_spread=20.0)).claims
+                 if claim.claim.startswith("Generative objectives are less usable"))  # fmt: skip
+    assert claim.verdict != "agrees" and "Welch" in claim.reason
+
+
+def test_what_the_projector_settles_is_not_identified(steady: Findings) -> None:
+    held = [
+        one for one in steady.estimates if one.method.startswith("linear") and one.term == "generative - contrastive"
+    ]
+    assert [one.value is None for one in held] == [False, False, False, True, True]  # by what is held fixed
+    assert "projection1_arch" in held[3].note
+    assert any("not identified" in note for note in steady.notes)
+
+
+def test_an_outcome_that_nobody_has_is_said_to_be_missing(steady: Findings) -> None:
+    claims = {claim.claim: claim for claim in steady.claims}
+    moco = claims["By SHAP, moco is good for the 3-shot error"]
+    assert moco.ours == "not available" and "train-nperclass-3_test" in moco.reason
+    assert sum(note.startswith("No trees of") for note in steady.notes) == 4
+    assert {rows.part for rows in steady.rows} == {
+        "usability by type of objective", "trees of usability", "trees of full-shot error",
+    }  # fmt: skip
+
+
+def test_every_figure_is_drawn_with_every_encoder(steady: Findings) -> None:
+    with style():
+        drawn = {figure.name: figure.draw() for figure in steady.figures}
+    assert set(drawn) == {
+        "usability_by_type",
+        "usability_by_year",
+        "shap_of_types",
+        "clustering_objectives",
+        "objectives",
+    }
+    n = 5 * 24 + 8
+    assert points(drawn["usability_by_year"].axes[0]) == n
+    assert points(drawn["shap_of_types"].axes[0]) == points(drawn["shap_of_types"].axes[1]) == n
+    assert points(drawn["clustering_objectives"].axes[0]) == 24
+    assert points(drawn["objectives"].axes[0]) == n  # each objective has at least seven
+
+
+def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
+    table = study_table()
+    means = group_means(table, "usability", "ssl_mode")
+    with style():
+        axes = draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
+    assert points(axes) == 146 + 6  # and a diamond a type
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[0] == "clustering (43)" and labels[-1] == "transform (5)"
+    assert len(axes.lines) == 6  # intervals
+    with style():
+        by_year = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
+    assert points(by_year) == 146
+
+
+def points(axes: Axes) -> int:
+    return sum(len(collection.get_offsets()) for collection in axes.collections)

@@ -1,0 +1,287 @@
+"""Which choices predict risks: directions, printed percentages and the whole study, on planted populations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zoo.analysis.estimates import Estimate
+from zoo.analysis.importance import ExplainedVariance, Importance, explained_variance, tree_importance
+from zoo.analysis.shap_directions import direction, level_effect, mean_by_value, number_effect, subsampled
+from zoo.analysis.table import StudyTable, table_of
+from zoo.errors import QueryError
+from zoo.studies.directions import Choice, claim_of_way, error_of, way_of
+from zoo.studies.drawing import style
+from zoo.studies.estimate_tables import cross_table, estimate_table
+from zoo.studies.explained import (
+    Explained,
+    chance_of_folds,
+    claim_of_definition,
+    claim_of_number,
+    explained_table,
+    explained_variances,
+)
+from zoo.studies.options import StudyOptions
+from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
+from zoo.studies.tree_models import Trees, fitted_trees
+
+LIGHT = {"rounds": 40, "eta": 0.2, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0, "subsample": 1.0,
+         "colsample_bytree": 1.0}  # fmt: skip
+DIMENSIONS = Choice(words="more dimensions", feature="z_dim")
+VIT = Choice(words="a ViT", feature="family", levels=("vit",))
+EPOCHS = Choice(words="more epochs", feature="epochs")
+
+
+def planted(n: int = 90) -> StudyTable:
+    """More dimensions lower usability and raise probe generalization, which ViTs lower; epochs change nothing."""
+    noise = np.random.default_rng(0)
+    rows: dict[str, dict[str, Any]] = {}
+    for number in range(n):
+        dims, vit, epochs = 2.0 ** noise.integers(8, 13), bool(noise.integers(2)), 200.0 * noise.integers(1, 5)
+        rows[f"e{number}"] = {
+            "usability": 30 - 2 * np.log2(dims) + 0.1 * noise.normal(),
+            "probe_gen": 2 * np.log2(dims) - 6 * vit + 0.1 * noise.normal(),
+            "z_dim": dims, "epochs": epochs, "family": "vit" if vit else "resnet", "patch_size": 16.0 if vit else 7.0,
+        }  # fmt: skip
+    return table_of(rows)
+
+
+TABLE = planted()
+ASKED = ("usability", "probe_gen", "enc_gen")  # nobody has the last
+TREES = fitted_trees(TABLE, ASKED, StudyOptions(n_workers=1), parameters=dict.fromkeys(ASKED, LIGHT), n_subsamples=2)
+
+
+def made_up(shap: list[float], values: list[Any], feature: str = "z_dim") -> Importance:
+    encoders = [f"e{number}" for number in range(len(shap))]
+    return Importance(
+        outcome="usability", features="few", shap=pd.DataFrame({feature: shap}, index=encoders), base=10.0,
+        values=pd.DataFrame({feature: values}, index=encoders), n=len(shap), mean_absolute=pd.Series(dtype=float),
+        estimates=(),
+    )  # fmt: skip
+
+
+def test_the_effect_of_a_level_is_a_difference_of_mean_shap_values() -> None:
+    found = level_effect(made_up([1.0, 3.0, -2.0, 0.0], ["vit", "vit", "resnet", np.nan], "family"), "family", ["vit"])
+    assert found.value == 2.0 - -1.0
+    assert (found.n, found.unit, found.term) == (4, "percentage points", "family = vit")
+
+
+def test_the_effect_of_a_number_is_of_its_larger_half() -> None:
+    found = number_effect(made_up([5.0, 4.0, 1.0, 0.0, 9.0], [384.0, 384.0, 2048.0, 8192.0, np.nan]), "z_dim")
+    assert found.value == 0.5 - 4.5 and found.n == 4 and found.term == "z_dim >= 2048"
+    assert "rank correlation of SHAP values and numbers -0.9" in found.note
+
+
+def test_a_number_is_cut_where_the_halves_are_most_alike() -> None:
+    shap = [1.0] * 6 + [2.0] * 3 + [3.0]
+    assert number_effect(made_up(shap, [512.0] * 6 + [2048.0] * 3 + [8192.0]), "z_dim").term == "z_dim >= 2048"
+    some = number_effect(made_up(shap, [512.0] * 6 + [2048.0] * 3 + [8192.0]), "z_dim", encoders=["e6", "e9"])
+    assert some.value == 1.0 and some.n == 2
+
+
+@pytest.mark.parametrize(("value", "words"), [(-0.11, "lowers"), (0.11, "raises"), (0.09, "little"), (0.0, "little")])
+def test_a_direction_needs_one_percent_of_the_mean(value: float, words: str) -> None:
+    assert direction(Estimate(term="z_dim", value=value, n=9, unit="points"), mean=10.0) == words
+
+
+def test_a_choice_that_nobody_or_everybody_made_is_refused() -> None:
+    one = made_up([1.0, 2.0], ["vit", "vit"], "family")
+    with pytest.raises(QueryError, match="2 of the 2 encoders"):
+        level_effect(one, "family", ["vit"])
+    with pytest.raises(QueryError, match="0 of the 2 encoders"):
+        level_effect(one, "family", ["convnext"])
+    with pytest.raises(QueryError, match="do not know z_dim"):
+        number_effect(one, "z_dim")
+    with pytest.raises(QueryError, match="fewer than two values"):
+        number_effect(made_up([1.0, 2.0], [384.0, 384.0]), "z_dim")
+
+
+def test_mean_shap_values_are_ordered_by_value_of_the_feature() -> None:
+    found = mean_by_value(made_up([1.0, 3.0, -2.0, 9.0], ["vit", "vit", "resnet", np.nan], "family"), "family")
+    assert [(one.term, one.value, one.n) for one in found] == [("resnet", -2.0, 1), ("vit", 2.0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome", "way"),
+    [(DIMENSIONS, "usability", "lowers"), (DIMENSIONS, "probe_gen", "raises"), (VIT, "probe_gen", "lowers"),
+     (VIT, "usability", "little"), (EPOCHS, "usability", "little")],
+)  # fmt: skip
+def test_planted_directions_are_found_and_steady(choice: Choice, outcome: str, way: str) -> None:
+    found = way_of(choice, outcome, TREES)
+    assert found.found == way and found.again == 2
+    assert way == "little" or found.same == 2
+    assert claim_of_way(choice, outcome, way, TREES, source="Table 3").verdict == "agrees"
+    other = "raises" if way == "lowers" else "lowers"
+    wrong = claim_of_way(choice, outcome, other, TREES, source="Table 3")
+    assert wrong.verdict != "agrees" and wrong.reason
+    assert way == "little" or wrong.verdict == "not reproducible"
+
+
+def test_planted_sizes_are_found() -> None:
+    numbers = np.log2(TABLE.frame["z_dim"])
+    cut = float(way_of(DIMENSIONS, "usability", TREES).effect.term.split()[-1])
+    large = TABLE.frame["z_dim"] >= cut
+    true = -2 * (numbers[large].mean() - numbers[~large].mean())
+    assert way_of(DIMENSIONS, "usability", TREES).effect.value == pytest.approx(true, rel=0.05)
+    assert way_of(VIT, "probe_gen", TREES).effect.value == pytest.approx(-6.0, rel=0.05)
+
+
+def test_a_direction_that_depends_on_the_encoders_does_not_agree() -> None:
+    lower, higher = (made_up([value, 0.0], [1.0, 2.0]) for value in (5.0, -5.0))
+    for n_lower, verdict in ((3, "agrees"), (2, "corrected")):
+        again = [lower] * n_lower + [higher] * (4 - n_lower)
+        trees = Trees({"usability": lower}, {}, {"usability": again})
+        claim = claim_of_way(DIMENSIONS, "usability", "lowers", trees, source="Table 3")
+        assert claim.verdict == verdict and f"same sign in {n_lower} of 4 refits" in claim.ours
+
+
+def test_not_worse_holds_for_little_and_for_lower() -> None:
+    for outcome, verdict in (("usability", "agrees"), ("probe_gen", "agrees")):
+        assert claim_of_way(VIT, outcome, "no worse", TREES, source="Table 3").verdict == verdict
+    assert claim_of_way(DIMENSIONS, "probe_gen", "no worse", TREES, source="here").verdict == "not reproducible"
+
+
+def test_a_smaller_number_turns_the_sign_and_a_family_narrows_the_encoders() -> None:
+    smaller = replace(DIMENSIONS, smaller=True, family="vit").effect(TREES.of("usability"))
+    larger = replace(DIMENSIONS, family="vit").effect(TREES.of("usability"))
+    assert smaller.value == -(larger.value or 0.0) and smaller.n == int((TABLE.frame["family"] == "vit").sum())
+    assert smaller.term.startswith("z_dim < ") and smaller.term.endswith("vit only")
+
+
+def test_an_outcome_that_cannot_be_fitted_is_told_and_not_fatal() -> None:
+    assert set(TREES.fitted) == {"usability", "probe_gen"}
+    assert len(TREES.notes) == 1 and TREES.notes[0].startswith("No trees of encoder generalization: ")
+    claim = claim_of_way(DIMENSIONS, "enc_gen", "lowers", TREES, source="Table 3")
+    assert (claim.ours, claim.verdict) == ("not available", "not reproducible") and "enc_gen" in claim.reason
+    assert [rows.used for rows in TREES.rows(TABLE)] == [90, 90]
+
+
+def test_subsamples_leave_out_a_fifth_and_differ() -> None:
+    parts = list(subsampled(TABLE, "usability", parameters=LIGHT, n_subsamples=2))
+    assert [part.n for part in parts] == [72, 72]
+    assert set(parts[0].shap.index) != set(parts[1].shap.index)
+    again = next(iter(subsampled(TABLE, "usability", parameters=LIGHT, n_subsamples=1)))
+    pd.testing.assert_frame_equal(again.shap, parts[0].shap)
+
+
+def test_the_effect_of_what_a_choice_settles_is_told_beside_it() -> None:
+    tied = Choice(words="a ViT", feature="family", levels=("vit",), tied=("patch_size",))
+    assert "on patch_size, which it settles" in claim_of_way(tied, "usability", "raises", TREES, source="here").reason
+
+
+def cross_validated(by_fold: float, pooled: float) -> ExplainedVariance:
+    found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
+    return replace(found, by_fold=by_fold, pooled=pooled)
+
+
+def test_a_printed_percentage_agrees_within_the_chance_of_folds_only() -> None:
+    found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=5, n_repeats=1, n_workers=1)
+    low, high = chance_of_folds(found)
+    assert low < found.by_fold < high <= 100
+    explained = Explained({("few", "usability"): found}, {})
+    near, far = f"{found.by_fold:.2f}", f"{low - 1:.2f}"
+    assert claim_of_number(explained, "few", "usability", near, words="after").verdict == "agrees"
+    assert claim_of_number(explained, "few", "usability", far, words="after").verdict == "not reproducible"
+    assert claim_of_number(Explained({}, {}), "few", "usability", near, words="after").ours == "not available"
+
+
+@pytest.mark.parametrize(("pooled", "verdict"), [(0.2, "agrees"), (12.0, "corrected")])
+def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) -> None:
+    found = cross_validated(80.0, 80.0 - pooled)
+    claim = claim_of_definition(Explained({("few", "usability"): found}, {}), "few", "usability", "80.00")
+    assert claim.verdict == verdict and claim.value == pytest.approx(80.0 - pooled)
+    assert (verdict == "agrees") == (claim.reason == "")
+    assert verdict == "agrees" or "30 encoders" in claim.reason
+
+
+def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
+    noise = np.random.default_rng(1)
+    rows = {f"e{number}": {"usability": float(noise.normal()), "z_dim": 2.0 ** noise.integers(8, 13)}
+            for number in range(60)}  # fmt: skip
+    found = explained_variances(
+        table_of(rows), ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
+        parameters={"few": {"usability": {**LIGHT, "rounds": 3}}},
+    ).of("few", "usability")  # fmt: skip
+    assert found.by_fold - found.pooled > 5  # two encoders a fold, an outcome that nothing explains
+
+
+def test_nested_tuning_has_a_column_where_it_is_known() -> None:
+    found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
+    explained = Explained({("few", "usability"): found}, {})
+    nested = Estimate(term="explained variance, pooled", value=51.26, n=90, unit="percent", outcome="usability",
+                      method="boosted trees, nested tuning, 14 choices")  # fmt: skip
+    without, with_it = (
+        explained_table(explained, ("usability", "approx"), {"few": ("68.17", "89.59")}, {"few": "after"}, one)
+        for one in ((), (nested,))
+    )
+    assert "pooled, nested" not in without.headers and "51.3" in with_it.rows[0]
+    assert {len(row) for row in (*without.rows, without.headers)} == {6}
+    assert {len(row) for row in (*with_it.rows, with_it.headers)} == {7}
+    assert with_it.rows[1][3] == "not available"
+
+
+def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
+    few = table_of({f"e{number}": {"usability": float(number), "z_dim": 512.0} for number in range(9)})
+    explained = explained_variances(few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
+                                    parameters={"few": {"usability": LIGHT}})  # fmt: skip
+    claim = claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
+    assert claim.ours == "not available" and "Only 9" in claim.reason
+
+
+def test_outcomes_are_called_errors() -> None:
+    assert [error_of(outcome) for outcome in ("enc_gen", "train-nperclass-3_test")] == [
+        "encoder generalization error", "3-shot error",
+    ]  # fmt: skip
+
+
+def test_searched_settings_are_used_when_asked_for() -> None:
+    from zoo.studies.tree_models import tree_settings
+
+    part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:20]})
+    options = StudyOptions(tune=True, n_trials=1, n_workers=1)
+    settings = tree_settings(part, ("usability", "enc_gen"), options)
+    assert set(settings) == {"usability"} and settings["usability"]["rounds"] in (300, 1000, 2000)
+    assert tree_settings(part, ("usability",), StudyOptions()) == {}
+    found: Trees = fitted_trees(part, ("usability",), options, parameters=settings)
+    same = tree_importance(part, "usability", parameters=settings["usability"])
+    pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)
+
+
+def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
+    found = [TREES.of("usability"), TREES.of("probe_gen")]
+    with style():
+        one = draw_choice(found, "z_dim", TABLE).axes
+        many = draw_choices([("z_dim", found), ("family", found), ("epochs", found)], TABLE, limit=0.7).axes
+        bars = draw_importances(found, n_features=3).axes
+    assert sum(len(points.get_offsets()) for points in one[0].collections) == 180
+    assert [label.get_text() for label in one[0].get_yticklabels()] == ["Usability", "Probe gen."]
+    assert [axes.get_title(loc="left") for axes in many[:3]] == [
+        "(a) representation dimensions", "(b) architecture family", "(c) epochs",
+    ]  # fmt: skip
+    assert bars[0].get_yticklabels()[0].get_text() == "dimensions"
+    assert [len(axes.patches) for axes in bars[:2]] == [3, 3]
+
+
+def test_normalised_shap_values_are_shares_of_the_mean_outcome() -> None:
+    found = TREES.of("usability")
+    (share,), (points,) = (choice_swarms([found], "z_dim", TABLE, normalised=wanted) for wanted in (True, False))
+    assert np.asarray(points.x) == pytest.approx(found.shap["z_dim"].to_numpy())
+    assert np.asarray(share.x) * TABLE.frame["usability"].abs().mean() == pytest.approx(np.asarray(points.x))
+    assert share.choices == TABLE.frame["z_dim"].tolist()  # as published, not as rounded for the trees
+
+
+def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
+    one = Estimate(term="clip", value=1.234, ci_low=1.0, ci_high=1.5, n=9, unit="points", p=0.04)
+    lost = Estimate(term="mae", value=None, n=9, unit="points", note="not identified")
+    table = estimate_table("Means", "objective", [one, lost])
+    assert table.headers == ["objective", "value [95 % interval]", "p", "encoders"]
+    assert [list(row) for row in table.rows] == [
+        ["clip", "+1.2 [+1.0, +1.5]", "0.04", "9"],
+        ["mae", "not identified", "", "9"],
+    ]
+    crossed = cross_table("Both", "objective", {"first": [one], "second": [lost]}, signed=False)
+    assert [list(row) for row in crossed.rows] == [["clip", "1.23 [1.00, 1.50]", ""], ["mae", "", "not identified"]]

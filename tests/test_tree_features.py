@@ -1,0 +1,114 @@
+"""Facts as trees take them: what is rounded, what is kept, what becomes a number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zoo.analysis.studycolumns import STUDY_COLUMNS
+from zoo.analysis.table import study_table, table_of
+from zoo.analysis.tree_features import TREE_FEATURES, coded, nearest_power, prepared
+from zoo.errors import QueryError, UnknownName
+
+
+@pytest.mark.parametrize(("features", "n"), [("all", 51), ("filtered", 26), ("few", 14)])
+def test_the_sets_have_the_sizes_of_the_paper_and_are_columns(features: str, n: int) -> None:
+    names = TREE_FEATURES[features]  # sizes: Appendix C.4 (51, 14); 26 are what the models of Table 6 were trained on
+    assert len(set(names)) == len(names) == n
+    assert set(names) <= STUDY_COLUMNS.keys()
+
+
+def test_each_set_is_within_the_larger_one() -> None:
+    assert set(TREE_FEATURES["few"]) < set(TREE_FEATURES["filtered"]) < set(TREE_FEATURES["all"])
+
+
+@pytest.mark.parametrize(
+    ("column", "published", "rounded"),
+    [
+        ("epochs", 310.0, 400.0),
+        ("epochs", 105.0, 200.0),
+        ("epochs", 32.0, 0.0),
+        ("n_augmentations", 7.0, 8.0),
+        ("n_augmentations", 6.0, 6.0),
+        ("z_dim", 384.0, 512.0),  # above 256 * sqrt(2) = 362
+        ("z_dim", 768.0, 1024.0),
+        ("z_dim", 720.0, 512.0),  # below 512 * sqrt(2) = 724
+        ("patch_size", 7.0, 8.0),
+        ("patch_size", 8.0, 8.0),
+        ("nviews", 12.0, 16.0),
+        ("n_parameters", 23_508_032.0, 2.0**24),
+        ("batch_size", 4096.0, 4096.0),
+        ("n_negatives", 65_535.0, 65_536.0),
+        ("learning_rate", 0.2, 0.1),
+        ("learning_rate", 4e-4, 1e-3),  # above 10^-3.5
+        ("weight_decay", 1e-6, 1e-6),
+        ("weight_decay", 0.0, 0.0),
+        ("projection_nparameters_hidden", 134_222_784.0, 134_222_784.0),
+        ("year", 2021.0, 2021.0),
+    ],
+)
+def test_numbers_are_rounded_by_the_rule_of_their_column(column: str, published: float, rounded: float) -> None:
+    table = table_of({"one": {column: published}, "two": {column: published}})
+    assert prepared(table, [column])[column].tolist() == pytest.approx([rounded] * 2, rel=1e-12)
+
+
+def test_whole_powers_are_met_exactly_in_spite_of_logarithms() -> None:
+    powers = 2.0 ** np.arange(40)
+    assert nearest_power(powers, 2.0).tolist() == powers.tolist()
+    tens = 10.0 ** np.arange(-8, 3)
+    assert nearest_power(tens, 10.0) == pytest.approx(tens, rel=1e-12)
+
+
+def test_what_is_missing_stays_missing_in_numbers_and_in_text() -> None:
+    table = table_of({"a": {"z_dim": 512.0, "family": "vit", "is_ema": True}, "b": {}})
+    frame = prepared(table, ["z_dim", "family", "is_ema"])
+    assert frame.loc["b"].isna().all()
+    codes = coded(frame)
+    assert codes.loc["b"].isna().all()
+    assert codes.loc["a"].tolist() == [512.0, 0.0, 1.0]
+
+
+def test_text_is_coded_by_its_place_among_the_sorted_values_whatever_the_order_of_rows() -> None:
+    rows = {"a": {"family": "vit"}, "b": {"family": "convnext"}, "c": {"family": "resnet"}}
+    backwards = dict(reversed(rows.items()))
+    found = [coded(prepared(table_of(own), ["family"]))["family"].sort_index().tolist() for own in (rows, backwards)]
+    assert found == [[2.0, 0.0, 1.0]] * 2
+
+
+def test_true_and_false_are_one_and_zero_even_if_one_of_them_never_occurs() -> None:
+    codes = coded(prepared(table_of({"a": {"is_ema": True}, "b": {"is_ema": True}}), ["is_ema"]))
+    assert codes["is_ema"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("features", TREE_FEATURES)
+def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: str) -> None:
+    table = study_table()
+    frame = prepared(table, features)
+    codes = coded(frame)
+    assert frame.shape == codes.shape == (169, len(TREE_FEATURES[features]))
+    assert set(codes.dtypes) == {np.dtype("float64")}
+    assert (codes.isna() == frame.isna()).all(axis=None)
+    for name in frame.select_dtypes("category"):
+        decoded = codes[name].map(dict(enumerate(frame[name].cat.categories)))
+        pd.testing.assert_series_equal(decoded.astype(object), table.frame[name].astype(object), check_names=False)
+
+
+def test_the_table_itself_is_not_rounded() -> None:
+    table = study_table()
+    before = table.frame["epochs"].copy()
+    prepared(table, "all")
+    pd.testing.assert_series_equal(table.frame["epochs"], before)
+    assert not math.isclose(before.max() % 200, 0.0) or (before % 200 != 0).any()
+
+
+def test_unknown_sets_columns_and_nothing_are_refused_in_one_sentence() -> None:
+    table = table_of({"a": {"z_dim": 1.0}})
+    with pytest.raises(QueryError, match=r"Got the set of features 'most', expected one of 'all' \(51\)"):
+        prepared(table, "most")
+    with pytest.raises(QueryError, match="Got no features"):
+        prepared(table, [])
+    with pytest.raises(UnknownName, match="z_dim"):
+        prepared(table, ["z_dims"])

@@ -1,0 +1,185 @@
+"""Boosted trees out of fold: equal to xgb.cv, independent of workers, and explained variance by its definitions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.trees import (
+    FIXED,
+    checked_parameters,
+    drawn_folds,
+    explained_by_fold,
+    explained_pooled,
+    fold_errors,
+    others,
+    out_of_fold,
+    pooled_interval,
+    sample_of,
+    trained,
+)
+from zoo.errors import QueryError, UnknownName
+
+PARAMETERS = {
+    "rounds": 30, "eta": 0.2, "max_depth": 4, "min_child_weight": 2, "lambda": 1.0, "alpha": 0.01, "subsample": 0.7,
+    "colsample_bytree": 0.5,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def published() -> StudyTable:
+    return study_table()
+
+
+def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: StudyTable) -> None:
+    sample = sample_of(published, "usability", "few")
+    folds = drawn_folds(sample.n, 10, seed=3, draw=0)
+    settings = {name: value for name, value in {**FIXED, **PARAMETERS}.items() if name not in ("rounds", "nthread")}
+    pairs = [(others(sample.n, fold), fold) for fold in folds]
+    matrix = xgboost.DMatrix(sample.x, label=sample.y)
+    reference = xgboost.cv({**settings, "seed": 3, "nthread": 1}, matrix, PARAMETERS["rounds"], folds=pairs)
+    predictions = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=3)
+    ours = fold_errors(sample.y, predictions[0], folds).mean()
+    assert ours == pytest.approx(reference["test-rmse-mean"].iloc[-1], rel=1e-6)  # XGBoost's metric is in float32
+
+
+def test_predictions_do_not_depend_on_the_number_of_workers_nor_on_what_ran_before(published: StudyTable) -> None:
+    sample = sample_of(published, "probe_gen", "few")
+    divisions = [drawn_folds(sample.n, 5, seed=0, draw=draw) for draw in (1, 2)]
+    settings = checked_parameters(PARAMETERS)
+    alone = out_of_fold(sample, settings, divisions, seed=0, n_workers=1)
+    together = out_of_fold(sample, settings, divisions, seed=0, n_workers=4)
+    backwards = out_of_fold(sample, settings, divisions[::-1], seed=0, n_workers=1)[::-1]
+    assert (alone == together).all()
+    assert (alone == backwards).all()
+
+
+def test_a_row_does_not_see_itself(published: StudyTable) -> None:
+    sample = sample_of(published, "usability", "few")
+    folds = drawn_folds(sample.n, 5, seed=0, draw=1)
+    before = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=0)[0]
+    y = sample.y.copy()
+    y[folds[2]] += 50.0  # the outcomes of one fold are of no concern to its own predictions
+    after = out_of_fold(replace(sample, y=y), checked_parameters(PARAMETERS), [folds], seed=0)[0]
+    assert (before[folds[2]] == after[folds[2]]).all()
+    assert (before[folds[0]] != after[folds[0]]).all()
+
+
+def test_other_seeds_give_other_trees_and_the_same_seed_the_same(published: StudyTable) -> None:
+    sample = sample_of(published, "usability", "few")
+    matrix = sample.matrix(np.arange(sample.n))
+    found = [trained(sample, checked_parameters(PARAMETERS), seed=seed).predict(matrix) for seed in (0, 0, 1)]
+    assert (found[0] == found[1]).all()
+    assert (found[0] != found[2]).any()
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(11, 3), (169, 30), (10, 10)])
+def test_folds_divide_all_rows_into_nearly_equal_parts(n: int, n_folds: int) -> None:
+    folds = drawn_folds(n, n_folds, seed=0, draw=1)
+    assert sorted(np.concatenate(folds)) == list(range(n))
+    sizes = {len(fold) for fold in folds}
+    assert len(folds) == n_folds and max(sizes) - min(sizes) <= 1
+    assert sorted([*others(n, folds[0]), *folds[0]]) == list(range(n))
+
+
+def test_the_folds_of_scoring_are_others_than_those_of_tuning() -> None:
+    tuning, scoring = (drawn_folds(50, 10, seed=0, draw=draw) for draw in (0, 1))
+    assert not {frozenset(fold) for fold in tuning} & {frozenset(fold) for fold in scoring}
+
+
+def test_both_percentages_are_what_their_definitions_say() -> None:
+    y = np.array([0.0, 2.0, 4.0, 6.0])  # variance 5
+    predictions = np.array([0.0, 2.0, 2.0, 2.0])  # errors 0, 0, 2, 4
+    folds = (np.array([0, 1]), np.array([2]), np.array([3]))
+    errors = fold_errors(y, predictions, folds)
+    assert errors.tolist() == [0.0, 2.0, 4.0]
+    assert explained_by_fold(errors, y) == pytest.approx(100 * (1 - 2.0**2 / 5))  # mean of 0, 2 and 4
+    assert explained_pooled(y, predictions[None]) == pytest.approx(100 * (1 - 5.0 / 5))  # (0 + 0 + 4 + 16) / 4
+    assert explained_pooled(y, np.array([y, predictions])) == pytest.approx(100 * (1 - 2.5 / 5))  # two repeats
+
+
+def test_the_percentage_by_fold_is_never_below_the_pooled_one_when_folds_are_equally_large() -> None:
+    generator = np.random.default_rng(0)
+    y, predictions = generator.normal(size=(2, 60))
+    folds = np.array_split(np.arange(60), 12)
+    assert explained_by_fold(fold_errors(y, predictions, folds), y) >= explained_pooled(y, predictions[None])
+
+
+def test_the_interval_is_around_the_pooled_percentage_and_narrower_for_more_rows() -> None:
+    generator = np.random.default_rng(0)
+    widths = []
+    for n in (50, 5000):
+        y = generator.normal(size=n)
+        predictions = (y + generator.normal(scale=0.5, size=n))[None]
+        low, high = pooled_interval(y, predictions, seed=0)
+        assert low < explained_pooled(y, predictions) < high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 5  # about the root of 100
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"rounds": 0}, "setting rounds is 0, expected a number from 1"),
+        ({"max_depth": 4.5}, "setting max_depth is 4.5, expected a whole number"),
+        ({"subsample": 1.5}, "setting subsample is 1.5, expected a number from 1e-09 to 1"),
+        ({"eta": "fast"}, "setting eta is 'fast'"),
+        ({"gamma": 1.0}, "have an unknown gamma"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(QueryError, match=sentence):
+        checked_parameters({**PARAMETERS, **change})
+
+
+def test_a_missing_setting_is_named() -> None:
+    with pytest.raises(QueryError, match="have no eta"):
+        checked_parameters({name: value for name, value in PARAMETERS.items() if name != "eta"})
+
+
+def test_fewer_bins_are_a_setting_that_changes_scores(published: StudyTable) -> None:
+    sample = sample_of(published, "usability", "few")
+    folds = [drawn_folds(sample.n, 5, seed=0, draw=1)]
+    usual, coarse = (
+        out_of_fold(sample, checked_parameters({**PARAMETERS, **change}), folds, seed=0)
+        for change in ({}, {"max_bin": 4})
+    )
+    assert (usual != coarse).any()
+    assert (usual == out_of_fold(sample, checked_parameters({**PARAMETERS, "max_bin": 256}), folds, seed=0)).all()
+
+
+def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None:
+    table = table_of({str(number): {"z_dim": float(number), "usability": 3.0} for number in range(5)})
+    with pytest.raises(QueryError, match="usability is 3 for all 5 encoders"):
+        sample_of(table, "usability", ["z_dim"])
+    with pytest.raises(QueryError, match="Only 0 of the 5 encoders of the table have approx, expected at least 2"):
+        sample_of(table, "approx", ["z_dim"])
+    with pytest.raises(QueryError, match="family holds text"):
+        sample_of(table, "family", ["z_dim"])
+    with pytest.raises(QueryError, match="z_dim as outcome and as feature"):
+        sample_of(table, "z_dim", ["z_dim"])
+    with pytest.raises(UnknownName, match="usability"):
+        sample_of(table, "usabilty", ["z_dim"])
+
+
+@pytest.mark.parametrize("library", ["xgboost", "shap", "optuna"])
+def test_a_missing_library_is_one_sentence_that_names_the_extra(library: str) -> None:
+    script = (
+        "import sys\n"
+        f"sys.modules[{library!r}] = None\n"  # an import of it now fails as if it were not installed
+        "from zoo.errors import MissingExtra\n"
+        "try:\n"
+        "    import zoo.analysis.importance, zoo.analysis.tree_tuning\n"
+        "except MissingExtra as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert f"needs the library '{library}', which is not installed" in done.stdout
+    assert "[study]" in done.stdout
