@@ -4,9 +4,9 @@ Claim: over ResNet-50s, error = 93 - 9.5 log(effective dimensionality) - 0.51 un
 R2 .58; only the effective dimensionality matters (p 4e-11 against .74 and .59), three times of it gives 10 points;
 uniformity without it has a coefficient of 6 (p .001, R2 .19); alignment of images of one class has 40.7 (p 6e-7).
 
-Expected: every one of these numbers, from 70 ResNet-50s, natural logarithm, the error not logged (the text says it is).
-But five encoders that predict a transformation carry them: without these, three times the dimensionality gives 6
-points, uniformity counts (-6.1, p 2e-4), and alignment within a class, r -.32 with the error before, has r .51.
+Expected: every one of these numbers, from 70 ResNet-50s, natural logarithm, the error not logged (the text says it is);
+alignment within a class has r -.32 with the error, the other way. Five encoders that predict a transformation carry
+this: without them three times the dimensionality gives 6 points, uniformity counts (-6.1, p 2e-4), and that r is .51.
 
 Command: zoo study do_statistics_predict
 """
@@ -19,15 +19,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from zoo.analysis.agreement import correlations
+from zoo.analysis.agreement import HIGH, correlations, is_high
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
+from zoo.errors import QueryError
 from zoo.studies.claims import number_claim, statement_claim
 from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, scatter_groups
 from zoo.studies.estimate_tables import interval
 from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
 from zoo.studies.options import StudyOptions
+from zoo.studies.risk_tables import rows_used
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -46,18 +48,11 @@ TRANSFORM = "transform"  # ssl_mode of encoders that predict a transformation of
 OTHERS = ", without transformation tasks"
 FEWEST = 10  # rows of a regression on up to four statistics
 SOURCE = "Appendix F.6"
-STATEMENTS = {  # claim -> as printed
-    "R2 of the model as the text states it, of log(agg_risk)": "0.58",
-    "Uniformity is highly correlated with effective dimensionality": "highly correlated",
-    "Beyond effective dimensionality, uniformity is not predictive": "p 0.74",
-    "Alignment of augmentations does not correlate with performance": "p 0.59",
-    "Alignment within a class is highly correlated with performance": "coefficient 40.7, p 6e-7",
-}
 NOTES = (
     "Errors of probes on normalised features were not published: those panels of Figure 33 cannot be drawn.",
     "A coefficient says what goes with a statistic while the others stay; nothing was changed on purpose.",
 )
-_FEW = f"fewer than {FEWEST} ResNet-50s of the table have all of these statistics"
+_FEW = f"fewer than {FEWEST} ResNet-50s of the table have alignment within a class"
 
 Fits = Mapping[str, OlsFit]  # by the name of the model, with OTHERS behind it for the smaller rows
 Pairs = Mapping[str, tuple[Estimate, Estimate]]  # Pearson and Kendall, by "first with second", and OTHERS
@@ -65,8 +60,13 @@ Pairs = Mapping[str, tuple[Estimate, Estimate]]  # Pearson and Kendall, by "firs
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Regressions of the full-shot error of ResNet-50s on statistics of their features."""
-    resnets = table.only(table.frame.index[table.frame["architecture_exact"] == "resnet50"], because="no ResNet-50")
+    resnets = table.only(table.frame.index[table.frame["architecture_exact"] == "resnet50"], because="not a ResNet-50")
     rows = resnets.frame.dropna(subset=[ERROR, *STATISTICS])
+    if len(rows) < FEWEST:
+        raise QueryError(
+            f"{len(rows)} ResNet-50s of the table have {', '.join((ERROR, *STATISTICS))}, expected at least {FEWEST} "
+            "for a regression; measure them for more."
+        )
     others = rows[rows["ssl_mode"] != TRANSFORM]
     gone = len(rows) - len(others)
     fits = {**_fits(rows), **({f"{name}{OTHERS}": fit for name, fit in _fits(others).items()})}
@@ -93,13 +93,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 "augmentations of an image; r is Pearson's, with the logarithm of the dimensionality.",
                 draw=lambda: _draw(rows, alone),
             )
-        ] if len(rows) else [],
-        rows=[
-            Rows(part="Eq. 26, ResNet-50s", used=len(rows), left_out=resnets.n_left_out(ERROR, *STATISTICS)),
-            Rows(part=f"Eq. 26{OTHERS}", used=len(others), left_out={
-                **resnets.n_left_out(ERROR, *STATISTICS), **({"transformation task": gone} if gone else {})}),
         ],
-        notes=[*_leverage_note(fits, gone), *NOTES],
+        rows=[
+            used := rows_used("Eq. 26, ResNet-50s", resnets, ERROR, *STATISTICS, of=table),
+            Rows(part=f"Eq. 26{OTHERS}", used=len(others),
+                 left_out={**used.left_out, **({"transformation task": gone} if gone else {})}),
+        ],
+        notes=[*_fragile(fits, alone, gone), *NOTES],
     )  # fmt: skip
 
 
@@ -116,8 +116,6 @@ def _fits(rows: pd.DataFrame) -> dict[str, OlsFit]:
 
 def _correlations(rows: pd.DataFrame) -> dict[str, tuple[Estimate, Estimate]]:
     """Each statistic alone with the error, and with others where the paper speaks of it."""
-    if len(rows) < FEWEST:
-        return {}
     logged = rows.assign(**{LOG_RANK: rows[RANK].map(math.log)})
     pairs = [(name, ERROR) for name in (LOG_RANK, UNIFORMITY, ALIGNMENT, CLASS_ALIGNMENT)]
     pairs += [(UNIFORMITY, LOG_RANK), (UNIFORMITY, CLASS_ALIGNMENT)]
@@ -140,37 +138,45 @@ def _threefold(fits: Fits) -> list[Estimate]:
     ]  # fmt: skip
 
 
-def _leverage_note(fits: Fits, n_gone: int) -> list[str]:
-    two = _threefold(fits)
-    if len(two) < 2 or n_gone == 0:
-        return []
-    return [
-        f"{n_gone} encoders that predict a transformation have errors and statistics far from all others, and Eq. 26 "
-        f"leans on them: without them three times the effective dimensionality goes with {_cell(two[1])} points "
-        f"instead of {two[0].value:.1f}; uniformity has "
-        f"{_coefficient(fits[f'{MAIN}{OTHERS}'].estimate(UNIFORMITY))}."
-    ]
+def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
+    """What the claims that hold on all rows owe to a few of them, and to the statistics that stand beside."""
+    notes, two = [], _threefold(fits)
+    if WITHIN in fits and _significant(beside := fits[WITHIN].estimate(UNIFORMITY)):
+        notes.append(
+            "Uniformity is not predictive in Eq. 26, but beside alignment within a class too, its correlate (VIF "
+            f"{_vif(fits[WITHIN], UNIFORMITY):.1f}), it has {_coefficient(beside)}."
+        )
+    if len(two) == 2 and n_gone:
+        pairs = [f"{UNIFORMITY} with {LOG_RANK}", f"{CLASS_ALIGNMENT} with {ERROR}"]
+        moved = [f"{name} by r {_cell(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
+                 for name in pairs if name + OTHERS in alone]  # fmt: skip
+        uniformity = _coefficient(fits[f"{MAIN}{OTHERS}"].estimate(UNIFORMITY))
+        notes.append(
+            f"{n_gone} encoders that predict a transformation have errors and statistics far from all others, and "
+            f"Eq. 26 leans on them: without them three times the effective dimensionality goes with {_cell(two[1])} "
+            f"points instead of {two[0].value:.1f}; uniformity has {uniformity}; {', '.join(moved)}."
+        )
+    return notes
 
 
 def _number_claims(fits: Fits) -> list[Claim]:
     def of(model: str, term: str, what: str = "value") -> float | None:
         return getattr(fits[model].estimate(term), what) if model in fits else None
 
-    main, without = fits.get(MAIN), fits.get(WITHOUT)
     threefold = next((one.value for one in _threefold(fits) if one.method == MAIN), None)
     rows = [
         ("Coefficient of constant in Eq. 26", "93", of(MAIN, "constant")),
         ("Coefficient of log(effective dimensionality) in Eq. 26", "-9.5", of(MAIN, LOG_RANK)),
         ("Coefficient of uniformity in Eq. 26", "-0.51", of(MAIN, UNIFORMITY)),
         ("Coefficient of alignment in Eq. 26", "4.4", of(MAIN, ALIGNMENT)),
-        ("R2 of Eq. 26", "0.58", main and main.r_squared),
+        ("R2 of Eq. 26", "0.58", fits[MAIN].r_squared),
         ("p-value of log(effective dimensionality) in Eq. 26", "4e-11", of(MAIN, LOG_RANK, "p")),
         ("p-value of uniformity in Eq. 26", "0.74", of(MAIN, UNIFORMITY, "p")),
         ("p-value of alignment in Eq. 26", "0.59", of(MAIN, ALIGNMENT, "p")),
         ("Points of accuracy that go with three times the effective dimensionality", "10", threefold),
         ("Coefficient of uniformity without effective dimensionality", "6", of(WITHOUT, UNIFORMITY)),
         ("p-value of uniformity without effective dimensionality", "0.001", of(WITHOUT, UNIFORMITY, "p")),
-        ("R2 without effective dimensionality", "0.19", without and without.r_squared),
+        ("R2 without effective dimensionality", "0.19", fits[WITHOUT].r_squared),
         ("Coefficient of alignment within a class beside Eq. 26", "40.7", of(WITHIN, CLASS_ALIGNMENT)),
         ("p-value of alignment within a class beside Eq. 26", "6e-7", of(WITHIN, CLASS_ALIGNMENT, "p")),
     ]
@@ -182,44 +188,42 @@ def _number_claims(fits: Fits) -> list[Claim]:
 
 
 def _statements(rows: pd.DataFrame, fits: Fits, alone: Pairs) -> list[Claim]:
-    if f"{WITHIN}{OTHERS}" not in fits:
-        return [statement_claim(claim, source=SOURCE, paper=paper, ours="not available", holds=False, reason=_FEW)
-                for claim, paper in STATEMENTS.items()]  # fmt: skip
-    as_stated, correlated, beyond, augmented, same_class = STATEMENTS
-    main, within, others = fits[MAIN], fits[WITHIN], fits[f"{MAIN}{OTHERS}"]
-    design = design_of(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
+    main, design = fits[MAIN], design_of(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
     logged = fit_ols(design.matrix, rows[ERROR].map(math.log), outcome_name="log error", unit="", method="logged")
-    together = [alone[f"{UNIFORMITY} with {LOG_RANK}{rest}"][0] for rest in ("", OTHERS)]
-    nearest = alone[f"{ALIGNMENT} with {ERROR}"][0]
-    by_class = [alone[f"{CLASS_ALIGNMENT} with {ERROR}{rest}"][0] for rest in ("", OTHERS)]
-    uniformity = [fit.estimate(UNIFORMITY) for fit in (main, within, others)]
-    aligned, conditional = main.estimate(ALIGNMENT), within.estimate(CLASS_ALIGNMENT)
+    together, nearest = alone[f"{UNIFORMITY} with {LOG_RANK}"][0], alone[f"{ALIGNMENT} with {ERROR}"][0]
+    uniformity, aligned = main.estimate(UNIFORMITY), main.estimate(ALIGNMENT)
     return [
-        number_claim(as_stated, source=SOURCE, printed=STATEMENTS[as_stated],
+        number_claim("R2 of the model as the text states it, of log(agg_risk)", source=SOURCE, printed="0.58",
                      ours=logged.r_squared, as_the_paper_did=main.r_squared,
                      reason="the printed coefficients and R2 are those of the error itself, not of its logarithm"),
-        statement_claim(correlated, source=SOURCE, paper=STATEMENTS[correlated], value=together[0].value,
-                        ours=f"r {_cell(together[0])}; {_cell(together[1])}{OTHERS}",
-                        holds=_high(together[0]) and _high(together[1]), held_as_the_paper_did=_high(together[0]),
-                        reason="only because of the encoders that predict a transformation, which are far off in both"),
-        statement_claim(beyond, source=SOURCE, paper=STATEMENTS[beyond], value=uniformity[1].p,
-                        ours=f"p {_p(uniformity[0])} in Eq. 26, {_p(uniformity[1])} beside alignment within a class, "
-                        f"{_p(uniformity[2])}{OTHERS}", holds=not any(_significant(one) for one in uniformity),
-                        held_as_the_paper_did=not _significant(uniformity[0]),
-                        reason=f"beside alignment within a class, its correlate (VIF {_vif(within, UNIFORMITY):.1f}), "
-                        f"it has {_coefficient(uniformity[1])}; in Eq. 26{OTHERS} {_coefficient(uniformity[2])}"),
-        statement_claim(augmented, source=SOURCE, paper=STATEMENTS[augmented],
-                        ours=f"p {_p(aligned)} in Eq. 26, {_p(nearest)} alone (r {nearest.value:.2f})",
+        statement_claim("Uniformity is highly correlated with effective dimensionality", source=SOURCE,
+                        paper="highly correlated", ours=f"r {_cell(together)} (high: at least {HIGH:g} in size)",
+                        holds=is_high(together), contradicted=not is_high(together), value=together.value,
+                        reason=f"r is below {HIGH:g} in size"),
+        statement_claim("Beyond effective dimensionality, uniformity is not predictive", source=SOURCE, paper="p 0.74",
+                        ours=f"p {_p(uniformity)} in Eq. 26", holds=not _significant(uniformity), value=uniformity.p,
+                        contradicted=_significant(uniformity), reason=f"it has {_coefficient(uniformity)} in Eq. 26"),
+        statement_claim("Alignment of augmentations does not correlate with performance", source=SOURCE,
+                        paper="p 0.59", ours=f"p {_p(aligned)} in Eq. 26, {_p(nearest)} alone (r {nearest.value:.2f})",
                         holds=not _significant(aligned) and not _significant(nearest), value=nearest.value,
-                        held_as_the_paper_did=not _significant(aligned),
-                        reason="it is significant alone, though not beside the other statistics"),
-        statement_claim(same_class, source=SOURCE, paper=STATEMENTS[same_class], value=by_class[0].value,
-                        ours=f"r {_cell(by_class[0])}; {_cell(by_class[1])}{OTHERS}",
-                        holds=all(_high(one) and (one.value or 0) > 0 for one in by_class),
-                        held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
-                        reason="the printed coefficient is beside three other statistics; alone its sign depends on "
-                        "the few encoders that predict a transformation"),
+                        contradicted=_significant(nearest), reason="it is significant alone or beside the others"),
+        _same_class(fits, alone),
     ]  # fmt: skip
+
+
+def _same_class(fits: Fits, alone: Pairs) -> Claim:
+    pair, paper = f"{CLASS_ALIGNMENT} with {ERROR}", "coefficient 40.7, p 6e-7"
+    claim = "Alignment within a class is highly correlated with performance"
+    if WITHIN not in fits or pair not in alone:
+        return statement_claim(claim, source=SOURCE, paper=paper, ours="not available", holds=False, reason=_FEW)
+    r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
+    return statement_claim(
+        claim, source=SOURCE, paper=paper, ours=f"r {_cell(r)} with the error (high: at least {HIGH:g})",
+        holds=is_high(r, sign=1), value=r.value,
+        held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
+        reason="the printed coefficient is beside three other statistics; alone, images of one class that lie farther "
+        f"apart go with {'less' if (r.value or 0) < 0 else 'more'} error on the same rows",
+    )  # fmt: skip
 
 
 def _vif(fit: OlsFit, term: str) -> float:
@@ -255,10 +259,6 @@ def _alone(alone: Pairs) -> Table:
 
 def _significant(estimate: Estimate) -> bool:
     return (1.0 if estimate.p is None else estimate.p) < 0.05
-
-
-def _high(correlation: Estimate) -> bool:
-    return abs(correlation.value or 0) >= 0.5
 
 
 def _coefficient(estimate: Estimate) -> str:

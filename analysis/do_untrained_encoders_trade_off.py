@@ -35,8 +35,10 @@ SERIES = "resnet50"  # untrained ones that differ in their dimensions only
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Usability against probe generalization of the untrained encoders, which the given table does not hold."""
-    untrained = study_table("untrained", corrected=table.corrected, with_mine=bool(table.mine))
+    untrained = study_table("untrained", corrected=table.corrected, with_mine=table.with_mine)
     frame = untrained.complete(*COMPONENTS)
+    mine = [encoder for encoder in frame.index if encoder in untrained.mine]
+    own = f"{len(untrained) - len(untrained.mine)} published and {len(untrained.mine)} own"
     degenerate = sorted({erratum.encoder for erratum in errata() if erratum.kind == "degenerate"} & set(frame.index))
     sound = frame.drop(index=degenerate)
     series = frame[frame["architecture"] == SERIES].dropna(subset=["z_dim"]).sort_values("z_dim")
@@ -49,18 +51,18 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     return Findings(
         claims=_claims(related, degenerate),
         estimates=[*related["all"], *related["sound"], *total],
-        tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame)],
+        tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame, mine)],
         figures=[
             Figure(
                 name="figure32", title="Untrained encoders trade usability against probe generalization (Figure 32)",
                 caption=f"Usability and probe generalization error of {len(frame)} randomly initialised encoders, in "
                 f"percentage points, lower is better. The line joins ResNet-50s of {_dimensions(series)} dimensions.",
-                draw=lambda: _draw(frame, degenerate, series),
+                draw=lambda: _draw(frame, degenerate, series, mine),
             )
         ],
         rows=[
-            Rows(part="untrained encoders", used=len(frame), left_out=untrained.n_left_out(*COMPONENTS)),
-            Rows(part="untrained encoders above chance", used=len(sound),
+            Rows(part=f"untrained encoders, {own}", used=len(frame), left_out=untrained.n_left_out(*COMPONENTS)),
+            Rows(part=f"untrained encoders above chance, {own}", used=len(sound),
                  left_out={**untrained.n_left_out(*COMPONENTS),
                            **({"degenerate, says an erratum": len(degenerate)} if degenerate else {})}),
         ],
@@ -129,11 +131,12 @@ def _relations(estimates: list[Estimate]) -> Table:
                  headers=["encoders", "of", "coefficient", "n", "value [95 % interval]", "p"], rows=rows)  # fmt: skip
 
 
-def _values(frame: pd.DataFrame) -> Table:
+def _values(frame: pd.DataFrame, mine: list[str]) -> Table:
     columns = ["architecture_exact", "z_dim", "approx", "usability", "probe_gen", "enc_gen", "train_test"]
     shown = frame.sort_values("usability")[columns].reset_index()
     shown["z_dim"] = ["" if pd.isna(dimensions) else f"{dimensions:.0f}" for dimensions in shown["z_dim"]]
-    return Table.of("Untrained encoders", shown, note="Components in percentage points, full-shot error in percent.")
+    return Table.of("Untrained encoders", shown, note="Components in percentage points, full-shot error in percent."
+                    f"{' Yours: ' + ', '.join(mine) + '.' if mine else ''}")  # fmt: skip
 
 
 def _dimensions(series: pd.DataFrame) -> str:
@@ -145,7 +148,7 @@ def _cell(estimate: Estimate) -> str:
     return interval(estimate, digits=2, signed=False)
 
 
-def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame) -> Drawing:
+def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine: list[str]) -> Drawing:
     drawing, (axes,) = new_figure(width=4.6, height=3.2)
     axes.plot(series["usability"], series["probe_gen"], color="#AAAAAA", linewidth=0.8, zorder=1)
     for _, row in series.iterrows():
@@ -153,13 +156,17 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame) -> D
                       textcoords="offset points", fontsize=6)  # fmt: skip
     sound = frame.drop(index=degenerate)
     names = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
-    for position, (family, rows) in enumerate(sound.groupby("family", sort=True)):
+    for position, (family, rows) in enumerate(sound.groupby(sound["family"].fillna("unknown"))):
         axes.plot(rows["usability"], rows["probe_gen"], "os^D"[position % 4], color=COLOURS[position],
                   label=f"{names.get(str(family), family)} ({len(rows)})")  # fmt: skip
     if degenerate:
         rows = frame.loc[degenerate]
         axes.plot(rows["usability"], rows["probe_gen"], "X", color="#444444", markersize=6,
                   label=f"at chance, says an erratum ({len(rows)})")  # fmt: skip
+    if mine:
+        rows = frame.loc[mine]
+        axes.plot(rows["usability"], rows["probe_gen"], "o", color="black", markersize=9, markerfacecolor="none",
+                  label=f"yours ({len(rows)})")  # fmt: skip
     axes.set(
         xlabel="usability error [points], lower is better",
         ylabel="probe generalization error [points]\nlower is better",

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from zoo.analysis.agreement import correlations, leave_one_out, paired_comparison
+from zoo.analysis.agreement import HIGH, correlations, is_high, leave_one_out, paired_comparison
 from zoo.analysis.estimates import Estimate
+from zoo.analysis.populations import FEWEST
 from zoo.analysis.table import StudyTable
+from zoo.errors import QueryError
 from zoo.studies.claims import statement_claim
 from zoo.studies.drawing import COLOURS, letter, new_figure
 from zoo.studies.estimate_tables import interval
@@ -32,19 +34,22 @@ if TYPE_CHECKING:
 
 COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
 RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
-HIGH = 0.5  # a correlation is called high if its whole 95 % interval is above this
-_FEW = "fewer than five encoders of the table were measured in both orders"
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Both orders on the encoders that have a probe trained on training and validation images."""
     both = _both_orders(table)
-    related = {name: _related(both, name) for name in COMPONENTS} if len(both) >= 5 else {}
-    differences = [_difference(both, name) for name in COMPONENTS] if len(both) >= 5 else []
+    if len(both) < FEWEST:
+        raise QueryError(
+            f"{len(both)} of the {len(table)} encoders of the table were measured in both orders, expected at least "
+            f"{FEWEST} to compare; measure train plus val -> val for more."
+        )
+    related = {name: _related(both, name) for name in COMPONENTS}
+    differences = [_difference(both, name) for name in COMPONENTS]
     return Findings(
         claims=[*_claims(both, related), *_size_claims(both, differences)],
         estimates=[*(one for pair in related.values() for one in pair), *differences],
-        tables=[_values(both), *([_relations(both, related, differences)] if related else [])],
+        tables=[_values(both), _relations(both, related, differences)],
         figures=[
             Figure(
                 name="figure28", title="Both orders of the generalization errors (Figure 28)",
@@ -53,7 +58,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 "are the same. (c) Each arrow goes from the main to the alternative decomposition, on one scale.",
                 draw=lambda: _draw(both),
             )
-        ] if len(both) else [],
+        ],
         rows=[Rows(part="Figure 28", used=len(both), left_out=_left_out(table))],
         notes=[
             "Both orders add up to the same error, so what one component loses in the alternative the other gains.",
@@ -94,52 +99,42 @@ def _difference(both: pd.DataFrame, name: str) -> Estimate:
 def _claims(both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]]) -> list[Claim]:
     found = []
     for name, words in COMPONENTS.items():
-        reasons = (_FEW, _FEW)
-        if related:
-            r, tau = related[name]
-            without = leave_one_out(both[name], both[f"{name}_alternative"])
-            reasons = (
-                f"{r.n} encoders; without {without.idxmax()} r is "
-                f"{without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}",
-                f"{tau.n} encoders; one order does not tell the ranks in the other",
-            )
-        for position, (claim, paper) in enumerate(
-            ((f"Both orders give highly related {words}", "highly related"),
-             (f"Both orders rank encoders similarly by {words}", "similar relative ordering"))
+        r, tau = related[name]
+        without = leave_one_out(both[name], both[f"{name}_alternative"])
+        moved = f"without {without.idxmax()} r is {without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}"
+        for one, claim, paper, reason in (
+            (r, f"Both orders give highly related {words}", "highly related", moved),
+            (tau, f"Both orders rank encoders similarly by {words}", "similar relative ordering",
+             "one order does not tell the ranks in the other"),
         ):  # fmt: skip
-            one = related[name][position] if related else None
             found.append(
                 statement_claim(
-                    claim, source="Appendix F.2", paper=paper, holds=one is not None and _is_high(one),
-                    ours=f"{one.unit} {_cell(one)}" if one else "not available", value=one and one.value,
-                    reason=reasons[position],
+                    claim, source="Appendix F.2", paper=paper, value=one.value, holds=is_high(one, sign=1),
+                    contradicted=not is_high(one, sign=1),
+                    ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
+                    reason=f"over all {one.n} encoders that were measured in both orders; {reason}",
                 )
             )  # fmt: skip
     return found
 
 
-def _is_high(estimate: Estimate) -> bool:
-    low = estimate.value if estimate.ci_low is None else estimate.ci_low  # no interval where the order is the same
-    return low is not None and low > HIGH
-
-
 def _size_claims(both: pd.DataFrame, differences: list[Estimate]) -> list[Claim]:
     smaller = both["encoder_alternative"] < both["probe_alternative"]
-    size = differences[-1] if differences else None
+    size = differences[-1]
     return [
         statement_claim(
             "Encoder generalization is small in absolute terms in the alternative order too", source="Appendix F.2",
-            paper="small in absolute terms", holds=len(both) > 0 and bool(smaller.all()),
+            paper="small in absolute terms", holds=bool(smaller.all()),
             ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
-            f"{both['encoder_alternative'].max():.1f} points" if len(both) else "not available",
-            reason="it is above probe generalization for some" if len(both) else _FEW),
+            f"{both['encoder_alternative'].max():.1f} points (small: below probe generalization)",
+            reason="it is above probe generalization for some"),
         statement_claim(
             "Encoder generalization is of similar size in both orders", source="caption of Figure 28",
-            paper="similar results", holds=size is not None and not _differs(size), value=size and size.value,
-            ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average"
-            if size else "not available",
+            paper="similar results", holds=not _differs(size), contradicted=_differs(size), value=size.value,
+            ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average "
+            "(similar: no significant difference)",
             reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
-            "images, and the paper calls its estimates worse" if size else _FEW),
+            "images, and the paper calls its estimates worse"),
     ]  # fmt: skip
 
 

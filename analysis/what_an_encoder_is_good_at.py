@@ -2,10 +2,10 @@
 
 Claim: "no model is uniformly better over risk components" (Figure 1); SwAV RN50w4 is more usable than MSN ViT-L/16 but
 generalizes worse from the probe's images, so it is better full-shot (76 % against 74 %) and worse 3-shot (37 % against
-63 %). Figure 26 draws all encoders but two.
+63 %). Figure 26 draws all encoders but two. There are 169 encoders, of 28 objectives, 20 architectures and 7 years.
 
-Expected: no encoder is best in all four components, the four accuracies come out, and 23 encoders, not two, lack a
-supervised twin and so a corner of the radar; 146 are left for the average.
+Expected: no encoder is best in all four components, the four accuracies and the counts come out, and 23 encoders, not
+two, lack a supervised twin and so a corner of the radar; 146 are left for the average.
 
 Command: zoo study what_an_encoder_is_good_at, with ids of your choice: --encoders dino_rn50,simclr_rn50
 """
@@ -118,11 +118,12 @@ def _claims(table: StudyTable, profiles: Profiles) -> list[Claim]:
                         ours=f"{len(best_in_all)} of {len(parts)} are best in all four; for {_undominated(parts)} no "
                         "other is as good in all four"),
         number_claim("Encoders that the average of Figure 1 is over", source="caption of Figure 1",
-                     printed=str(PUBLISHED), ours=float(len(parts)), shown=str(len(parts)),
+                     printed=str(PUBLISHED), ours=float(len(parts)), shown=str(len(parts)), settled=True,
                      reason=f"{incomplete} of {n_published} have no approximation and usability"),
         number_claim("Encoders without a supervised twin, which Figure 26 leaves out", source="Appendix E.1",
-                     printed="2", ours=float(incomplete), shown=str(incomplete),
+                     printed="2", ours=float(incomplete), shown=str(incomplete), settled=True,
                      reason="the published table has no approximation and usability for so many"),
+        *_counts(table),
         _compared(table, "SwAV RN50w4 is more usable than MSN ViT-L/16", "usability", better=SWAV, worse=MSN),
         _compared(table, "SwAV RN50w4 has a worse probe generalization than MSN ViT-L/16", "probe_gen", better=MSN,
                   worse=SWAV),
@@ -131,6 +132,26 @@ def _claims(table: StudyTable, profiles: Profiles) -> list[Claim]:
             for words, column, numbers in (("Full-shot", FULL_SHOT, ("76", "74")), ("3-shot", THREE_SHOT, ("37", "63")))
             for encoder, printed in zip((SWAV, MSN), numbers, strict=True)
         ),
+    ]  # fmt: skip
+
+
+def _counts(table: StudyTable) -> list[Claim]:
+    """What Section 5 says the encoders are of; the paper's architectures are those of another width or patch size."""
+    rows = table.frame.drop(index=list(table.mine))
+    coarse, exact = rows["architecture"].nunique(), rows["architecture_exact"].nunique()
+    found = {
+        "Encoders that were analysed": (str(PUBLISHED), len(rows), ""),
+        "Objectives of the encoders": ("28", rows["objective"].nunique(), ""),
+        "Architectures of the encoders (those of another patch size counted apart)": (
+            "20", len(rows.dropna(subset="architecture").drop_duplicates(["architecture", "patch_size"])),
+            f"{coarse} with patch sizes together, {exact} with the layer that is read counted apart",
+        ),
+        "Years in which the encoders were published": ("7", rows["year"].nunique(), ""),
+    }  # fmt: skip
+    return [
+        number_claim(claim, source="Section 5", printed=printed, ours=float(ours), shown=str(ours), settled=True,
+                     reason=reason or "another number of different values is in the table")
+        for claim, (printed, ours, reason) in found.items()
     ]  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from zoo.analysis.agreement import correlations, leave_one_out, paired_comparison
+from zoo.analysis.agreement import correlations, is_high, leave_one_out, paired_comparison
+from zoo.analysis.estimates import Estimate
 from zoo.errors import QueryError
 
 
@@ -130,3 +131,13 @@ def test_the_row_that_makes_a_correlation_is_named() -> None:
     one_varies = pd.Series([0.0, 0.0, 0.0, 0.0, 1.0])
     with pytest.raises(QueryError, match="never varies"):
         leave_one_out(one_varies, pd.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "high"),
+    [(0.5, 0, True), (-0.61, 0, True), (-0.61, 1, False), (-0.61, -1, True), (0.49, 1, False), (None, 0, False)],
+)
+def test_a_correlation_is_high_from_a_half_on_in_the_direction_that_is_claimed(
+    value: float | None, sign: int, high: bool
+) -> None:
+    assert is_high(Estimate(term="r", value=value, n=10, unit="r"), sign=sign) is high

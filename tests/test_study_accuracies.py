@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.known import load_study, study_named
@@ -130,3 +131,16 @@ def test_an_encoder_without_a_published_accuracy_changes_nothing(published: Find
         mine=("mine",),
     )
     assert study(sparse).estimates == published.estimates
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
+    table = study_table(corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in study(table).rows} == {len(table)}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
+    table = study_table()
+    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
+        study(table.only(table.frame.index[:n], because="test"))

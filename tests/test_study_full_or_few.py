@@ -9,6 +9,7 @@ import pytest
 
 from tests.own_encoder import add_own_encoder
 from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.known import load_study, study_named
@@ -68,8 +69,9 @@ def test_table_4_is_found_at_one_decimal(position: int, printed: str) -> None:
 
 def test_the_claims_come_out_as_they_should(published: Findings) -> None:
     assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
-        ("Probe generalization ranks encoders more alike in 3-shot than in full-shot", "corrected"),
-        ("At every point in time, the best 20 % form a usability/probe generalization tradeoff", "corrected"),
+        ("Probe generalization ranks encoders more alike in 3-shot than in full-shot", "not reproducible"),
+        ("At every point in time, the best 20 % form a usability/probe generalization tradeoff", "not reproducible"),
+        ("All ImageNet-1K encoders together show no tradeoff", "corrected"),
         ("The best 10 % since 2019 show the usability/probe generalization tradeoff", "corrected"),
         ("The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
          "not reproducible"),
@@ -114,8 +116,36 @@ def test_the_corrected_table_keeps_every_winner() -> None:
     )  # fmt: skip
     assert before == after
     found = run(corrected, StudyOptions())
-    other = {claim.claim for claim in found.claims if claim.verdict == "not reproducible"}
-    assert other == {"The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff"}
+    assert {claim.claim for claim in found.claims if claim.verdict == "not reproducible"} == {
+        "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
+        "At every point in time, the best 20 % form a usability/probe generalization tradeoff",
+        "The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
+    }
+
+
+def test_the_weak_tradeoff_of_all_encoders_is_told_with_its_doubt(published: Findings) -> None:
+    claim = claims(published)["All ImageNet-1K encoders together show no tradeoff"]
+    # scipy.stats.kendalltau and statsmodels' Benjamini-Hochberg over the six pairs of the published rows
+    assert claim.value == pytest.approx(-0.162, abs=2e-3)
+    assert claim.ours.endswith("n = 120, false-discovery rate 0.028")
+    assert "weakly" in claim.reason and "uncertain when whole objectives are drawn" in claim.reason
+
+
+def test_every_tau_of_a_year_stands_in_the_reason(published: Findings) -> None:
+    claim = claims(published)["At every point in time, the best 20 % form a usability/probe generalization tradeoff"]
+    assert "-0.04 (2020, n = 11)" in claim.reason and "not below -0.1 in 2020" in claim.reason
+
+
+def test_no_p_value_stands_beside_an_interval_of_other_units(published: Findings) -> None:
+    drawn = [one for one in published.estimates if "bootstrap over objectives" in one.method]
+    assert len(drawn) == 10
+    assert all(one.p is None and one.p_adjusted is None for one in drawn)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
+    table = study_table(corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in run(table, StudyOptions()).rows} == {len(table)}
 
 
 def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,8 +188,15 @@ def small(n: int = 3) -> StudyTable:
     )  # fmt: skip
 
 
-def test_a_handful_of_encoders_answers_what_it_can_and_says_why_not_the_rest() -> None:
-    found = run(small(), StudyOptions())
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
+    for table in (small(n), PUBLISHED.only(PUBLISHED.frame.index[:n], because="test")):
+        with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
+            run(table, StudyOptions())
+
+
+def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_the_rest() -> None:
+    found = run(small(5), StudyOptions())
     gone = [claim for claim in found.claims if claim.ours == "not available"]
     assert len(gone) == 32
     assert all(claim.verdict == "not reproducible" and claim.reason.count(". ") == 0 for claim in gone)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.known import load_study, study_named
@@ -45,8 +46,10 @@ def planted(n: int, union: Callable[[float, float, float, float], float]) -> Stu
 def test_the_probe_agrees_and_the_encoder_does_not(corrected: bool) -> None:
     found = study(study_table(corrected=corrected))
     assert found.rows[0].used == 10
+    assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 169 - corrected
+    assert [one.verdict for one in found.claims].count("corrected") == 3
     probe, encoder = claim(found, "highly related probe"), claim(found, "highly related encoder")
-    assert (probe.verdict, encoder.verdict) == ("agrees", "not reproducible")
+    assert (probe.verdict, encoder.verdict) == ("agrees", "corrected")
     assert (probe.value, encoder.value) == pytest.approx((0.978, -0.143), abs=1e-3)  # from published_raw_risks.csv
     assert claim(found, "similarly by probe").value == pytest.approx(0.867, abs=1e-3)
     assert claim(found, "similarly by encoder").value == pytest.approx(0.022, abs=1e-3)
@@ -72,18 +75,18 @@ def test_a_planted_population_whose_orders_agree_is_told_so() -> None:
 def test_a_planted_population_whose_encoder_errors_are_unrelated_is_told_so() -> None:
     found = study(planted(25, lambda training, _, encoder, noise: training + 3 + noise))
     assert claim(found, "highly related probe").verdict == "agrees"
-    assert claim(found, "highly related encoder").verdict == "not reproducible"
-    assert claim(found, "similarly by encoder").verdict == "not reproducible"
+    assert claim(found, "highly related encoder").verdict == "corrected"
+    assert claim(found, "similarly by encoder").verdict == "corrected"
 
 
 @pytest.mark.parametrize("n", [0, 3])
-def test_too_few_encoders_leave_the_claims_open(n: int) -> None:
+def test_too_few_encoders_are_refused_in_one_sentence(n: int) -> None:
     rows = {"not_in_both": {"train_test": 20.0}}
     table = table_of(rows) if n == 0 else planted(n, lambda training, _, encoder, __: training + encoder)
-    found = study(table)
-    assert claim(found, "highly related encoder").ours == "not available"
-    assert found.estimates == []
-    assert len(found.figures) == (n > 0)
+    with pytest.raises(
+        QueryError, match=rf"^{n} of the {max(n, 1)} encoders of the table were measured in both orders"
+    ):
+        study(table)
 
 
 def test_the_figure_has_a_panel_a_component_and_one_for_both() -> None:

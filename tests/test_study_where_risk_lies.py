@@ -35,6 +35,7 @@ def published() -> Findings:
 def test_the_claims_come_out_as_they_should(published: Findings) -> None:
     assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
         ("Usability of the best of 2021", "corrected"),
+        ("Encoder generalization is constant (all encoders)", "corrected"),
         (
             "Clustering ViTs carry most of the fall of average probe generalization since 2019 (ImageNet-1K)",
             "corrected",
@@ -80,7 +81,7 @@ def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: F
     labels = {panel.get_title(loc="left"): [tick.get_text() for tick in panel.get_xticklabels()]
               for panel in drawn["average_by_objective"].axes}  # fmt: skip
     assert labels["(b) contrastive"] == ["2018\n1", "2019\n8", "2020\n24", "2021\n22", "2022\n10"]
-    assert [panel.get_title(loc="left") for panel in drawn["best_by_family"].axes] == ["(a) resnet", "(b) vit"]
+    assert [panel.get_title(loc="left") for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
 
 
 def test_averages_say_of_how_many(published: Findings) -> None:
@@ -112,6 +113,31 @@ def test_a_sparse_encoder_of_the_user_changes_counts_only(tmp_path: Path, monkey
         for figure in found.figures:
             figure.draw()
     assert {claim.verdict for claim in found.claims} == {"agrees", "corrected"}
+
+
+def test_years_differ_though_no_line_through_them_does(published: Findings) -> None:
+    claim = claims(published)["Encoder generalization is constant (all encoders)"]
+    assert "F test p 4.5e-04, Kruskal-Wallis p 0.029, n = 168" in claim.ours  # by scipy on the published rows
+    assert claim.reason.startswith("there is no linear trend (-0.08 [-0.31, 0.15] points a year), but years differ: ")
+    assert "2016 5.8" in claim.reason and "2018 2.0" in claim.reason
+
+
+def test_what_follows_from_who_was_published_is_said(published: Findings) -> None:
+    claim = claims(published)["Contrastive learning mostly drove the improvements of usability"]
+    assert claim.ours.endswith("8 of the 9 encoders of 2019 are contrastive")
+    assert any("8 of the 9 of 2019 are contrastive" in note for note in published.notes)
+
+
+def test_clustering_vits_carry_a_third_and_no_other_window_saves_the_claim(published: Findings) -> None:
+    (claim,) = [claim for claim in published.claims if claim.claim.startswith("Clustering ViTs")]
+    assert claim.value == pytest.approx(34, abs=0.5)
+    assert "2021" not in claim.ours and "68 % until 2021" in claim.reason
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
+    table = study_table(corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in findings(table).rows} == {len(table)}
 
 
 def planted(**cells: Any) -> StudyTable:
@@ -151,15 +177,23 @@ def test_one_family_is_one_sentence_in_place_of_an_answer() -> None:
 
 
 def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> None:
-    found = claims(findings(planted().only(["b", "c", "d", "e"], because="test")))
+    rows = planted().frame.to_dict("index")
+    rows["f"] = {**rows["e"], "train_test": 30.0}
+    found = claims(findings(table_of({name: rows[name] for name in "bcdef"})))
     assert found["Usability was the largest source of error (best of 2016)"].ours == "not available"
     assert "2016" in found["Usability was the largest source of error (best of 2016)"].reason
     assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
 
 
 def test_one_year_is_refused_in_one_sentence() -> None:
-    with pytest.raises(QueryError, match=r"^All 2 encoders that can be compared have the year 2022; expected several"):
-        findings(planted().only(["d", "e"], because="test"))
+    with pytest.raises(QueryError, match=r"^All 5 encoders that can be compared have the year 2022; expected several"):
+        findings(planted(year=2022))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
+    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
+        findings(PUBLISHED.only(PUBLISHED.frame.index[:n], because="test"))
 
 
 def test_no_encoder_of_imagenet_is_refused_in_one_sentence() -> None:

@@ -68,6 +68,7 @@ def test_drawing_objectives_widens_the_interval_of_alike_encoders() -> None:
     one, whole = (rank_correlations(table, [("usability", "probe_gen")], family="f", drawn=drawn)[0]
                   for drawn in (None, "objective"))  # fmt: skip
     assert one.value == whole.value
+    assert one.p is not None and whole.p is None  # the usual p-value takes encoders as independent
     assert whole.ci_high - whole.ci_low > 1.5 * (one.ci_high - one.ci_low)  # type: ignore[operator]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
+from zoo.analysis.populations import in_groups, require_encoders, require_several, those
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trends import (
     carried_by,
@@ -13,9 +14,9 @@ from zoo.analysis.trends import (
     mean_difference,
     mean_risks_by_year,
     of_year,
-    require_several,
     risks_of_best_by_year,
     slope_over_years,
+    years_differ,
 )
 from zoo.errors import QueryError
 
@@ -115,6 +116,40 @@ def test_the_slope_over_years_is_the_planted_one() -> None:
     assert slope.value == pytest.approx(-0.25, abs=0.005)
     assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < -0.25 < slope.ci_high < -0.24
     assert slope.unit == "percentage points per year"
+
+
+def test_a_rise_and_fall_is_a_difference_between_years_and_no_trend() -> None:
+    middle = {2018: 4.0, 2019: 2.0, 2020: 4.0}
+    table = table_of(
+        {f"e{i}-{year}": {"year": year, "enc_gen": mean + 0.2 * ((i * 7 + year) % 5)}
+         for year, mean in middle.items() for i in range(10)}
+        | {"alone": {"year": 2016, "enc_gen": 40.0}}
+    )  # fmt: skip
+    anova, ranks = years_differ(table, "enc_gen")
+    slope = slope_over_years(table.only(table.frame.index.drop("alone"), because="test"), "enc_gen")
+    assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < 0 < slope.ci_high
+    groups = [table.frame.loc[table.frame["year"] == year, "enc_gen"] for year in middle]
+    assert (anova.value, anova.p) == pytest.approx(stats.f_oneway(*groups))
+    assert (ranks.value, ranks.p) == pytest.approx(stats.kruskal(*groups))
+    assert anova.n == ranks.n == 30  # a year of one encoder says nothing of years
+
+
+def test_years_of_the_same_planted_risk_do_not_differ() -> None:
+    table = table_of({f"e{i}": {"year": 2018 + i % 3, "enc_gen": 3 + 0.1 * (i % 7), "approx": 1.0} for i in range(60)})
+    assert all(test.p is not None and test.p > 0.2 for test in years_differ(table, "enc_gen"))
+    assert [test.p for test in years_differ(table, "approx")] == [1.0, 1.0]
+    with pytest.raises(QueryError, match=r"have the year \(of the years with two encoders\) 2019; expected several"):
+        years_differ(planted().only(["old", "good", "weak"], because="test"), "enc_gen")
+
+
+def test_a_population_is_chosen_and_counted() -> None:
+    assert list(those(planted(), "family", "resnet").frame.index) == ["old", "good"]
+    assert in_groups(planted(), "family", len) == {"resnet": 2, "vit": 2}
+    with pytest.raises(QueryError, match=r"^No encoder of the table has the family convnext"):
+        those(planted(), "family", "convnext")
+    require_encoders(planted())
+    with pytest.raises(QueryError, match=r"^The table has 5 encoders, expected at least 6 to compare"):
+        require_encoders(planted(), fewest=6)
 
 
 def test_a_mean_difference_is_paired() -> None:

@@ -1,7 +1,7 @@
 """What the measurements mean: methods that read one table of cards and results, and import no torch.
 
-Each method is a function from :func:`study_table` to records (:class:`Estimate`) and DataFrames; it is imported, with the
-library that it needs, when it is first asked for.
+Each method is a function from :func:`study_table` to records (:class:`Estimate`) and DataFrames; it is imported, with
+the library that it needs, when it is first asked for.
 """
 
 from __future__ import annotations

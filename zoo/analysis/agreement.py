@@ -20,6 +20,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A comparison of two measurements") from error
 
+HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
 _LEVEL, _POWER = 0.05, 0.8
 _ROUNDING = 1e-12  # share of the largest value below which a spread is none
 _KENDALL_VARIANCE = 0.437  # of atanh(tau), times n - 4: Fieller, Hartley and Pearson 1957
@@ -122,6 +123,18 @@ def correlations(
                        p=float(tau.pvalue), outcome=outcome, method=f"{method}, Kendall",
                        note="" if tau_low is not None else "no interval: the order is the same throughout")  # fmt: skip
     return r, ordered
+
+
+def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
+    """True if a correlation is at least 0.5 in size, on the encoders at hand, whatever its interval is.
+
+    Parameters
+    ----------
+    sign : int
+        1 or -1 for the direction that it must have; 0 for either.
+    """
+    value = correlation.value or 0.0
+    return (abs(value) if sign == 0 else sign * value) >= HIGH
 
 
 def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:

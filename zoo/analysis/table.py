@@ -168,8 +168,8 @@ def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[s
 
 
 def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    for encoder, cells in rows.items():
-        for name, cell in cells.items():
+    for encoder, own in rows.items():
+        for name, cell in own.items():
             if isinstance(cell, float) and math.isinf(cell):
                 raise QueryError(f"{name} of {encoder!r} is {cell}, expected a finite number; correct or remove it.")
     index = pd.Index(list(rows), name="enc", dtype="object")

@@ -52,7 +52,8 @@ def rank_correlations(
         Name of these tests, over which the false-discovery rate is computed.
     drawn : str, optional
         A column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
-        objectives allows for encoders of one objective being alike.
+        objectives allows for encoders of one objective being alike. There is no p-value then: the usual one takes
+        encoders as independent.
     n_resamples : int
         Of the bootstrap, whose percentiles are the interval.
 
@@ -73,7 +74,8 @@ def rank_correlations(
         spread = _resampled(rows, [(first, second)], drawn, seed, n_resamples)[0]
         low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
         found.append(
-            Estimate(term=first, value=statistic, ci_low=float(low), ci_high=float(high), p=p, n=len(rows),
+            Estimate(term=first, value=statistic, ci_low=float(low), ci_high=float(high),
+                     p=p if drawn is None else None, n=len(rows),
                      unit=TAU, outcome=second, method=f"rank correlation, bootstrap over {drawn or 'encoder'}s")
         )  # fmt: skip
     return adjusted(found, family=family)

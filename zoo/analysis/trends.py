@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import MissingExtra, QueryError
 from .best_encoders import best_of_each
 from .estimates import Estimate
 from .group_means import group_means
-from .ols import design_of, fit_ols
+from .ols import design_of, factor_test, fit_ols
 from .outcomes import COMPONENTS
+from .populations import require_several
 from .table import StudyTable
 
 try:
     from scipy import stats
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A trend over time") from error
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = tuple(outcome.column for outcome in COMPONENTS)
 
@@ -145,22 +142,6 @@ def changes_between(years: Mapping[int, YearRisks], first: int, last: int) -> di
     return {part: after[part] - before[part] for part in PARTS}
 
 
-def require_several(values: pd.Series, what: str) -> None:
-    """Refuses a population that is all of one year, one family or the like.
-
-    Raises
-    ------
-    QueryError
-        If the values are all the same, or there are none.
-    """
-    if values.nunique() < 2:
-        shown = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values.unique())
-        raise QueryError(
-            f"All {len(values)} encoders that can be compared have the {what} {shown or '(none)'}; "
-            "expected several to compare."
-        )
-
-
 def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
     """Change of a risk a year over all encoders, by least squares, with HC3 intervals beside the classical ones.
 
@@ -177,6 +158,41 @@ def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
         unit=f"{table.column(outcome).unit} per year", method="linear trend",
     )  # fmt: skip
     return fit.estimate("year")
+
+
+def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
+    """Whether a risk differs between years at all, however it moves; a linear trend can miss a rise and a fall.
+
+    Years of one encoder are left out: nothing tells the year from the encoder.
+
+    Returns
+    -------
+    tuple of Estimate
+        One-way analysis of variance (F), and the test of Kruskal and Wallis (H), which ranks and so withstands
+        outliers. Values are the statistics; the p-value of a risk that never varies is 1.
+
+    Raises
+    ------
+    UnknownName, QueryError
+        If a column does not exist, no encoder has it, or fewer than two years have two encoders.
+    """
+    rows = table.complete("year", outcome)
+    rows = rows[rows.groupby("year")[outcome].transform("size") > 1]
+    require_several(rows["year"], "year (of the years with two encoders)")
+    years = rows.assign(year=rows["year"].map("{:g}".format))
+    label = Estimate(term="year", value=0.0, p=1.0, n=len(rows), outcome=outcome, unit="F statistic",
+                     method="differences between years", note="the risk never varies")  # fmt: skip
+    ranks = label.described(unit="H statistic", method="differences between years, Kruskal-Wallis test")
+    if rows[outcome].nunique() == 1:
+        return label, ranks
+    design = design_of(years, categorical=["year"])
+    fit = fit_ols(design.matrix, rows[outcome], terms=[], outcome_name=outcome, unit="", method=label.method)
+    test = factor_test(fit, design.terms["year"], name="year")
+    kruskal = stats.kruskal(*(group.to_numpy() for _, group in rows.groupby("year")[outcome]))
+    return (
+        test.described(outcome=outcome, method=f"{label.method}, joint F test"),
+        ranks.described(value=float(kruskal.statistic), p=float(kruskal.pvalue), note=""),
+    )
 
 
 def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:

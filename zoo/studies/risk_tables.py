@@ -61,11 +61,20 @@ def not_measured(years: Years) -> str:
     return f" Not measured: {'; '.join(said)}." if said else ""
 
 
-def rows_used(part: str, table: StudyTable, *columns: str) -> Rows:
-    """How many encoders of a table have all of these columns, and why the others were left out."""
-    left_out = table.n_left_out(*columns)
-    gone = {reason: len(encoders) for reason, encoders in table.left_out.items()}
-    return Rows(part=part, used=len(table) - sum(left_out.values()), left_out={**gone, **left_out})
+def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> Rows:
+    """How many encoders of a table have all of these columns, and why the others were left out.
+
+    Parameters
+    ----------
+    of : StudyTable, optional
+        The whole table, if ``table`` has only some of its encoders: the others are counted by why they were left out.
+    """
+    before = {} if of is None else of.left_out
+    gone = {} if of is None else {
+        reason: len(encoders) - len(before.get(reason, ())) for reason, encoders in table.left_out.items()
+    }  # fmt: skip
+    left_out = {reason: n for reason, n in gone.items() if n} | table.n_left_out(*columns)
+    return Rows(part=part, used=len(table) - sum(table.n_left_out(*columns).values()), left_out=left_out)
 
 
 def encoders_table(title: str, frame: pd.DataFrame, settings: Sequence[str], *, note: str = "") -> Table:
@@ -96,6 +105,27 @@ def winners_table(
                  "encoders"],
         note="Accuracy in percent, higher is better. A lead of less than about 0.5 points is within what other test "
         "images could turn around.",
+    )  # fmt: skip
+
+
+def costs_table(costs: Sequence[tuple[str, Estimate, Estimate]]) -> Table:
+    """What the encoder that is best at one setting loses in the other, one row a category."""
+    return Table(
+        title="What the winner of the other setting costs",
+        headers=["category", "3-shot winner: loss in full-shot", "full-shot winner: loss in 3-shot"],
+        rows=[[category, with_interval(full), with_interval(three)] for category, full, three in costs],
+        note="Percentage points of error, with intervals of 50,000 test images taken as two samples.",
+    )  # fmt: skip
+
+
+def best_of_years_table(best: pd.DataFrame, full: str) -> Table:
+    """The best fraction of each year: usability, probe generalization, and the error of the setting ``full``."""
+    return Table(
+        title="Best 20 % of each year, ImageNet-1K (Figure 6)",
+        headers=["year", "encoder", "Usability", "Probe generalization", "Full-shot error"],
+        rows=[[f"{row['year']:.0f}", str(encoder), *(f"{row[name]:.2f}" for name in ("usability", "probe_gen", full))]
+              for encoder, row in best.iterrows()],
+        note="Of the encoders with all components, by full-shot error, rounded up to whole encoders; lower is better.",
     )  # fmt: skip
 
 
