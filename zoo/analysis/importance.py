@@ -1,0 +1,262 @@
+"""What boosted trees say of an outcome: how much of it the facts of an encoder explain, and which facts matter.
+
+The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Table 6, Figures 7, 17 and
+18). Their settings were tuned once and are stored (:func:`tuned_parameters`).
+
+Two numbers say how much is explained, and they differ much. The paper takes the error of each of 30 folds and compares
+the square of their mean with the variance of all encoders; with five encoders a fold this flatters. The pooled
+out-of-fold R2 of the same predictions does not. Both are of encoders that resemble others of the table: a fold is drawn
+among all, so a family of encoders is nearly always on both sides.
+
+The settings were chosen on other folds than those that are scored, but on the same encoders. How much that flatters was
+measured by nested tuning, where every fold is predicted with settings tuned without it (:func:`nested_variance`); the
+result is kept with the stored settings.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import MissingExtra, QueryError
+from .estimates import Estimate
+from .stored_trees import tuned_parameters
+from .studycolumns import STUDY_COLUMNS
+from .table import StudyTable
+from .tree_features import TREE_FEATURES, named_features, prepared
+from .tree_search import Search
+from .tree_tuning import searched_all
+from .trees import (
+    Array,
+    Sample,
+    checked_parameters,
+    drawn_folds,
+    explained_by_fold,
+    explained_pooled,
+    fold_errors,
+    others,
+    out_of_fold,
+    pooled_interval,
+    sample_of,
+    trained,
+)
+
+try:
+    import numpy as np
+    import pandas as pd
+
+    with warnings.catch_warnings():  # its colour maps use what matplotlib is going to take away; we draw none of them
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        import shap
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="The importance of design choices") from error
+
+__all__ = [
+    "TREE_FEATURES", "ExplainedVariance", "Importance", "explained_variance", "nested_variance", "prepared",
+    "tree_importance", "tuned_parameters",
+]  # fmt: skip
+_SHAP_NOTE = (
+    "the interval covers which encoders are averaged over; the model is held fixed, and SHAP values share out what the "
+    "model does, not what causes the outcome"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedVariance:
+    """How much of the variance of an outcome trees explain for encoders that they were not shown; percent."""
+
+    outcome: str
+    features: str  # name of the set in TREE_FEATURES, or the columns
+    by_fold: float  # the paper's definition: 1 - (mean of the fold RMSEs)^2 / variance
+    pooled: float  # 1 - (mean squared error out of fold) / variance, over all encoders and repeats
+    pooled_ci_low: float  # 95 %, bootstrap over encoders
+    pooled_ci_high: float
+    n: int  # encoders
+    n_folds: int
+    n_repeats: int
+    fold_errors: tuple[float, ...]  # RMSE of each fold, n_repeats x n_folds of them, in the outcome's unit
+    predictions: pd.DataFrame  # out of fold: one row an encoder, one column a repeat (0, 1, ...)
+    measured: pd.Series  # the outcome, in the same order
+
+    @property
+    def estimates(self) -> tuple[Estimate, Estimate]:
+        """The two percentages as records: terms "explained variance, by fold" and "explained variance, pooled"."""
+        method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
+        return (
+            Estimate(
+                term="explained variance, by fold", value=self.by_fold, n=self.n, unit="percent", outcome=self.outcome,
+                method=method, note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
+            ),
+            Estimate(
+                term="explained variance, pooled", value=self.pooled, ci_low=self.pooled_ci_low,
+                ci_high=self.pooled_ci_high, n=self.n, unit="percent", outcome=self.outcome, method=method,
+                note="out-of-fold R2; the interval covers which encoders were measured, with the models held fixed",
+            ),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importance:
+    """SHAP values of one model of an outcome, trained on all encoders that have it."""
+
+    outcome: str
+    features: str
+    shap: pd.DataFrame  # encoder x feature, in the outcome's unit; negative lowers the risk
+    base: float  # shap.sum(axis=1) + base is the model's prediction
+    values: pd.DataFrame  # encoder x feature, as the model saw them: rounded numbers, text; NaN where missing
+    n: int
+    mean_absolute: pd.Series  # feature -> mean |SHAP|, largest first
+    estimates: tuple[Estimate, ...]  # mean |SHAP| a feature, largest first; the term is the feature
+
+
+def explained_variance(
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str | Sequence[str] = "few",
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    n_folds: int = 30,
+    n_repeats: int = 3,
+    n_workers: int = 0,
+) -> ExplainedVariance:
+    """How well trees predict an outcome of encoders left out of training.
+
+    Parameters
+    ----------
+    table : StudyTable
+    outcome : str
+        A column in numbers; encoders without it are left out.
+    features : str or sequence of str
+        A set of :data:`TREE_FEATURES`, or columns.
+    parameters : mapping, optional
+        Settings of the trees (:func:`zoo.analysis.trees.checked_parameters`); the stored ones if not given.
+    seed : int
+        Of the folds and of the trees. The folds are others than those of tuning with the same seed.
+    n_folds, n_repeats : int
+        The paper has one division into 30 folds; three divisions depend less on chance.
+    n_workers : int
+        Threads; 0 takes one a core. The result does not depend on it.
+
+    Raises
+    ------
+    UnknownName
+        If the outcome or a feature is no column.
+    QueryError
+        If fewer encoders than folds have the outcome, it never varies, a setting is wrong, or none are stored.
+
+    References
+    ----------
+    Dubois et al. 2023, Table 6.
+    """
+    _require_counts(n_folds, n_repeats)
+    sample = sample_of(table, outcome, features, n_least=n_folds)
+    settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
+    divisions = [drawn_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
+    predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
+    return _explained(sample, outcome, features, divisions, predictions, seed)
+
+
+def nested_variance(
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str | Sequence[str] = "few",
+    n_trials: int = 50,
+    n_folds: int = 30,
+    seed: int = 0,
+    n_workers: int = 0,
+) -> ExplainedVariance:
+    """:func:`explained_variance` with one repeat, of settings that were tuned without the fold that they predict.
+
+    It takes a search for each fold, ``n_workers`` of them at a time in processes of their own. On the same folds,
+    :func:`explained_variance` with settings tuned on all encoders says more; the difference is what that flatters.
+    Errors are those of :func:`explained_variance` and :func:`zoo.analysis.tree_tuning.tune_all`.
+    """
+    _require_counts(n_folds, 1)
+    sample = sample_of(table, outcome, features, n_least=2 * n_folds)
+    folds = drawn_folds(sample.n, n_folds, seed=seed, draw=1)
+    searches = [
+        Search(
+            sample=sample.only(others(sample.n, fold)), outcome=outcome, features=named_features(features),
+            n_trials=n_trials, n_folds=10, seed=seed,
+        )
+        for fold in folds
+    ]  # fmt: skip
+    predictions = np.empty((1, sample.n))
+    for fold, search, tuned in zip(folds, searches, searched_all(searches, n_workers), strict=True):
+        booster = trained(search.sample, checked_parameters(tuned.parameters), seed=seed)
+        predictions[0, fold] = booster.predict(sample.matrix(fold))
+    return _explained(sample, outcome, features, [folds], predictions, seed)
+
+
+def tree_importance(
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str | Sequence[str] = "few",
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Importance:
+    """Which facts of an encoder the trees that explain an outcome go by, and in which direction.
+
+    Of features that go together SHAP credits those that the trees happen to split on, so a fact without credit is not
+    shown to be without effect. Parameters and errors are those of :func:`explained_variance`.
+
+    References
+    ----------
+    Lundberg and Lee 2017, A Unified Approach to Interpreting Model Predictions.
+    Dubois et al. 2023, Figures 7, 17 and 18.
+    """
+    sample = sample_of(table, outcome, features)
+    settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
+    explainer = shap.TreeExplainer(trained(sample, settings, seed=seed))
+    shares = pd.DataFrame(
+        explainer.shap_values(sample.x), index=sample.values.index, columns=sample.values.columns, dtype="float64"
+    )
+    estimates = _mean_absolute(shares, outcome, sample, seed=seed)
+    return Importance(
+        outcome=outcome, features=named_features(features), shap=shares, base=float(explainer.expected_value),
+        values=sample.values, n=sample.n, estimates=estimates,
+        mean_absolute=pd.Series({estimate.term: estimate.value for estimate in estimates}, dtype="float64"),
+    )  # fmt: skip
+
+
+def _explained(
+    sample: Sample, outcome: str, features: str | Sequence[str], divisions: Sequence[Sequence[Array]],
+    predictions: Array, seed: int,
+) -> ExplainedVariance:  # fmt: skip
+    errors = np.concatenate(
+        [fold_errors(sample.y, own, folds) for own, folds in zip(predictions, divisions, strict=True)]
+    )
+    low, high = pooled_interval(sample.y, predictions, seed=seed)
+    encoders = sample.values.index
+    return ExplainedVariance(
+        outcome=outcome, features=named_features(features), by_fold=explained_by_fold(errors, sample.y),
+        pooled=explained_pooled(sample.y, predictions), pooled_ci_low=low, pooled_ci_high=high, n=sample.n,
+        n_folds=len(divisions[0]), n_repeats=len(divisions), fold_errors=tuple(errors.tolist()),
+        predictions=pd.DataFrame(predictions.T, index=encoders),
+        measured=pd.Series(sample.y, index=encoders, name=outcome),
+    )  # fmt: skip
+
+
+def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: int) -> tuple[Estimate, ...]:
+    sizes = shares.abs().to_numpy()  # (n, n_features)
+    counts = np.random.default_rng([seed, sample.n]).multinomial(sample.n, np.full(sample.n, 1 / sample.n), size=1000)
+    low, high = np.percentile(counts @ sizes / sample.n, [2.5, 97.5], axis=0)
+    means = sizes.mean(axis=0)
+    return tuple(
+        Estimate(
+            term=str(shares.columns[position]), value=float(means[position]), ci_low=float(low[position]),
+            ci_high=float(high[position]), n=sample.n, unit=STUDY_COLUMNS[outcome].unit, outcome=outcome,
+            method="mean absolute SHAP value", note=_SHAP_NOTE,
+        )
+        for position in np.argsort(-means, kind="stable")
+    )  # fmt: skip
+
+
+def _require_counts(n_folds: int, n_repeats: int) -> None:
+    if n_folds < 2 or n_repeats < 1:
+        raise QueryError(f"Got {n_folds} folds and {n_repeats} repeats, expected at least 2 folds and 1 repeat.")

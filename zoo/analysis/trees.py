@@ -1,0 +1,255 @@
+"""Boosted regression trees on a few hundred rows: folds, cross-validation on several cores, explained variance.
+
+XGBoost's defaults give every booster all the threads there are. On a few hundred rows they have nothing to share out:
+they wait for each other, and on a busy machine they wait long. Here each fold is boosted by one thread, several folds
+at a time, and random numbers are drawn anew from seed and round, so that a prediction depends neither on the number of
+workers nor on what ran before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from ..errors import MissingExtra, QueryError
+from .table import StudyTable
+from .tree_features import coded, prepared
+
+try:
+    import numpy as np
+    import pandas as pd
+    import xgboost
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A model of boosted trees") from error
+
+Array = np.ndarray
+FIXED: dict[str, Any] = {  # what no search touches
+    "objective": "reg:squarederror", "tree_method": "hist", "max_bin": 256, "nthread": 1, "seed_per_iteration": True,
+}  # fmt: skip
+_BOUNDS = {  # of each parameter: least, most, whole number
+    "rounds": (1, 100_000, True), "eta": (0.0, 1.0, False), "max_depth": (1, 100, True),
+    "min_child_weight": (0.0, float("inf"), False), "lambda": (0.0, float("inf"), False),
+    "alpha": (0.0, float("inf"), False), "subsample": (1e-9, 1.0, False), "colsample_bytree": (1e-9, 1.0, False),
+    "max_bin": (2, 65_536, True),
+}  # fmt: skip
+_OPTIONAL = frozenset({"max_bin"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one model is trained on: the encoders that have the outcome."""
+
+    values: pd.DataFrame  # encoder x feature, as prepared() gives it
+    x: Array  # (n, n_features) float64, categories as numbers
+    y: Array  # (n,) float64, the outcome
+
+    @property
+    def n(self) -> int:
+        """Encoders."""
+        return len(self.y)
+
+    def matrix(self, rows: Array) -> xgboost.DMatrix:
+        """Some rows as XGBoost reads them."""
+        return xgboost.DMatrix(self.x[rows], label=self.y[rows], feature_names=list(self.values), nthread=1)
+
+    def only(self, rows: Array) -> Sample:
+        """Some rows as a sample."""
+        return Sample(self.values.iloc[rows], self.x[rows], self.y[rows])
+
+
+def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *, n_least: int = 2) -> Sample:
+    """The rows of a table that have an outcome.
+
+    Raises
+    ------
+    UnknownName
+        If the outcome or a feature is no column.
+    QueryError
+        If the outcome is no number or never varies, fewer than ``n_least`` encoders have it, or it is a feature itself.
+    """
+    if not table.column(outcome).is_number:
+        raise QueryError(
+            f"The column {outcome} holds text, expected an outcome in numbers; take a risk such as usability."
+        )
+    values = prepared(table, features)
+    if outcome in values:
+        raise QueryError(
+            f"Got {outcome} as outcome and as feature, expected it only once; leave it out of the features."
+        )
+    measured = table.frame[outcome].notna()
+    y = table.frame.loc[measured, outcome].to_numpy(dtype="float64")
+    if len(y) < n_least:
+        raise QueryError(
+            f"Only {len(y)} of the {len(table)} encoders of the table have {outcome}, expected at least {n_least}; "
+            "measure more of them or ask for fewer folds."
+        )
+    if np.ptp(y) == 0:
+        raise QueryError(
+            f"The outcome {outcome} is {y[0]:g} for all {len(y)} encoders that have it, expected one that varies; "
+            "there is nothing to explain."
+        )
+    return Sample(values[measured], coded(values)[measured].to_numpy(dtype="float64"), y)
+
+
+def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the trees, whole.
+
+    Parameters
+    ----------
+    parameters : mapping
+        ``rounds`` and, under XGBoost's names, ``eta``, ``max_depth``, ``min_child_weight``, ``lambda``, ``alpha``,
+        ``subsample`` and ``colsample_bytree``; ``max_bin`` if it is not to be 256, which changes scores.
+
+    Raises
+    ------
+    QueryError
+        If one is missing, unknown or out of its bounds.
+    """
+    missing = sorted(_BOUNDS.keys() - _OPTIONAL - parameters.keys())
+    unknown = sorted(parameters.keys() - _BOUNDS.keys())
+    if missing or unknown:
+        wrong = " and ".join([*(f"no {name}" for name in missing), *(f"an unknown {name}" for name in unknown)])
+        raise QueryError(
+            f"The settings of the trees have {wrong}, expected {', '.join(_BOUNDS)}; only max_bin may be left out."
+        )
+    found: dict[str, Any] = {}
+    for name, value in parameters.items():
+        least, most, whole = _BOUNDS[name]
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
+        if not least <= number <= most:
+            raise QueryError(f"The trees' setting {name} is {value!r}, expected a number from {least:g} to {most:g}.")
+        if whole and not number.is_integer():
+            raise QueryError(f"The trees' setting {name} is {value!r}, expected a whole number.")
+        found[name] = int(number) if whole else number
+    return found
+
+
+def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
+    """The rows 0 to n - 1 in random order, cut into folds whose sizes differ by one at most.
+
+    Parameters
+    ----------
+    seed, draw : int
+        The folds of one seed differ from draw to draw. Tuning takes draw 0, scoring the draws from 1 on, so that no
+        model is scored on the folds that its settings were chosen on.
+
+    >>> [len(fold) for fold in drawn_folds(11, 3, seed=0, draw=1)]
+    [4, 4, 3]
+    """
+    return tuple(np.array_split(np.random.default_rng([seed, draw]).permutation(n), n_folds))
+
+
+def others(n: int, fold: Array) -> Array:
+    """The rows outside a fold, in ascending order."""
+    return np.setdiff1d(np.arange(n), fold)
+
+
+def booster_of(matrix: xgboost.DMatrix, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
+    """A booster that has not boosted yet; ``rounds`` is left to whoever boosts it."""
+    settings = {name: value for name, value in parameters.items() if name != "rounds"}
+    return xgboost.Booster({**FIXED, **settings, "seed": seed}, [matrix])
+
+
+def boost(booster: xgboost.Booster, matrix: xgboost.DMatrix, rounds: range) -> None:
+    """Boosts through the rounds, numbered from 0; going on later gives the same trees as going on at once."""
+    for number in rounds:
+        booster.update(matrix, number)
+
+
+def trained(sample: Sample, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
+    """A model of all rows."""
+    matrix = sample.matrix(np.arange(sample.n))
+    booster = booster_of(matrix, parameters, seed=seed)
+    boost(booster, matrix, range(parameters["rounds"]))
+    return booster
+
+
+def out_of_fold(
+    sample: Sample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], *, seed: int, n_workers: int = 0
+) -> Array:
+    """Predictions of each row by the model that was not shown its fold.
+
+    Parameters
+    ----------
+    folds : sequence of sequences of int arrays
+        One division of all rows a repeat.
+    n_workers : int
+        Threads, each with folds of its own; 0 takes one a core. XGBoost computes outside Python's lock, so threads
+        serve as well here as processes, and start at once.
+
+    Returns
+    -------
+    float array, shape (n_repeats, n)
+    """
+    predictions = np.empty((len(folds), sample.n))
+    tasks = [(repeat, fold) for repeat, division in enumerate(folds) for fold in division]
+
+    def fill(task: tuple[int, Array]) -> None:
+        repeat, fold = task
+        matrix = sample.matrix(others(sample.n, fold))
+        booster = booster_of(matrix, parameters, seed=seed)
+        boost(booster, matrix, range(parameters["rounds"]))
+        predictions[repeat, fold] = booster.predict(sample.matrix(fold))
+
+    for _ in _mapped(fill, tasks, n_workers):
+        pass
+    return predictions
+
+
+def _mapped(function: Any, tasks: Sequence[Any], n_workers: int) -> Iterator[Any]:
+    workers = min(number_of_workers(n_workers), len(tasks))
+    if workers == 1:
+        yield from map(function, tasks)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(function, tasks)
+
+
+def number_of_workers(n_workers: int) -> int:
+    """``n_workers``, or the cores that this process may use if it is 0.
+
+    Raises
+    ------
+    QueryError
+        If it is negative.
+    """
+    if n_workers < 0:
+        raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one a core.")
+    return n_workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:
+    """Root-mean-square error of each fold, in the outcome's unit; ``predictions`` has shape (n,)."""
+    return np.array([np.sqrt(np.mean((predictions[fold] - y[fold]) ** 2)) for fold in folds])
+
+
+def explained_by_fold(errors: Array, y: Array) -> float:
+    """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance.
+
+    It flatters. The mean of root-mean-square errors is at most the root of their mean square, and is the smaller the
+    fewer rows a fold has.
+    """
+    return float(100 * (1 - np.mean(errors) ** 2 / np.var(y)))
+
+
+def explained_pooled(y: Array, predictions: Array) -> float:
+    """Out-of-fold R2 in percent: 1 - mean squared error / variance, over rows and repeats; shape (n_repeats, n)."""
+    return float(100 * (1 - np.mean((predictions - y) ** 2) / np.var(y)))
+
+
+def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2000) -> tuple[float, float]:
+    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are.
+
+    It covers which encoders happened to be measured, as if they were independent of each other; not the choice of
+    folds, nor that other encoders would have given other models.
+    """
+    squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
+    drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
+    variance = np.var(y[drawn], axis=1)
+    found = 100 * (1 - squared[drawn].mean(axis=1)[variance > 0] / variance[variance > 0])
+    low, high = np.percentile(found, [2.5, 97.5])
+    return float(low), float(high)
