@@ -27,7 +27,7 @@ from zoo.analysis.law_splits import (
     compare_laws,
     r2_estimate,
 )
-from zoo.analysis.outcomes import COMPONENTS, ERRORS
+from zoo.analysis.outcomes import COMPONENTS
 from zoo.analysis.scaling_law import (
     FEWEST_ENCODERS,
     METHOD,
@@ -52,7 +52,9 @@ from zoo.studies.law_tables import (
     components_table,
     interval,
     law_parameters,
+    limits_note,
     misses_table,
+    pairs_used,
     populations_table,
     table9,
 )
@@ -60,6 +62,7 @@ from zoo.studies.options import StudyOptions
 
 COMPLETE, EVERY = "all components known", "every encoder"
 N_REPEATS, N_RESAMPLES = 10, 1000  # random splits of "iid"; resampled encoders of every interval
+OLDER = "the table was printed from an older set of encoders"
 ALPHA, W, R2 = "0.15", "0.51", "0.94"  # printed in Appendix F.4
 
 
@@ -101,10 +104,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         rows=[
             Rows(part="Eq. 25 and Table 9", used=law.n_encoders,
                  left_out=table.n_left_out("approx_plus_usability", *(component.column for component in COMPONENTS))),
-            _pairs("Eq. 25, pairs of encoder and setting", rows),
-            _pairs("Eq. 25 of every encoder", every),
-            Rows(part="Table 9", used=len(comparable), unit="rows",
-                 left_out=_some("no year, size or group", len(rows) - len(comparable))),
+            pairs_used("Eq. 25, pairs of encoder and setting", table, rows),
+            pairs_used("Eq. 25 of every encoder", table, every, complete_only=False),
+            pairs_used("Table 9", table, rows, used=len(comparable)),
         ],
         notes=_notes(rows, laws, pooled, scores, falling),
     )  # fmt: skip
@@ -121,17 +123,10 @@ def _laws(rows: pd.DataFrame, every: pd.DataFrame, options: StudyOptions) -> dic
     }
 
 
-def _pairs(part: str, rows: pd.DataFrame) -> Rows:
-    unmeasured = rows["encoder"].nunique() * len(ERRORS) - len(rows)
-    return Rows(part=part, used=len(rows), unit="rows", left_out=_some("setting not measured", unmeasured))
-
-
-def _some(reason: str, number: int) -> dict[str, int]:
-    return {reason: number} if number else {}
-
-
 def _named(name: str, law: ScalingLaw) -> list[Estimate]:
-    return [one.described(term=f"{one.term}, {name}") for one in (law.alpha, law.W, law.r2)]
+    """The law of the paper has the plain terms; those of other populations say of whom they are."""
+    of_whom = "" if name == COMPLETE else f", {name}"
+    return [one.described(term=f"{one.term}{of_whom}") for one in (law.alpha, law.W, law.r2)]
 
 
 def _bias(law: ScalingLaw, rows: pd.DataFrame) -> list[Estimate]:
@@ -148,16 +143,17 @@ def _law_claims(law: ScalingLaw, every: ScalingLaw, rows: pd.DataFrame) -> list[
     at_printed = explained(rows["error"], law_errors(rows, alpha=float(ALPHA), w=float(W)))
     return [
         number_claim("alpha of the scaling law", source=source, printed=ALPHA, ours=law.alpha.value,
-                     shown=interval(law.alpha, 3), reason="the best fit on these rows"),
+                     shown=interval(law.alpha, 3), reason="the best fit to these rows is another"),
         number_claim("W of the scaling law", source=source, printed=W, ours=law.W.value, shown=interval(law.W),
-                     reason=f"{law.n_encoders} encoders barely tell W, as its 95 % interval says"),
-        number_claim("R2 of the scaling law", source=source, printed=R2, ours=law.r2.value, as_the_paper_did=at_printed,
+                     reason=f"{law.n_encoders} encoders barely determine W, as its 95 % interval shows"),
+        number_claim("R2 of the scaling law", source=source, printed=R2, ours=law.r2.value,
                      shown=f"{law.r2.value:.3f}",
-                     reason=f"{at_printed:.3f} is R2 at the printed, rounded parameters; the best fit has more"),
+                     reason=f"the printed, rounded parameters give {at_printed:.3f}, but nothing shows that these were "
+                     "taken; ours is of the best fit"),
         statement_claim("The law fits all 169 encoders", source="Section 5.2.1", paper=f"R2 {R2}",
                         ours=f"R2 {every.r2.value:.3f} on {every.n_rows} rows of {every.n_encoders} encoders",
                         holds=(every.r2.value or 0) >= float(R2), value=every.r2.value,
-                        reason="R2 is lower on the encoders whose components are not all known"),
+                        reason="with the encoders whose components are not all known R2 is lower"),
     ]  # fmt: skip
 
 
@@ -167,7 +163,8 @@ def _table9_claims(rows: pd.DataFrame, scores: Sequence[Score], on_every: Sequen
     everywhere = {score.split: score for score in on_every}
     for law, (parameters, *printed) in PRINTED.items():
         counted = law_parameters(rows, law)
-        groups = f"these encoders are of {(counted - 2) // 3} groups; each has three parameters, and two are shared"
+        groups = (f"a group has three parameters and two are shared: {parameters} are of {(int(parameters) - 2) // 3} "
+                  f"groups, and these encoders have {(counted - 2) // 3}")  # fmt: skip
         found.append(number_claim(f"Parameters of {law}", source=source, printed=parameters, ours=counted,
                                   shown=str(counted), reason=groups))  # fmt: skip
         for split, number in zip(SPLITS, printed, strict=True):
@@ -176,7 +173,7 @@ def _table9_claims(rows: pd.DataFrame, scores: Sequence[Score], on_every: Sequen
                 other = everywhere[split] if law == COMPONENT_LAW else None
                 found.append(number_claim(
                     f"R2 of {law} on held-out {SPLITS[split]}", source=source, printed=number, ours=score.r2.value,
-                    as_the_paper_did=other.r2.value if other else None, reason=_why(score, other),
+                    reason=_why(score, other),
                     shown="not available" if score.r2.value is None else f"{score.r2.value:.3f}"))  # fmt: skip
     return found
 
@@ -192,9 +189,9 @@ def _why(score: Score, everywhere: Score | None) -> str:
     if score.lowest is not None and score.highest is not None and score.lowest < score.highest:
         spread = f"over {N_REPEATS} random splits it goes from {score.lowest:.3f} to {score.highest:.3f}; "
     if everywhere is not None and everywhere.r2.value is not None:
-        more = "with the encoders too whose T is known but not its two parts"
-        return f"{spread}{more}, it is {everywhere.r2.value:.3f}"
-    return f"{spread}the table was printed from an older set of encoders"
+        more = f"with the encoders too whose components are not all known it would be {everywhere.r2.value:.3f}"
+        return f"{OLDER}; {spread}{more}"
+    return f"{OLDER}; {spread}".removesuffix("; ")
 
 
 def _lead_claim(scores: Sequence[Score]) -> Claim:
@@ -250,6 +247,7 @@ def _notes(
         f"{literal.W.value:.2f}, R2 {literal.r2.value:.3f}; the printed W is that of approximation plus usability.",
         "The standard laws may have a negative K. If errors must not grow with dimensions, Std has R2 "
         f"{', '.join(f'{score.split} {interval(score.r2)}' for score in falling)}.",
+        *limits_note(scores),
     ]
 
 

@@ -7,17 +7,17 @@ one linear model a choice and a risk, with the main other choices and likely con
 
 Expected: ViT on probe generalization -7.3, p 9e-8; log parameters on approximation p 4e-17, on usability p .31 (printed
 4e-17 for both); log dimensions on usability p 7e-4, on probe generalization p 1.4e-9 (both printed < 1e-9); MLP
-projector on usability -8.6 +- 2.6, p 1e-3; log hidden projector parameters -.68 +- .28, p 2e-2; log augmentations -5.3,
-p 4e-2; log effective dimensionality p 6e-8; transformation-predicting objectives p 1e-2; linear projector on effective
-dimensionality p 3e-9, of the opposite sign than is said. Generative objectives: not identified (printed p 1e-4 and
-3e-4), for these encoders and no others lack a projector.
+projector on usability -8.6 +- 2.6, p 1e-3; log projector parameters -.07 +- .31, p .82 (printed -.68 +- .28, p 2e-2,
+which is of those beyond the projector's first layer); log augmentations -5.3, p 4e-2; log effective dimensionality
+p 6e-8; transformation-predicting objectives p 1e-2; linear projector on effective dimensionality p 3e-9, opposite to
+what is said. Generative objectives: not identified (printed p 1e-4 and 3e-4), for these encoders and no others lack a
+projector.
 
 Command: zoo study what_choices_change_on_average
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -25,18 +25,17 @@ from typing import Any
 
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.linear import LinearEffect, global_linear_effect
-from zoo.analysis.linear_artefact import GENERATIVE, generative_artefacts
+from zoo.analysis.linear_artefact import artefact_records
 from zoo.analysis.ols import adjusted
 from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
-from zoo.analysis.table import StudyTable, study_table
+from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.answers import NOT_AVAILABLE, Answer, answered
-from zoo.studies.claims import agrees_with, number_claim
-from zoo.studies.controlled_tables import probability, short
+from zoo.studies.answers import NOT_AVAILABLE
+from zoo.studies.claims import number_claim
+from zoo.studies.controlled_tables import probability
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.linear_figures import (
     CHOICES,
-    SIGNIFICANT,
     artefact_table,
     effect_figure,
     estimates_table,
@@ -48,11 +47,10 @@ from zoo.studies.linear_figures import (
     unanswered_notes,
     unidentified_notes,
 )
+from zoo.studies.linear_statements import Effect, artefacts_of, published, statements
 from zoo.studies.options import StudyOptions
 
-Effect = Callable[[str, str], LinearEffect]
 FAMILY = "main choices and risks of the global linear analysis"
-NOT_BELOW, BELOW = "p is not below .05", "p is below .05"
 PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"
 MLP, LINEAR, TRANSFORM = f"{PROJECTOR}[mlp]", f"{PROJECTOR}[linear]", "ssl_mode[transform]"
 HOW: dict[str, dict[str, Any]] = {
@@ -72,19 +70,18 @@ PRINTED = (  # treatment, term, outcome, what, printed, source
     (PROJECTOR, MLP, "usability", "coefficient", "-8.6", "Appendix D.3"),
     (PROJECTOR, MLP, "usability", "standard error", "2.6", "Appendix D.3"),
     (PROJECTOR, MLP, "usability", "p-value", "1e-3", "Appendix D.3"),
-    (HIDDEN, f"log({HIDDEN})", "usability", "coefficient", "-0.68", "Appendix D.3"),
-    (HIDDEN, f"log({HIDDEN})", "usability", "standard error", "0.28", "Appendix D.3"),
-    (HIDDEN, f"log({HIDDEN})", "usability", "p-value", "2e-2", "Appendix D.3"),
+    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "coefficient", "-0.68", "Appendix D.3"),
+    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "standard error", "0.28", "Appendix D.3"),
+    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "p-value", "2e-2", "Appendix D.3"),
     (PROJECTOR, LINEAR, "train_rank", "p-value", "3e-9", "Appendix D.3"),
     ("ssl_mode", TRANSFORM, "usability", "p-value", "1e-2", "Appendix D.4"),
 )  # fmt: skip
 WORDS = {
     "family[vit]": "ViTs, not ResNets,", "log(n_parameters)": "log parameters", "log(z_dim)": "log dimensions",
     "log(train_rank)": "log effective dimensionality", "log(n_augmentations)": "log augmentations",
-    MLP: "an MLP projector, not none,", f"log({HIDDEN})": "log hidden projector parameters",
+    MLP: "an MLP projector, not none,", f"log({ALL_OF_IT})": "log projector parameters",
     LINEAR: "a linear projector, not none,", TRANSFORM: "transformation-predicting objectives",
 }  # fmt: skip
-GENERATIVE_P = (1e-4, 3e-4)  # printed in Appendix D.4 and in Section 5.3.4
 NOTES = (
     "Coefficients of logarithms are per unit of the natural logarithm; figure and tables show them per doubling.",
     "Approximation is a property of the architecture, measured on its supervised twin: choices that leave the "
@@ -100,6 +97,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
     @cache
     def effect(treatment: str, outcome: str) -> LinearEffect:
+        if treatment == ALL_OF_IT:
+            return _of_all_parameters(table, outcome)
         return global_linear_effect(table, treatment, outcome, **HOW.get(treatment, {}))
 
     effects, unanswered = {}, {}
@@ -111,12 +110,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             except QueryError as error:
                 unanswered[treatment, outcome] = str(error)
     estimates = adjusted([one for found in effects.values() for one in found.estimates], family=FAMILY)
-    further, artefacts, ranks = _further(effect), _artefacts(table), rank_figure(table)
+    further, artefacts, ranks = _further(effect), artefacts_of(table), rank_figure(table)
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
-        claims=[*(_number(table, effect, *row) for row in PRINTED), *_statements(table, effect)],
+        claims=[*(_number(table, effect, *row) for row in PRINTED), *statements(table, effect)],
         estimates=[*estimates, *tests, *(one for found in further for one in found.estimates),
-                   *(one.described(method=f"pseudo-inverse, {how}") for how, one in artefacts.items())],
+                   *artefact_records(artefacts)],
         tables=[overview_table(estimates, TREE_OUTCOMES, CHOICES), estimates_table(estimates, effects),
                 *([artefact_table(artefacts)] if artefacts else [])],
         figures=[effect_figure(estimates, COMPONENTS, CHOICES), *([ranks] if ranks else [])],
@@ -133,13 +132,20 @@ def _number(
     claim, theirs = f"Effect of {WORDS[term]} on {label}: {what}".replace(",:", ":"), None
     try:
         found = effect(treatment, outcome)
-        ours, reason = _quantity(found, term, what), _described(found, term)
+        ours, reason = _quantity(found, term, what), f"ours is {_described(found, term)}"
         if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
-            theirs = global_linear_effect(_published(table), treatment, "approx").estimate(term).p
-            reason = f"of approximation the published rows give p {probability(theirs)}; on usability it is {reason}"
+            theirs = global_linear_effect(published(table), treatment, "approx").estimate(term).p
+            reason = (f"the printed p-value is that of approximation, where the published rows give "
+                      f"{probability(theirs)}; of usability {reason}")  # fmt: skip
+        if treatment == ALL_OF_IT:
+            hidden = effect(HIDDEN, outcome)
+            theirs = _quantity(hidden, f"log({HIDDEN})", what)
+            beyond = _described(hidden, f"log({HIDDEN})")
+            reason = (f"what is printed is of the parameters beyond the projector's first layer, {beyond}; of all its "
+                      f"parameters, as the text says, {reason}")  # fmt: skip
         if treatment == "z_dim":
             freer = global_linear_effect(table, treatment, outcome, without=("n_parameters",)).estimate(term)
-            reason += f"; without the encoder's parameters as a control its p is {probability(freer.p)}"
+            reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
     except (QueryError, UnknownName) as error:
         return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
     return number_claim(claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason)
@@ -158,97 +164,10 @@ def _described(found: LinearEffect, term: str) -> str:
     return f"{estimate.value:.3g} +- {error:.2g} with p {probability(estimate.p)}, of {found.used} encoders"
 
 
-def _statements(table: StudyTable, effect: Effect) -> list[Claim]:
-    def generative() -> Answer:
-        estimate = effect("ssl_mode", "usability").estimate(GENERATIVE)
-        if estimate.value is not None:
-            return Answer(ours=short(estimate), holds=_is(estimate, 1), value=estimate.value, reason=NOT_BELOW)
-        found, (low, high) = list(_artefacts(_published(table)).values()), GENERATIVE_P
-        p = [one.p or 0.0 for one in found]
-        printed = bool(p) and all(low <= float(f"{one:.0e}") <= high for one in p[:2])  # as precise as they are printed
-        reason = f"the rows cannot tell it apart: it {estimate.note.partition(': ')[2]}"
-        if p:
-            first, second, shifted, _, other = map(probability, p)
-            reason += (f"; a pseudo-inverse of the published rows gives p {first} or {second}, by the projector that "
-                       f"counts, {shifted} if years count from 2000, {other} with another reference level")  # fmt: skip
-        return Answer(ours="not identified", holds=False, held_as_the_paper_did=printed, reason=reason)
-
-    def linear_projector() -> Answer:
-        found = effect(PROJECTOR, "train_rank")
-        estimate, levels = _tested(found.estimate(LINEAR)), [one.term for one in found.estimates]
-        none = found.used - int(found.fit.design[levels].to_numpy().sum())
-        return Answer(
-            ours=f"{short(estimate)} dimensions", holds=_is(estimate, 1), value=estimate.value,
-            held_as_the_paper_did=agrees_with("3e-9", estimate.p or 0.0),
-            reason=f"the effect with the printed p-value is a fall, against the {none} encoders without a projector",
-        )  # fmt: skip
-
-    def mlp_or_linear() -> Answer:
-        reference = {PROJECTOR: "linear"}
-        estimate = _tested(global_linear_effect(table, PROJECTOR, "train_rank", references=reference).estimate(MLP))
-        return Answer(ours=f"{short(estimate)} dimensions", holds=not _is(estimate), value=estimate.value, reason=BELOW)
-
-    def no_effect(treatment: str, *outcomes: str) -> Answer:
-        found = [effect(treatment, outcome) for outcome in outcomes]
-        shown = [_tested(one.test or one.estimates[0]) for one in found]
-        words = [OUTCOMES[one.outcome].label.lower() if one.outcome in OUTCOMES else one.outcome for one in found]
-        p = [f"{word} p {probability(one.p)}" for word, one in zip(words, shown, strict=True)]
-        return Answer(ours=", ".join(p), holds=not any(_is(one) for one in shown), reason="a p is below .05")
-
-    def vit() -> Answer:
-        estimate = _tested(effect("family", "usability").estimate("family[vit]"))
-        return Answer(ours=short(estimate), holds=not _is(estimate, 1), value=estimate.value, reason=BELOW)
-
-    def dimensions(outcome: str, sign: int) -> Answer:
-        estimate = _tested(effect("z_dim", outcome).estimate("log(z_dim)"))
-        return Answer(ours=short(estimate), holds=_is(estimate, sign), value=estimate.value, reason=NOT_BELOW)
-
-    def clustering() -> Answer:
-        modes = table.frame["ssl_mode"]
-        two = replace(table, frame=table.frame.assign(ssl_mode=modes.where(modes == "clustering", "other")))
-        found = global_linear_effect(two, "ssl_mode", "usability", references={"ssl_mode": "other"})
-        estimate = _tested(found.estimate("ssl_mode[clustering]"))
-        return Answer(ours=short(estimate), holds=_is(estimate, -1), value=estimate.value, reason=NOT_BELOW)
-
-    rows: Sequence[tuple[str, str, str, Callable[[], Answer]]] = [
-        ("Generative objectives are less usable", "Section 5.3.4, Appendix D.4", "p 3e-4, p 1e-4", generative),
-        ("Clustering objectives significantly improve usability, against all others", "Appendix D.4", "significantly",
-         clustering),
-        ("More dimensions improve usability", "Appendix D.1", "significant", lambda: dimensions("usability", -1)),
-        ("More dimensions worsen probe generalization", "Appendix D.1", "significant",
-         lambda: dimensions("probe_gen", 1)),
-        ("ViTs do not worsen usability", "Section 5.3.3", "do not worsen", vit),
-        ("Larger encoders do not change generalization", "Section 5.3.3", "without impact",
-         lambda: no_effect("n_parameters", "probe_gen", "enc_gen")),
-        ("A linear projector improves effective dimensionality, against none", "Appendix D.3", "improves (p 3e-9)",
-         linear_projector),
-        ("An MLP projector does not differ from a linear one in effective dimensionality", "Appendix D.3",
-         "not significantly different", mlp_or_linear),
-        ("Projectors do not change the alignment of augmentations", "Appendix D.3", "no significant impact",
-         lambda: no_effect(PROJECTOR, "trainrealaug_alignment")),
-        ("The effect of larger batches is not significant", "Appendix D.5", "not significant",
-         lambda: no_effect("batch_size", *(one.column for one in COMPONENTS))),
-        ("The effect of more classes of the objective is not significant", "Appendix D.6", "not significant",
-         lambda: no_effect("n_classes", "usability", "probe_gen")),
-    ]  # fmt: skip
-    return [answered(claim, source=source, paper=paper, answer=answer) for claim, source, paper, answer in rows]
-
-
-def _published(table: StudyTable) -> StudyTable:
-    return study_table() if table.corrected or table.mine else table
-
-
-def _artefacts(table: StudyTable) -> dict[str, Estimate]:
-    try:
-        return generative_artefacts(table)
-    except QueryError:
-        return {}  # the claim about it says why
-
-
 def _printed(effect: Effect) -> list[Estimate]:
-    """Effects whose p-values are printed."""
+    """Effects whose p-values are printed, as what they are said to be of and as what they are of."""
     found = []
-    for treatment, term, outcome, what, _, _ in PRINTED:
+    for treatment, term, outcome, what, *_ in (*PRINTED, (HIDDEN, f"log({HIDDEN})", "usability", "p-value")):
         with suppress(QueryError, UnknownName):  # the claim about it says why
             found += [effect(treatment, outcome).estimate(term)] if what == "p-value" else []
     return found
@@ -259,35 +178,28 @@ def _further(effect: Effect) -> list[LinearEffect]:
     found = []
     for treatment, outcome in (("train_rank", "usability"), (PROJECTOR, "train_rank"),
                                (PROJECTOR, "trainrealaug_alignment"), ("n_classes", "usability"),
-                               ("n_classes", "probe_gen")):  # fmt: skip
+                               ("n_classes", "probe_gen"), (ALL_OF_IT, "usability")):  # fmt: skip
         with suppress(QueryError):  # the claim about it says why
             found.append(effect(treatment, outcome))
     return found
 
 
-def _tested(estimate: Estimate) -> Estimate:
-    """The estimate, if it has a p-value."""
-    if estimate.p is None:
-        raise QueryError(f"The effect of {estimate.term} on {estimate.outcome} has no p-value here: {estimate.note}.")
-    return estimate
-
-
-def _is(estimate: Estimate, sign: int = 0) -> bool:
-    """True if the effect is significant and has the sign, if one is asked for."""
-    return (estimate.value or 0.0) * sign >= 0 and estimate.p is not None and estimate.p < SIGNIFICANT
+def _of_all_parameters(table: StudyTable, outcome: str) -> LinearEffect:
+    """Without encoders whose projector has no parameters: 0 has no logarithm."""
+    none = table.frame.index[table.frame[ALL_OF_IT] == 0]
+    some = table.only(table.frame.index.difference(none), because="a projector without parameters")
+    found = global_linear_effect(some, ALL_OF_IT, outcome)
+    return replace(found, left_out={**found.left_out, **({f"{ALL_OF_IT} is 0": len(none)} if len(none) else {})})
 
 
 def _sizes_of_projectors(table: StudyTable) -> list[str]:
-    some = table.only(table.frame.index[table.frame[ALL_OF_IT] > 0], because="no projector parameters")
     try:
-        whole = _described(global_linear_effect(some, ALL_OF_IT, "usability"), f"log({ALL_OF_IT})")
         both = global_linear_effect(table, HIDDEN, "usability", projectors=(PROJECTOR, "projection1_arch"))
     except QueryError:
         return []
     return [
-        "The text says projection parameters; what is printed is of those beyond the projector's first layer. The "
-        f"effect of all of them is {whole}. Beside the hidden ones the second projector alone is a control, for so the "
-        f"printed coefficient comes out; with the fallback of other models it is {_described(both, f'log({HIDDEN})')}."
+        "Beside the hidden parameters of the projector, the second projector alone is a control, for so the printed "
+        f"coefficient comes out; with the fallback of other models it is {_described(both, f'log({HIDDEN})')}."
     ]
 
 

@@ -185,3 +185,22 @@ def test_held_out_predictions_are_the_same_every_time() -> None:
     held = held_out(ROWS, n_repeats=1)["iid"][0]
     first, again = (predict_held_out(ROWS, "e = family", held) for _ in range(2))
     assert (first == again).all()
+
+
+def test_a_fit_that_ends_on_a_limit_says_so() -> None:
+    free = fit_standard_law(planted())
+    assert free.at_limits == ()
+    steep = planted(size=0.0)
+    steep = steep.assign(error=steep["error"] + 20 * (steep["z_dim"] / 384) ** -6.0)
+    assert fit_standard_law(steep).at_limits == ("b = 3",)
+    flat = planted("encoder", size=0.0).assign(z_dim=768.0)
+    assert fit_standard_law(flat, by="encoder").at_limits == ()  # without K there is no b
+
+
+@pytest.mark.parametrize("z_dim", [0.0, -2.0])
+def test_rows_without_dimensions_are_refused(z_dim: float) -> None:
+    law = fit_standard_law(planted())
+    wrong = planted().assign(z_dim=lambda rows: rows["z_dim"].where(rows["encoder"] != "encoder3", z_dim))
+    for refused in (lambda: fit_standard_law(wrong), lambda: predict_standard(law, wrong)):
+        with pytest.raises(QueryError, match=r"Got z_dim .* of 'encoder3', expected a positive number.*[.]$"):
+            refused()

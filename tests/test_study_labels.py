@@ -58,15 +58,15 @@ def table(findings: Findings, words: str) -> Table:
     [
         ("alpha of the", "0.15", "agrees"),
         ("W of the", "0.51", "agrees"),
-        ("R2 of the scaling law", "0.94", "corrected"),
+        ("R2 of the scaling law", "0.94", "not reproducible"),
         ("The law fits all 169", "R2 0.94", "agrees"),
         ("Parameters of Std", "5", "agrees"),
         ("Parameters of e = family", "11", "agrees"),
         ("Parameters of e = architecture", "41", "not reproducible"),
         ("Parameters of e = objective", "86", "agrees"),
-        ("Eq. 25 on held-out encoders of 2022", "0.91", "corrected"),
+        ("Eq. 25 on held-out encoders of 2022", "0.91", "not reproducible"),
         ("Eq. 25 on held-out contrastive", "0.96", "agrees"),
-        ("Eq. 25 on held-out ViTs", "0.84", "corrected"),
+        ("Eq. 25 on held-out ViTs", "0.84", "not reproducible"),
         ("e = family on held-out encoders of 2022", "0.65", "not reproducible"),
         ("e = architecture on held-out encoders of 2022", "0.66", "not reproducible"),
         ("significantly better than standard", "significantly better", "agrees"),
@@ -94,19 +94,33 @@ def test_every_estimate_says_what_it_is_and_of_how_many_rows(findings: Findings)
     assert len(set(terms)) == len(terms)
     assert all(estimate.n and estimate.unit and estimate.outcome and estimate.method for estimate in findings.estimates)
     assert all(estimate.note for estimate in findings.estimates if estimate.value is None)
+    main = {one.term: one for one in findings.estimates if one.term in ("alpha", "W", "R2")}
+    assert [one.n for one in main.values()] == [729] * 3  # the law of the paper; others say of whom they are
+    assert {one.method for one in main.values()} == {"scaling law, Eq. 25"}
+    assert {"alpha, every encoder", "W, vit", "R2, resnet"} <= set(terms)
+    (standard,) = [one for one in findings.estimates if one.term == "R2 of Std, ViT held out"]
+    assert standard.method == "standard scaling law"
+
+
+def test_what_other_encoders_would_give_is_said_and_explains_nothing(findings: Findings) -> None:
+    for words, other in (("encoders of 2022", "0.909"), ("ViTs", "0.836")):
+        reason = claim(findings, f"R2 of Eq. 25 on held-out {words}").reason
+        assert "older set of encoders" in reason and reason.endswith(f"would be {other}")
+    assert "rounded parameters give 0.944" in claim(findings, "R2 of the scaling law").reason
 
 
 def test_notes_say_how_little_of_it_is_identified(findings: Findings) -> None:
     notes = " ".join(findings.notes)
     assert "W is weakly identified" in notes and "vit alpha 0.122" in notes and "R2 0.937, against 0.947" in notes
+    assert "Std without the held-out ViTs (b = 3)" in notes
 
 
 def test_rows_are_accounted_for(findings: Findings) -> None:
     used = {rows.part: (rows.used, sum(rows.left_out.values())) for rows in findings.rows}
     assert used["Eq. 25 and Table 9"] == (146, 23)
-    assert used["Eq. 25, pairs of encoder and setting"] == (729, 1)
+    assert used["Eq. 25, pairs of encoder and setting"] == (729, 23 * 5 + 1)  # 169 encoders, 5 settings
     assert used["Eq. 25 of every encoder"] == (843, 2)
-    assert used["Table 9"] == (729, 0)
+    assert used["Table 9"] == (729, 23 * 5 + 1)
 
 
 def test_table_9_has_a_printed_column_beside_each_of_ours(findings: Findings) -> None:
@@ -146,7 +160,7 @@ def test_the_corrected_table_with_an_encoder_of_my_own_is_studied_too(
     found = run(corrected)
     used = {rows.part: (rows.used, sum(rows.left_out.values())) for rows in found.rows}
     assert used["Eq. 25 and Table 9"] == (146, 23)  # one wrong row less, one of mine more
-    assert used["Eq. 25, pairs of encoder and setting"] == (724 + 2, 1 + 3)
+    assert used["Eq. 25, pairs of encoder and setting"] == (724 + 2, 23 * 5 + 1 + 3)
     assert claim(found, "W of the").verdict == "agrees"
 
 
@@ -158,6 +172,24 @@ def test_parts_that_a_table_does_not_have_are_said_to_be_missing() -> None:
     assert float(claim(found, "alpha of the").ours.split()[0]) == pytest.approx(0.15, abs=0.01)
     with style():
         assert all(figure.draw().axes for figure in found.figures)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_error_of_0_prints_no_warning() -> None:
+    perfect = dict.fromkeys(("approx", "usability", "probe_gen", "enc_gen", "approx_plus_usability", "train_test"), 0.0)
+    cells = population(20, noise=1.0)
+    found = run(table_of(cells | {"mine": {**cells["encoder0"], **perfect}}))
+    assert claim(found, "alpha of the").value is not None
+    with style():
+        for figure in found.figures:
+            figure.draw().canvas.draw()
+
+
+@pytest.mark.parametrize("z_dim", [0.0, -5.0])
+def test_an_encoder_without_dimensions_is_refused_in_a_sentence(z_dim: float) -> None:
+    cells = population(20, noise=1.0)
+    with pytest.raises(QueryError, match=r"^Got z_dim (0|-5) of 'mine', expected a positive number .*leave it out[.]$"):
+        run(table_of(cells | {"mine": {**cells["encoder0"], "z_dim": z_dim}}))
 
 
 def test_too_few_encoders_are_refused_in_a_sentence() -> None:

@@ -59,13 +59,23 @@ def draw(findings: Findings) -> dict[str, Any]:
         ("log augmentations on usability: coefficient", "agrees", "-5.28"),
         ("an MLP projector, not none, on usability: coefficient", "agrees", "-8.62"),
         ("an MLP projector, not none, on usability: standard error", "agrees", "2.63"),
-        ("log hidden projector parameters on usability: coefficient", "agrees", "-0.679"),
+        ("log projector parameters on usability: coefficient", "corrected", "-0.071"),
+        ("log projector parameters on usability: standard error", "corrected", "0.309"),
+        ("log projector parameters on usability: p-value", "corrected", "0.818"),
         ("a linear projector, not none, on effective dimensionality", "agrees", "3.5e-09"),
         ("transformation-predicting objectives on usability", "agrees", "0.0130"),
         ("Generative objectives are less usable", "corrected", "not identified"),
-        ("A linear projector improves effective dimensionality", "corrected", "-1076.94 (p 3.5e-09) dimensions"),
-        ("ViTs do not worsen usability", "agrees", "2.77 (p 0.3)"),
-        ("Clustering objectives significantly improve usability", "not reproducible", "-2.13 (p 0.099)"),
+        (
+            "A linear projector improves effective dimensionality",
+            "corrected",
+            "-1077 [-1409, -745] dimensions linear against identity, p 3.5e-09",
+        ),
+        ("ViTs do not worsen usability", "agrees", "+2.8 [-2.5, +8.1] vit against resnet, p 0.3"),
+        (
+            "Clustering objectives significantly improve usability",
+            "not reproducible",
+            "-2.13 [-4.66, +0.41] clustering against other, p 0.099",
+        ),
     ],
 )
 def test_verdicts_on_the_published_rows(words: str, verdict: str, ours: str) -> None:
@@ -81,13 +91,35 @@ def test_the_printed_p_values_of_generative_objectives_are_explained() -> None:
     assert "p 1.8e-04 or 3.1e-04" in reason and "2.0e-06 if years count from 2000" in reason and "0.55" in reason
 
 
+def test_what_agrees_because_nothing_is_significant_shows_what_is_not_excluded() -> None:
+    larger = claim("Larger encoders do not change generalization").ours
+    assert larger.startswith("probe generalization -0.12 [-0.92, +0.67] per unit of log(n_parameters), p 0.76; encoder")
+    alignment = claim("Projectors do not change").ours
+    assert "joint p 0.61, +0.048 [-0.056, +0.152] linear against identity" in alignment
+    for words in ("ViTs do not worsen", "An MLP projector does not differ", "larger batches", "more classes"):
+        assert "[" in claim(words).ours and "p 0." in claim(words).ours
+
+
+def test_the_printed_size_of_projectors_is_that_of_the_parameters_beyond_the_first_layer() -> None:
+    (hidden,) = [one for one in found().estimates if one.term == "log(projection_nparameters_hidden)"
+                 and one.outcome == "usability"]  # fmt: skip
+    assert hidden.value == pytest.approx(-0.679, abs=1e-3) and hidden.p == pytest.approx(0.0187, abs=1e-4)
+    reason = claim("log projector parameters on usability: coefficient").reason
+    assert "-0.679 +- 0.28 with p 0.019, of 106 encoders" in reason and "with p 0.82, of 133 encoders" in reason
+    (rows,) = [one for one in found().rows if one.part == "projection_nparameters on usability"]
+    assert rows.used == 133 and rows.left_out["projection_nparameters is 0"] == 4
+
+
 def test_generative_objectives_have_no_number_in_any_estimate_but_the_artefacts() -> None:
-    generative = [one for one in found().estimates if one.term == GENERATIVE]
-    artefacts = [one for one in generative if one.method.startswith("pseudo-inverse")]
-    honest = [one for one in generative if one not in artefacts]
-    assert {one.outcome for one in honest} == set(TREE_OUTCOMES)
+    honest = [one for one in found().estimates if one.term == GENERATIVE]
+    assert [one.outcome for one in honest] == list(TREE_OUTCOMES)
     assert all(one.value is None and one.p is None and one.p_adjusted is None and one.note for one in honest)
-    assert len(artefacts) == 5 and all("artefact" in one.note and one.p_adjusted is None for one in artefacts)
+    artefacts = [one for one in found().estimates if one.term.startswith(f"pseudo-inverse of {GENERATIVE}, ")]
+    assert len({one.term for one in artefacts}) == len(artefacts) == 5
+    for one in artefacts:  # what is not identified has no interval and no p-value
+        assert (one.p, one.ci_low, one.ci_high, one.p_adjusted) == (None, None, None, None)
+        assert one.method == "pseudo-inverse" and "artefact" in one.note
+    assert artefacts[0].note.endswith("a pseudo-inverse prints p 0.00018")
 
 
 def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
@@ -107,9 +139,8 @@ def test_what_robust_standard_errors_take_away_is_said() -> None:
     assert "z_dim" not in note and "train_rank on usability" not in note
 
 
-def test_what_the_size_of_projectors_means_is_said() -> None:
-    (note,) = [note for note in found().notes if "projection parameters" in note]
-    assert "with p 0.82, of 133 encoders" in note  # all parameters, where -0.68 and p 2e-2 are printed
+def test_what_the_control_of_hidden_parameters_does_is_said() -> None:
+    (note,) = [note for note in found().notes if "hidden parameters" in note]
     assert "it is -0.686 +- 0.28 with p 0.018, of 106 encoders" in note
 
 
@@ -178,6 +209,14 @@ def test_an_encoder_of_mine_takes_part_where_it_has_what_it_takes(
     findings = of(table)
     assert all(one.used + sum(one.left_out.values()) == 170 for one in findings.rows)
     assert claim("Generative objectives", findings).verdict == "corrected"
+
+
+@pytest.mark.parametrize("rank", [0.0, -1.0])
+def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure(rank: float) -> None:
+    cells = {f"e{place}": {"usability": 9.0, "ssl_mode": "siamese", "train_rank": 2.0**place} for place in range(5, 9)}
+    findings = of(table_of(cells | {"strange": {**cells["e5"], "train_rank": rank}}))
+    (axes,) = draw(findings)["effective_dimensionality"].axes
+    assert sum(len(points.get_offsets()) for points in axes.collections) == 4
 
 
 def test_a_table_that_lacks_almost_everything_answers_that_nothing_is_available() -> None:

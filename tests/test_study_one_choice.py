@@ -38,7 +38,7 @@ def findings() -> Findings:
 
 
 def claim(findings: Findings, *words: str) -> Claim:
-    (found,) = [one for one in findings.claims if all(word in one.claim for word in words)]
+    (found,) = [one for one in findings.claims if all(word in f"{one.claim}." for word in words)]
     return found
 
 
@@ -46,7 +46,7 @@ def claim(findings: Findings, *words: str) -> Claim:
     ("words", "paper"),
     [
         (("dimensions on usability", ": coefficient"), "-3.9"),
-        (("dimensions on probe", ": coefficient"), "3.8"),
+        (("dimensions on probe", ": p-value."), "2e-9"),
         (("MLP", "on usability", ": p-value"), "9e-12"),
         (("MLP", "on probe generalization", ": p-value"), "5e-3"),
     ],
@@ -64,9 +64,36 @@ def test_printed_numbers_of_epochs_agree_but_for_the_misprint_and_a_last_place(f
     wrong = {"Effect of log epochs on usability: p-value", "Effect of log epochs on probe generalization: coefficient"}
     assert {name for name, verdict in verdicts.items() if verdict != "agrees"} == wrong
     misprint = claim(findings, "epochs on usability", ": p-value")
-    assert misprint.verdict == "not reproducible"
+    assert misprint.verdict == "corrected"
     assert misprint.value == pytest.approx(2e-2, abs=5e-3)
-    assert "misprint" in misprint.reason
+    assert misprint.reason.startswith("a misprint of 2e-2")
+    assert claim(findings, "epochs on probe", ": coefficient").verdict == "not reproducible"
+
+
+def test_dimensions_and_probe_generalization_are_of_the_encoders_that_the_printed_number_is_of(
+    findings: Findings,
+) -> None:
+    found = claim(findings, "dimensions on probe", ": coefficient")
+    assert (found.paper, found.verdict, found.ours) == ("3.8", "agrees", "3.75")
+    assert (
+        "all 51 encoders with this risk give 3.10 (p 7.4e-07)"
+        in claim(findings, "dimensions on probe", ": p-value.").reason
+    )
+    both = {one.n: one for one in findings.estimates
+            if (one.term, one.outcome) == ("log(z_dim)", "probe_gen") and "repeated" not in one.method}  # fmt: skip
+    assert both[51].value == pytest.approx(3.097, abs=1e-3) and both[51].method == "controlled"
+    assert both[25].value == pytest.approx(3.754, abs=1e-3) and both[25].method.endswith("with every component")
+
+
+def test_a_reader_of_the_claim_about_views_sees_how_few_they_are(findings: Findings) -> None:
+    ours = claim(findings, "More views mostly").ours
+    assert "usability -2.36 (p 0.038), false-discovery rate 0.1;" in ours and "8 encoders in 4 groups" in ours
+
+
+def test_no_two_estimates_have_the_same_words(findings: Findings) -> None:
+    names = [(one.term, one.outcome, one.method) for one in findings.estimates]
+    assert len(set(names)) == len(names)
+    assert ("projection2_arch[mlp vs linear]", "usability", "controlled") in names
 
 
 def test_the_bound_of_the_main_text_is_contradicted_by_the_printed_p_values(findings: Findings) -> None:
@@ -103,6 +130,18 @@ def test_tables_say_how_many_encoders_and_groups(findings: Findings) -> None:
     assert all(len(row) == len(table.headers) for table in findings.tables for row in table.rows)
     assert list(everything.rows[1][:2]) == ["log(z_dim)", "Usability"]
     assert repetition.rows[0][2:] == ["-3.82", "2.3e-04", "25", "14", "-3.88", "4.0e-09", "43 of 25", "32"]
+
+
+@pytest.mark.parametrize("epochs", [0.0, -5.0])
+def test_a_choice_without_a_logarithm_is_in_no_figure_of_it(epochs: float) -> None:
+    same = {"objective": "simclr", "architecture": "resnet50", "usability": 3.0, "probe_gen": 9.0}
+    table = table_of({name: {**same, "epochs": value} for name, value in
+                      (("a", 100.0), ("b", 200.0), ("c", 400.0), ("strange", epochs))})  # fmt: skip
+    found = STUDY.study(table, StudyOptions())
+    assert "has no logarithm" in claim(found, "epochs on usability", ": coefficient").reason
+    assert list(members_of(table, "epochs", ["usability"]).frame.index) == ["a", "b", "c"]
+    with style():
+        assert all(figure.draw().axes for figure in found.figures)
 
 
 def test_every_encoder_is_used_or_left_out_for_a_reason(findings: Findings) -> None:

@@ -12,7 +12,7 @@ Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
@@ -68,6 +68,7 @@ class Score:
     highest: float | None
     lead: Estimate  # r2 of Eq. 25 minus this one, resampling held-out encoders
     unseen: tuple[str, ...]  # groups held out and never seen, of the first repeat
+    at_limits: tuple[tuple[str, ...], ...] = ()  # of each repeat of a standard law: limits that its fit ends on
 
 
 def comparable_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -96,12 +97,7 @@ def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[s
 
 def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_size: bool = False) -> Floats:
     """Errors in percent of the held-out rows by a law of the others, shape (n_held_out,); NaN where it cannot tell."""
-    train, test = rows[~held], rows[held]
-    if law in STANDARD_LAWS:
-        fitted = fit_standard_law(train, by=STANDARD_LAWS[law], falls_with_size=falls_with_size)
-        return predict_standard(fitted, test)
-    seen = full_shot_only if law == FULL_SHOT_LAW else pd.DataFrame.copy
-    return predict(fit_scaling_law(seen(train), n_resamples=0), seen(test))
+    return _held_out(rows, law, held, falls_with_size)[0]
 
 
 @one_thread()
@@ -147,12 +143,14 @@ def compare_laws(
         if any(held.sum() < 2 or rows[~held]["encoder"].nunique() < FEWEST_ENCODERS for held in repeats):
             found += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
             continue
-        fitted = {
-            law: [predict_held_out(rows, law, held, falls_with_size=falls_with_size) for held in repeats]
+        results = {
+            law: [_held_out(rows, law, held, falls_with_size) for held in repeats]
             for law in dict.fromkeys((*laws, COMPONENT_LAW))
         }
+        limits = {law: tuple(at_limits for _, at_limits in found) for law, found in results.items()}
+        fitted = {law: [predicted for predicted, _ in found] for law, found in results.items()}
         draws = {law: _draws(rows, repeats, fitted[law], n_resamples, seed) for law in fitted}
-        found += [_score(rows, law, split, repeats, fitted, draws) for law in laws]
+        found += [replace(_score(rows, law, split, repeats, fitted, draws), at_limits=limits[law]) for law in laws]
     return found
 
 
@@ -162,6 +160,18 @@ def r2_estimate(
     """R2 of predictions, shape (n_rows,), pooled over the rows, with its 95 % interval over resampled encoders."""
     draws = _draws(rows, np.ones((1, len(rows)), bool), [predicted], n_resamples, seed)
     return _estimate(term, _known(explained(rows["error"], predicted)), draws, len(rows))
+
+
+def _held_out(
+    rows: pd.DataFrame, law: str, held: NDArray[np.bool_], falls_with_size: bool
+) -> tuple[Floats, tuple[str, ...]]:
+    """Predictions of the held-out rows, and the limits that the fit ends on."""
+    train, test = rows[~held], rows[held]
+    if law in STANDARD_LAWS:
+        fitted = fit_standard_law(train, by=STANDARD_LAWS[law], falls_with_size=falls_with_size)
+        return predict_standard(fitted, test), fitted.at_limits
+    seen = full_shot_only if law == FULL_SHOT_LAW else pd.DataFrame.copy
+    return predict(fit_scaling_law(seen(train), n_resamples=0), seen(test)), ()
 
 
 def _score(
@@ -182,17 +192,29 @@ def _score(
     value, (term, term_of_lead) = _known(np.mean(each)), _terms(law, split)
     return Score(
         law=law, split=split, few_shot=_known(np.mean(few)), seen=_known(np.mean(seen)),
-        r2=_estimate(term, value, draws[law], len(first)),
+        r2=_estimate(term, value, draws[law], len(first), method=method_of(law)),
         n_seen=int((~np.isnan(predicted)).sum()), unseen=tuple(str(group) for group in unseen),
         lowest=_known(min(each)), highest=_known(max(each)),
-        lead=_estimate(term_of_lead, _known(np.mean(leads)), draws[COMPONENT_LAW] - draws[law], len(first)),
+        lead=_estimate(term_of_lead, _known(np.mean(leads)), draws[COMPONENT_LAW] - draws[law], len(first),
+                       method=f"{METHOD}, minus {method_of(law)}"),
     )  # fmt: skip
 
 
 def _impossible(law: str, split: str, n: int) -> Score:
-    r2, lead = (_estimate(term, None, np.empty(0), n) for term in _terms(law, split))
+    methods = (method_of(law), f"{METHOD}, minus {method_of(law)}")
+    r2, lead = (
+        _estimate(term, None, np.empty(0), n, method=method)
+        for term, method in zip(_terms(law, split), methods, strict=True)
+    )
     return Score(law=law, split=split, r2=r2, few_shot=None, seen=None, n_seen=0, lowest=None, highest=None, lead=lead,
                  unseen=())  # fmt: skip
+
+
+def method_of(law: str) -> str:
+    """The method of estimates of a law of :data:`LAWS`."""
+    if law in STANDARD_LAWS:
+        return "standard scaling law"
+    return METHOD if law == COMPONENT_LAW else f"scaling law, {law}"
 
 
 def _terms(law: str, split: str) -> tuple[str, str]:
@@ -222,10 +244,10 @@ def _known(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _estimate(term: str, value: float | None, draws: Floats, n: int) -> Estimate:
+def _estimate(term: str, value: float | None, draws: Floats, n: int, *, method: str = METHOD) -> Estimate:
     draws = draws[~np.isnan(draws)]  # resamples in which no error differs from another
     known = value is not None and len(draws) > 0
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if known else (None, None)
     note = "" if value is not None else "a held-out group was never seen, or too few rows are held out or left to fit"
     return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit="share of variance",
-                    outcome="error", method=METHOD, note=note)  # fmt: skip
+                    outcome="error", method=method, note=note)  # fmt: skip

@@ -84,3 +84,18 @@ def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
         "none as reference level, years counted from 2010": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2010}),
         f"{plain.references[PROJECTOR]} as reference level": pseudo_inverse(plain.fit, GENERATIVE),
     }
+
+
+def artefact_records(artefacts: Mapping[str, Estimate]) -> list[Estimate]:
+    """The same as records that nobody can take for the effect.
+
+    Their terms say what they are. Like every term that is not identified they have no interval and no p-value; what a
+    pseudo-inverse prints as one is told in the note.
+    """
+    return [
+        one.described(
+            term=f"pseudo-inverse of {one.term}, {how}", p=None, ci_low=None, ci_high=None,
+            note=f"{one.note}; a pseudo-inverse prints p {one.p:.2g}".removeprefix("; "),
+        )
+        for how, one in artefacts.items()
+    ]  # fmt: skip

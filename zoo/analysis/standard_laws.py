@@ -47,6 +47,7 @@ N_CLASSES = 1000
 FEWEST_LABELS = 3000  # C is fitted as its contribution there, so that it has a scale
 _LARGEST_EXPONENT, _LARGEST_SIZE_EXPONENT, _LARGEST_TERM = 1.0, 3.0, 100.0
 _SIZE_EXPONENTS = (0.03, 0.1, 0.3, 1.0, 2.5)  # the fit starts at each
+_NEAR = 1e-3  # of a limit, which the search approaches from inside
 _TIE = 1e-6  # weight of what decides between parameters that fit equally well; far below what rows can tell
 
 
@@ -68,6 +69,18 @@ class StandardLaw:
     def n_parameters(self) -> int:
         """Three a group, and two shared."""
         return 3 * len(self.groups) + 2
+
+    @property
+    def at_limits(self) -> tuple[str, ...]:
+        """Which shared parameters the fit would move further if the search let it: none, "b = 3", "b = 0", "K"."""
+        if self.size == 0.0:
+            return ()
+        found = {
+            f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR,
+            "b = 0": self.size_exponent <= _NEAR,
+            "K": abs(self.size) >= _LARGEST_TERM - _NEAR,
+        }
+        return tuple(name for name, reached in found.items() if reached)
 
 
 def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
@@ -99,7 +112,7 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
     Raises
     ------
     QueryError
-        If there is no row, or one lacks ``z_dim`` or its group.
+        If there is no row, or one lacks ``z_dim`` or its group, or its ``z_dim`` is not positive.
     """
     needed = ["z_dim", *([by] if by else [])]
     lacking = int(rows[needed].isna().any(axis=1).sum())
@@ -108,6 +121,7 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
             f"Got {len(rows)} rows, {lacking} of them without {' or '.join(needed)}, expected at least one and all "
             "with it to fit a standard scaling law; leave out the encoders that lack it."
         )
+    _check_sizes(rows)
     group, groups = _groups(rows, by)
     x = np.log(rows["n"].to_numpy("float64") / FEWEST_LABELS)
     y = rows["error"].to_numpy("float64")
@@ -130,13 +144,29 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
 
 
 def predict_standard(law: StandardLaw, rows: pd.DataFrame) -> Floats:
-    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group."""
+    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group.
+
+    Raises
+    ------
+    QueryError
+        If the ``z_dim`` of a row is not positive.
+    """
+    _check_sizes(rows)
     keys = pd.Index(["all"] * len(rows) if law.by is None else rows[law.by])
     group = pd.Index(law.groups).get_indexer(keys)
     n, p = rows["n"].to_numpy("float64"), rows["z_dim"].to_numpy("float64") * N_CLASSES
     labels = law.floor[group] + law.fall[group] * (n / FEWEST_LABELS) ** -law.exponent[group]
     predicted = _cut(_cut(labels) + law.size * (p / law.smallest) ** -law.size_exponent)
     return np.where(group >= 0, predicted, np.nan)
+
+
+def _check_sizes(rows: pd.DataFrame) -> None:
+    if (wrong := rows["z_dim"] <= 0).any():
+        first = rows[wrong].iloc[0]
+        raise QueryError(
+            f"Got z_dim {first['z_dim']:g} of {first['encoder']!r}, expected a positive number of dimensions for a "
+            "standard scaling law; correct the card of the encoder or leave it out."
+        )
 
 
 def _groups(rows: pd.DataFrame, by: str | None) -> tuple[NDArray[np.int64], tuple[Any, ...]]:

@@ -111,6 +111,8 @@ def members_of(table: StudyTable, treatment: str, outcomes: Sequence[str], *, al
     groups = controlled_groups(table, varied)
     frame = groups.drop(columns="n_varying").join(table.frame[list(outcomes)])
     frame = frame.dropna(subset=list(outcomes), how="any" if all_of_them else "all").dropna(subset=[treatment])
+    if table.column(treatment).is_number:
+        frame = frame[frame[treatment] > 0]  # the axis is logarithmic, as the analysis is
     frame = _varying(frame, treatment)
     words = group_words(table, list(dict.fromkeys(frame["group"])), varied)
     frame["group"] = frame["group"].map(words).astype(object)

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.estimates import Estimate
 from ..analysis.law_splits import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score
+from ..analysis.outcomes import COMPONENTS, ERRORS
 from ..analysis.scaling_law import ScalingLaw, residuals
 from ..analysis.standard_laws import STANDARD_LAWS, n_parameters
+from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .findings import Table
+from .findings import Rows, Table
 
 try:
     import pandas as pd
@@ -104,6 +106,42 @@ def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> Table:
         note="Mean with its 95 % interval, positive where the law is too optimistic; RMS is the root mean square, what "
         "to expect of a new encoder.",
     )
+
+
+def pairs_used(
+    part: str, table: StudyTable, rows: pd.DataFrame, *, complete_only: bool = True, used: int | None = None
+) -> Rows:
+    """How many pairs of encoder and setting a law used, of all that the table could have.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        As :func:`~zoo.analysis.scaling_law.law_rows` makes them of the table.
+    complete_only : bool
+        As it was given to that function.
+    used : int, optional
+        Those of the rows that have a year, a size and all groups; by default all rows.
+    """
+    names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
+    lacking = table.n_left_out("approx_plus_usability", *names)
+    left_out = {reason: count * len(ERRORS) for reason, count in lacking.items()}
+    left_out["setting not measured"] = (len(table) - sum(lacking.values())) * len(ERRORS) - len(rows)
+    left_out["no year, size or group"] = 0 if used is None else len(rows) - used
+    return Rows(part=part, used=len(rows) if used is None else used, unit="pairs",
+                left_out={reason: count for reason, count in left_out.items() if count})  # fmt: skip
+
+
+def limits_note(scores: Sequence[Score]) -> list[str]:
+    """Which fits of standard laws end on a limit of what is searched, in a sentence; none if none does."""
+    found = []
+    for score in scores:
+        for limit in dict.fromkeys(one for repeat in score.at_limits for one in repeat):
+            count = sum(limit in repeat for repeat in score.at_limits)
+            times = f" in {count} of {len(score.at_limits)} splits" if len(score.at_limits) > 1 else ""
+            found.append(f"{score.law} without the held-out {SPLITS[score.split]} ({limit}{times})")
+    if not found:
+        return []
+    return [f"These fits end on a limit of the search, so a wider one would fit a little better: {'; '.join(found)}."]
 
 
 def _text(value: float | None) -> str:

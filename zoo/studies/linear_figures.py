@@ -141,6 +141,7 @@ def _draw_row(axes: Axes, row: int, estimate: Estimate, colour: str) -> None:
 def rank_figure(table: StudyTable) -> Figure | None:
     """Figure 19b: usability over the effective dimensionality; None if no encoder has both."""
     both = table.frame[["train_rank", "usability", "ssl_mode"]].dropna()
+    both = both[both["train_rank"] > 0]  # the axis is logarithmic, as the analysis is
     if both.empty:
         return None
     return Figure(
