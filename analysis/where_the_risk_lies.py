@@ -14,6 +14,7 @@ Command: zoo study where_the_risk_lies
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -128,7 +129,7 @@ def _claims_of_best(best: Years) -> list[Claim]:
 
     def small() -> Answer:
         values = [(known(risks, "enc_gen"), known(risks, "probe_gen")) for risks in best.values()]
-        low, high, share = min(values)[0], max(values)[0], max(encoder / probe for encoder, probe in values)
+        low, high, share = min(values)[0], max(values)[0], max(one / (probe or math.inf) for one, probe in values)
         return Answer(
             ours=f"{low:.1f} to {high:.1f} points, at most {100 * share:.0f} % of probe generalization (small: below "
             "half of it)",

@@ -183,10 +183,12 @@ def error_difference(table: StudyTable, first: str, second: str, setting: str) -
         counts.append(round(error / 100 * N_TEST_IMAGES))
     samples = (counts[0], N_TEST_IMAGES, counts[1], N_TEST_IMAGES)
     low, high = proportion.confint_proportions_2indep(*samples, compare="diff", method="newcomb")
-    test = proportion.test_proportions_2indep(*samples, compare="diff", method="score")
+    p = 1.0  # of equal counts, for which the score test divides by nothing if both are 0
+    if counts[0] != counts[1]:
+        p = float(proportion.test_proportions_2indep(*samples, compare="diff", method="score").pvalue)
     return Estimate(
         term=f"{first} - {second}", value=(counts[0] - counts[1]) * 100 / N_TEST_IMAGES, ci_low=100 * float(low),
-        ci_high=100 * float(high), p=float(test.pvalue), n=N_TEST_IMAGES, unit="percentage points", outcome=setting,
+        ci_high=100 * float(high), p=p, n=N_TEST_IMAGES, unit="percentage points", outcome=setting,
         method="difference of two errors", note="n counts test images",
     )  # fmt: skip
 
