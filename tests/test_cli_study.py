@@ -37,6 +37,22 @@ def test_a_study_prints_claim_paper_ours_verdict_and_why(tmp_path: Path) -> None
     assert "1 agree, 0 corrected, 1 not reproducible" in shown
 
 
+def test_a_question_of_which_no_paper_says_anything_prints_its_estimates(tmp_path: Path) -> None:
+    text = small_study(tmp_path).read_text()
+    start, end = text.index("        claims=["), text.index("        estimates=")
+    (tmp_path / "small.py").write_text(text[:start] + "        claims=[],\n" + text[end:])
+    shown = run("study", str(tmp_path / "small.py"), "--out", str(tmp_path / "report")).stdout
+    assert "7.244" in shown
+    assert "0 claims" in shown
+    assert "Is usability small?" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_an_option_that_no_chosen_study_reads_is_said_to_have_no_effect(tmp_path: Path) -> None:
+    shown = run("study", str(small_study(tmp_path)), "--tune", "--encoder", "dino_vitS16").output
+    assert "--tune had no effect" in shown
+    assert "--encoder had no effect" in shown
+
+
 def test_json_has_claims_rows_and_every_estimate(tmp_path: Path) -> None:
     found = document("study", str(small_study(tmp_path)))
     assert found["table"]["name"] == "as published"

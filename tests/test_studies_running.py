@@ -34,9 +34,7 @@ def test_a_number_that_agreed_on_the_published_rows_is_corrected_on_another_tabl
     (run,) = run_studies([read_study(path)], corrected=True)
     claim = run.findings.claims[0]
     assert claim.verdict == "corrected"
-    assert (
-        claim.reason == f"{mean:.5f} on the published rows, which agrees; here errata applied and components signed"
-    )
+    assert claim.reason == f"{mean:.5f} on the published rows, which agrees; here errata applied and components signed"
 
 
 def test_a_number_that_never_agreed_keeps_its_verdict_on_another_table(tmp_path: Path) -> None:
@@ -71,7 +69,10 @@ def test_encoders_of_mine_change_a_number_but_no_verdict_on_the_paper(
     assert run.findings.rows[0].used == 147
     claim = run.findings.claims[0]
     assert claim.verdict == "agrees"
-    assert claim.reason.endswith("here 1 encoder of yours added")
+    assert claim.reason.startswith("without 1 encoder of yours, 7.24")
+    path = small_study(tmp_path, ('printed="8.6"', f'printed="{claim.value:.4f}"'))
+    (both,) = run_studies([read_study(path)], corrected=True, with_mine=True)
+    assert both.findings.claims[0].verdict == "not reproducible"
 
 
 def test_progress_says_which_study_and_which_step(tmp_path: Path) -> None:
@@ -94,6 +95,12 @@ UNEXPLAINED = "Claim(claim='x', source='', paper='1', ours='2', verdict='correct
 def test_claims_that_say_nothing_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = small_study(tmp_path, (old, new), ("import Figure,", "import Claim, Figure,"))
     with pytest.raises(QueryError, match=message):
+        run_studies([read_study(path)])
+
+
+def test_what_is_no_findings_is_refused(tmp_path: Path) -> None:
+    path = small_study(tmp_path, ("    return Findings(", "    return {}\n    Findings("))
+    with pytest.raises(QueryError, match="returned a dict, expected Findings"):
         run_studies([read_study(path)])
 
 

@@ -9,23 +9,20 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from tests.own_encoder import add_own_encoder
+from zoo.analysis.table import study_table
 from zoo.studies.document import document_of
 from zoo.studies.drawing import style
-from zoo.studies.known import studies
+from zoo.studies.known import load_study, studies
+from zoo.studies.options import StudyOptions
 from zoo.studies.pages import html_page, markdown_page
 from zoo.studies.running import StudyRun, run_studies
 
 STUDIES = studies()
 
 
-def the_run(name: str, **table: bool) -> StudyRun:
-    (run,) = run_studies([STUDIES[name]], **table)
-    return run
-
-
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_answers_on_the_published_rows(name: str) -> None:
-    run = the_run(name)
+    (run,) = run_studies([STUDIES[name]])
     findings = run.findings
     assert findings.claims
     for claim in findings.claims:
@@ -54,11 +51,12 @@ def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 1% -> val"))
-    run = the_run(name, corrected=True, with_mine=True)
-    assert run.other is not None
-    assert len(run.table) == 169
-    assert all(claim.reason for claim in run.findings.claims if claim.verdict != "agrees")
-    json.dumps(document_of([run]), allow_nan=False)
+    table = study_table(corrected=True, with_mine=True)
+    assert table.mine and len(table) == 169
+    findings = load_study(STUDIES[name])(table, StudyOptions())
+    assert findings.claims
+    assert all(claim.reason for claim in findings.claims if claim.verdict != "agrees")
+    json.dumps(document_of([StudyRun(study=STUDIES[name], table=table, findings=findings)]), allow_nan=False)
     with style():
-        for figure in run.findings.figures:
+        for figure in findings.figures:
             assert figure.draw().axes, figure.name

@@ -16,6 +16,8 @@ from .options import encoder_names, study_names
 from .output import hanging, json_option, print_json, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
+    from ..analysis.estimates import Estimate
+    from ..studies.findings import Claim
     from ..studies.known import Study
     from ..studies.options import Progress
     from ..studies.running import StudyRun
@@ -29,6 +31,7 @@ Examples:
   zoo study what_an_encoder_is_good_at --encoder dino_vitS16 --encoder mae_vitB16 --out radar
   zoo study my_study.py --with-mine
 """
+_RADAR = "what_an_encoder_is_good_at"
 _COLOURS = {"agrees": "green", "corrected": "yellow", "not reproducible": "red"}
 
 
@@ -80,8 +83,10 @@ def command(
     for run in runs:
         _print_run(run)
     _print_summary(runs, with_mine=with_mine)
-    if tune and folder is None:
-        print_notes(["the tuned settings are kept only with --out DIR"])
+    files = sorted({name for run in runs for name in run.findings.files})
+    if files and folder is None:
+        print_notes([f"{', '.join(files)}: kept only with --out DIR"])
+    print_notes(_without_effect(runs, tune=tune, encoders=ids))
     if folder is not None:
         n_figures = sum(path.suffix == ".svg" for path in written)
         click.echo(
@@ -115,7 +120,19 @@ def _print_run(run: StudyRun) -> None:
     from ..studies.pages import rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
-    claims = run.findings.claims
+    if run.findings.claims:
+        _print_claims(run.findings.claims)
+    elif run.findings.estimates:  # a question of the user's own, of which no paper has said anything
+        _print_estimates(run.findings.estimates)
+    lines = [
+        rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
+        for rows in run.findings.rows
+    ]
+    print_notes([*lines, *run.findings.notes])
+    click.echo()
+
+
+def _print_claims(claims: Sequence[Claim]) -> None:
     rows = [
         [claim.claim, claim.source, claim.paper, claim.ours, click.style(claim.verdict, fg=_COLOURS[claim.verdict])]
         for claim in claims
@@ -128,12 +145,13 @@ def _print_run(run: StudyRun) -> None:
                 click.echo(hanging(f"{claim.verdict}: {claim.claim}: {claim.reason}"))
     else:
         print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
-    lines = [
-        rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
-        for rows in run.findings.rows
-    ]
-    print_notes([*lines, *run.findings.notes])
-    click.echo()
+
+
+def _print_estimates(estimates: Sequence[Estimate]) -> None:
+    from ..analysis.estimates import records
+    from ..studies.pages import ESTIMATE_HEADERS, estimate_cells
+
+    print_table(ESTIMATE_HEADERS, [estimate_cells(record) for record in records(estimates)])
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
@@ -144,6 +162,16 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
     click.echo(wrapped(summary(document_of(runs))))
     if with_mine and not table.mine:
         print_notes(["--with-mine added no encoder: your results name none that only you have measured on imagenet-1k"])
+
+
+def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
+    """Options that were given to studies that do not read them."""
+    lines = []
+    if tune and not any(run.findings.files for run in runs):
+        lines.append("--tune had no effect: no study that was run has trees")
+    if encoders and not any(run.study.name == _RADAR for run in runs):
+        lines.append(f"--encoder had no effect: it chooses the encoders of {_RADAR}")
+    return lines
 
 
 @contextmanager

@@ -38,7 +38,8 @@ def document_of(runs: Sequence[StudyRun]) -> dict[str, Any]:
 def table_name(table: StudyTable) -> str:
     """How to speak of a table: as published, or corrected; and with whose encoders."""
     name = "corrected" if table.corrected else "as published"
-    return f"{name}, with {len(table.mine)} encoders of yours" if table.mine else name
+    n_mine = len(table.mine)
+    return f"{name}, with {n_mine} encoder{'s' * (n_mine != 1)} of yours" if n_mine else name
 
 
 def other_name(run: StudyRun) -> str:

@@ -105,11 +105,12 @@ def _study(study: Mapping[str, Any]) -> dict[str, Any]:
         "claim_rows": rows,
         "verdict_column": verdict_column,
         "rows_lines": [rows_used(row) for row in study["rows"]],
-        "estimate_rows": [_estimate(record) for record in study["estimates"]],
+        "estimate_rows": [estimate_cells(record) for record in study["estimates"]],
     }
 
 
-def _estimate(record: Mapping[str, Any]) -> list[str]:
+def estimate_cells(record: Mapping[str, Any]) -> list[str]:
+    """One row under :data:`ESTIMATE_HEADERS`, of a record of an estimate."""
     interval = "" if record["ci_low"] is None else f"{number(record['ci_low'])} to {number(record['ci_high'])}"
     return [
         record["method"], record["outcome"], record["term"],

@@ -63,6 +63,7 @@ def run_studies(
     table = study_table(corrected=corrected, with_mine=with_mine)
     is_published = not corrected and not table.mine
     other_table = study_table(corrected=is_published) if compare or not is_published else None
+    corrected_table = study_table(corrected=True) if corrected and table.mine else table
     runs = []
     for position, (study, function) in enumerate(zip(chosen, functions, strict=True)):
         steps = _in_study(settings, study, position, len(chosen))
@@ -71,7 +72,11 @@ def run_studies(
         if other_table is not None:  # with the trees' stored settings, for a search would be done twice
             other = _answered(study, function(other_table, replace(steps, tune=False)))
         if other is not None and not is_published:
-            findings = replace(findings, claims=_against_published(findings.claims, other.claims, table))
+            known = other.claims
+            if corrected and table.mine:  # the errata may change a verdict, the user's encoders may not
+                without = _answered(study, function(corrected_table, replace(steps, tune=False)))
+                known = _against_published(without.claims, known, corrected_table)
+            findings = replace(findings, claims=_against_published(findings.claims, known, table))
         runs.append(StudyRun(study=study, table=table, findings=findings, other=other))
     settings.progress("done", len(chosen), len(chosen))
     return runs
@@ -87,6 +92,10 @@ def _in_study(options: StudyOptions, study: Study, position: int, total: int) ->
 
 def _answered(study: Study, findings: Findings) -> Findings:
     """Refuses claims that could not be told apart or that say nothing, before anybody reads them."""
+    if not isinstance(findings, Findings):
+        raise QueryError(
+            f"The study {study.path} returned a {type(findings).__name__}, expected Findings of zoo.studies.findings."
+        )
     names = [claim.claim for claim in findings.claims]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
@@ -103,13 +112,17 @@ def _against_published(claims: Sequence[Claim], published: Sequence[Claim], tabl
     return [_judged(claim, before[claim.claim], table) if claim.claim in before else claim for claim in claims]
 
 
-def _judged(claim: Claim, published: Claim, table: StudyTable) -> Claim:
-    mine = f"{len(table.mine)} encoder{'s' * (len(table.mine) != 1)} of yours added" if table.mine else ""
-    changes = " and ".join(filter(None, ("errata applied and components signed" * table.corrected, mine)))
-    if published.verdict != "agrees":
-        reason = f"on the published rows, {published.ours}: {published.reason}"
-        return replace(claim, verdict=published.verdict, reason=reason)
+def _judged(claim: Claim, known: Claim, table: StudyTable) -> Claim:
+    """A claim with the verdict that it had on the table before: published, or corrected without the user's encoders."""
+    if table.mine:
+        if claim.ours == known.ours:
+            return replace(claim, verdict=known.verdict, reason=known.reason)
+        mine = f"{len(table.mine)} encoder{'s' * (len(table.mine) != 1)} of yours"
+        reason = f"without {mine}, {known.ours}" + (f": {known.reason}" if known.reason else "")
+        return replace(claim, verdict=known.verdict, reason=reason)
+    if known.verdict != "agrees":
+        return replace(claim, verdict=known.verdict, reason=f"on the published rows, {known.ours}: {known.reason}")
     if claim.verdict == "agrees":
         return claim
-    reason = f"{published.ours} on the published rows, which agrees; here {changes}"
-    return replace(claim, verdict="corrected" if table.corrected else "agrees", reason=reason)
+    reason = f"{known.ours} on the published rows, which agrees; here errata applied and components signed"
+    return replace(claim, verdict="corrected", reason=reason)
