@@ -36,6 +36,7 @@ from zoo.studies.printed_accuracies import (
     FULL,
     SHOWN,
     THREE,
+    accuracy_estimates,
     costs_of_choosing,
     feature_claims,
     features_report,
@@ -87,7 +88,11 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *_claims_of_settings(found),
             *_claims_of_tradeoffs(best, found),
         ],
-        estimates=[*(one for several in found.values() for one in several), *(one for row in costs for one in row[1:])],
+        estimates=[
+            *accuracy_estimates(table),
+            *(one for several in found.values() for one in several),
+            *(one for row in costs for one in row[1:]),
+        ],
         tables=[
             winners_report(table),
             features_report(table),

@@ -46,13 +46,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     assumed = sum(table.frame.loc[complete, ASSUMED] == True)  # noqa: E712  (the cells are true, false or NaN)
     return Findings(
         claims=_claims(table, profiles),
-        estimates=_averages(profiles),
+        estimates=[*_averages(profiles), *(one for encoder in chosen for one in profiles.estimates(encoder))],
         tables=[
             _places("Encoders of the radar", profiles, chosen),
             _scale(profiles),
             _places("All encoders (Figure 26)", profiles, sorted(map(str, profiles.places.index))),
         ],
-        figures=[_figure_1(table, profiles, chosen, average), *_figure_26(table, profiles, complete, average)],
+        figures=[_figure_1(table, profiles, chosen, average, asked=bool(options.encoders)),
+                 *([] if options.encoders else _figure_26(table, profiles, complete, average))],
         rows=[
             Rows(part="scale, average", used=len(profiles.reference),
                  left_out={**table.n_left_out(*(axis.column for axis in AXES)), **({"yours": mine} if mine else {})}),
@@ -244,9 +245,9 @@ def _legend(table: StudyTable, encoders: list[str]) -> dict[str, str]:
     return {mode: colour for mode, colour in MODE_COLOURS.items() if mode in modes}
 
 
-def _figure_1(table: StudyTable, profiles: Profiles, chosen: list[str], average: Radar) -> Figure:
+def _figure_1(table: StudyTable, profiles: Profiles, chosen: list[str], average: Radar, *, asked: bool) -> Figure:
     return Figure(
-        name="figure1", title="What encoders are good at (Figure 1)",
+        name="figure1", title="Chosen encoders" if asked else "What encoders are good at (Figure 1)",
         caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; farther "
         "out is better. Dashed: half way. Full-shot is the error of the linear probe on ImageNet-1K, the others are "
         "its components; a hollow corner is an approximation error that was assumed to be 0. Colours are types of "

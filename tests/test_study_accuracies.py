@@ -101,6 +101,17 @@ def test_errata_take_a_row_and_an_accuracy_that_belongs_to_another_file(correcte
     assert not any("although an erratum" in note for note in corrected.notes)
 
 
+def test_every_pair_is_an_estimate_with_the_number_of_table_8(published: Findings) -> None:
+    pairs = [one for one in published.estimates if one.method == "published minus measured accuracy"]
+    found = {(one.term, one.outcome): one for one in pairs}
+    assert len(found) == len(pairs) == 114 + 9 + 3
+    assert {(one.n, one.unit) for one in pairs} == {(1, "percentage points")}
+    columns = {"full-shot": "top1acc_in1k_official", "1 % of labels": "top1acc_in1k-1%_official"}
+    for pair, printed in TABLE_8.items():
+        encoder, setting = pair.split(", ")
+        assert found[encoder, columns[setting]].value == pytest.approx(float(printed), abs=0.005)
+
+
 def test_three_pairs_come_with_what_they_cannot_show(published: Findings) -> None:
     assert any("3 pairs" in note and "0.25" in note for note in published.notes)
 

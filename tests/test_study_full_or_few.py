@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.own_encoder import add_own_encoder
+from zoo.analysis.best_encoders import winner
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import style
@@ -16,9 +18,13 @@ from zoo.studies.known import load_study, study_named
 from zoo.studies.options import StudyOptions
 from zoo.studies.printed_accuracies import (
     FEATURES,
+    FULL,
+    ONE,
     SHOWN,
+    THREE,
     WINNERS,
     accuracies_of,
+    accuracy_estimates,
     feature_claims,
     winner_claims,
     winners_of,
@@ -93,6 +99,24 @@ def test_the_winners_of_all_features_stand_beside_those_of_published_ones() -> N
     assert len(found) == 18
     every = [found["any data, architecture and features", setting] for setting in SHOWN]
     assert every == ["clip_vitL14_px336_extractS", "openclip_vitH14_extractPred", "msn_vitl7_ep200"]
+
+
+def test_tables_2_and_4_are_estimates_too_with_the_accuracies_that_are_printed(published: Findings) -> None:
+    found = {(one.method, one.term, one.outcome): one for one in published.estimates if one.method.startswith("Table")}
+    assert len(found) == sum(one.method.startswith("Table") for one in published.estimates) == (18 + 4) * 3
+    assert {(one.n, one.unit) for one in found.values()} == {(1, "percent accuracy")}
+    at = {FULL: "full-shot", ONE: "1 %", THREE: "3-shot"}
+    for row in WINNERS:
+        for best_at in row.best_at:
+            encoder = winner(PUBLISHED, row.category, best_at).encoder
+            method = f"Table 2, {row.category.name}, best by {at[best_at]}"
+            assert printed_alike(found[method, encoder, setting].value for setting in SHOWN) == row.accuracies
+    for features in FEATURES:
+        assert printed_alike(found["Table 4", features.encoder, one].value for one in SHOWN) == features.accuracies
+
+
+def printed_alike(values: Iterable[float | None]) -> tuple[str, ...]:
+    return tuple(f"{value:.1f}" for value in values)
 
 
 def test_the_erratum_of_a_printed_row_is_told(published: Findings) -> None:
@@ -204,6 +228,12 @@ def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_th
     with style():
         for figure in found.figures:
             figure.draw()
+
+
+def test_an_accuracy_that_the_table_lacks_has_no_value() -> None:
+    found = accuracy_estimates(small(5))
+    assert found
+    assert {one.outcome: one.note for one in found if one.value is None} == {ONE: "the table has no such error of it"}
 
 
 def test_encoders_that_are_not_in_the_table_are_named() -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.text import Text
 
 from tests.own_encoder import add_own_encoder
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.studies.drawing import COMPONENT_COLOURS, style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.known import load_study, study_named
 from zoo.studies.options import StudyOptions
@@ -73,6 +74,12 @@ def test_the_figure_draws_a_gap_where_nobody_measured(published: Findings) -> No
     assert [value != value for value in usability.get_ydata()] == [False] * 5 + [True, False]
     assert "not measured" in [text.get_text() for text in drawing.legends[0].get_texts()]
     assert "ibot_vitL16_extractB (2021" in published.figures[0].caption
+    marks = [text for text in drawing.axes[0].texts if text.get_text() == "?"]
+    assert [(mark.xy[0], mark.get_color()) for mark in marks] == [
+        (2021, COMPONENT_COLOURS["approx"]), (2021, COMPONENT_COLOURS["usability"]),
+    ]  # fmt: skip
+    assert all(mark.xy[1] > 0 for mark in marks)
+    assert [text.get_text() for text in drawing.legends[0].findobj(Text)].count("?") == 1
 
 
 def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: Findings) -> None:

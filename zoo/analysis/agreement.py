@@ -89,6 +89,22 @@ def paired_comparison(
     )  # fmt: skip
 
 
+def pair_estimates(
+    differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
+) -> list[Estimate]:
+    """The difference of every pair, an estimate from one pair and so without an interval, in the order of the index.
+
+    Parameters
+    ----------
+    differences : Series of float, shape (n_pairs,)
+        One measurement minus the other, none missing; the index holds the terms, such as ids of encoders.
+    """
+    return [
+        Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
+        for term, value in differences.items()
+    ]
+
+
 def correlations(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:

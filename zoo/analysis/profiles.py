@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import MissingExtra, QueryError
+from .estimates import Estimate
 from .outcomes import OUTCOMES, Outcome
 from .table import StudyTable
 
@@ -47,6 +48,17 @@ class Profiles:
         """The axes on which an encoder is better than the best of the reference, or worse than its worst."""
         row = self._row(encoder)
         return [axis for axis, place in row.items() if place < 0 or place > 1]
+
+    def estimates(self, encoder: str) -> list[Estimate]:
+        """The place of an encoder on each axis; without a value where the axis was not measured for it."""
+        return [
+            Estimate(
+                term=encoder, value=place if place == place else None, n=len(self.reference), outcome=axis,
+                unit="share of the range from worst to best", method="radar profile",
+                note="n counts the encoders of the scale" if place == place else "not measured for this encoder",
+            )
+            for axis, place in self._row(encoder).items()
+        ]  # fmt: skip
 
     def _row(self, encoder: str) -> dict[str, float]:
         row = self.places.loc[[encoder]].to_numpy(dtype=float)[0]

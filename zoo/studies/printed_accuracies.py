@@ -151,6 +151,21 @@ def features_report(table: StudyTable) -> Table:
     )  # fmt: skip
 
 
+def accuracy_estimates(table: StudyTable) -> list[Estimate]:
+    """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent; higher is better.
+
+    The rows are those of :func:`winners_report` and :func:`features_report`. A winner of two settings is there twice,
+    so ``method`` tells the table, and in Table 2 the category and the setting by which it is the best.
+    """
+    rows = [(one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}")
+            for one in winners_of(table)]  # fmt: skip
+    rows += [(row.encoder, "Table 4") for row in FEATURES if row.encoder in table.frame.index]
+    return [
+        _accuracy(encoder, setting, float(table.frame[setting][encoder]), method)
+        for encoder, method in rows for setting in SHOWN
+    ]  # fmt: skip
+
+
 def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]:
     """By category: what the 3-shot winner costs in full-shot, and what the full-shot winner costs in 3-shot."""
     best = {(one.category, one.setting): one.encoder for one in winners_of(table)}
@@ -163,6 +178,12 @@ def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]
         labelled = [cost.described(method=f"{cost.method}, {category.name}") for cost in costs]
         found.append((category.name, labelled[0], labelled[1]))
     return found
+
+
+def _accuracy(encoder: str, setting: str, error: float, method: str) -> Estimate:
+    known = error == error
+    return Estimate(term=encoder, value=100 - error if known else None, n=1, unit="percent accuracy", outcome=setting,
+                    method=method, note="" if known else "the table has no such error of it")  # fmt: skip
 
 
 def _winner_answer(table: StudyTable, row: PrintedWinner) -> Answer:

@@ -11,22 +11,15 @@ from ..analysis.outcomes import OUTCOMES
 from ..analysis.tradeoffs import pareto_front
 from ..analysis.trends import PARTS, YearRisks
 from ..errors import MissingExtra
-from .drawing import (
-    COLOURS,
-    COMPONENT_COLOURS,
-    MARKS,
-    MODE_COLOURS,
-    legend_below,
-    letter,
-    new_figure,
-    scatter_groups,
-)
+from .drawing import COLOURS, COMPONENT_COLOURS, MARKS, MODE_COLOURS, legend_below, letter, new_figure, scatter_groups
 from .findings import Figure
 from .risk_tables import Years, not_measured
 
 try:
     from matplotlib.figure import Figure as Drawing
+    from matplotlib.legend_handler import HandlerBase
     from matplotlib.lines import Line2D
+    from matplotlib.text import Text
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
@@ -38,6 +31,13 @@ FEWEST_FOR_A_BAR = 3  # encoders; the interval of two is wider than any page
 _LAST_YEAR = 2022  # of the published encoders
 _FAMILIES = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
 _COMPONENT_MARKS = dict(zip(PARTS, MARKS, strict=False))
+
+
+class _QuestionMark(HandlerBase):
+    """The mark of a component that nobody has measured, as text in a legend."""
+
+    def create_artists(self, legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans):  # type: ignore
+        return [Text(width / 2, 0, "?", ha="center", weight="bold", size=8, transform=trans)]
 
 
 def over_time_figure(name: str, title: str, panels: Mapping[str, Years]) -> Figure:
@@ -80,10 +80,13 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
         Line2D([], [], color=COMPONENT_COLOURS[part], marker=_COMPONENT_MARKS[part], label=OUTCOMES[part].label)
         for part in PARTS
     ]
+    marks: dict[object, HandlerBase] = {}
     everything = [risks for group in panels.values() for risks in group.values()]
     if any(risks.parts[part].value is None for risks in everything for part in PARTS):
-        handles.append(Line2D([], [], color="#444444", marker="$?$", linestyle="", label="not measured"))
-    drawing.legend(handles=handles, loc="outside lower center", ncols=5)
+        handles.append(Line2D([], [], linestyle="", marker="$?$", label="not measured"))
+        marks[handles[-1]] = _QuestionMark()
+    axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))  # where the question marks stand
+    drawing.legend(handles=handles, loc="outside lower center", ncols=5, handler_map=marks)
     if len(panels) > 1:
         letter(axes[: len(panels)])
     return drawing
@@ -234,10 +237,11 @@ def _draw_years(axes: Axes, series: Sequence[YearRisks], years: Sequence[int], *
         )
     for risks in series:
         gone = [part for part in PARTS if risks.parts[part].value is None]
-        for position, part in enumerate(gone):
-            middle = risks.year + 0.12 * n_columns * (position - (len(gone) - 1) / 2)
-            axes.plot([middle], [0.04], marker="$?$", markersize=6, color=COMPONENT_COLOURS[part], clip_on=False,
-                      transform=axes.get_xaxis_transform())  # fmt: skip
+        low = min((one.value for one in risks.parts.values() if one.value is not None), default=0.0)
+        for position, part in enumerate(gone):  # above zero and the lowest mark, which would hide it
+            aside = 7 * (position - (len(gone) - 1) / 2)
+            axes.annotate("?", (risks.year, max(0.0, low)), (aside, 4), textcoords="offset points", ha="center",
+                          va="bottom", size=8, weight="bold", color=COMPONENT_COLOURS[part])  # fmt: skip
     word = "n = " if n_columns == 1 else ""
     axes.set_xticks(
         [risks.year for risks in series],
