@@ -40,7 +40,7 @@ from zoo.studies.findings import Claim, Figure, Findings, Table
 from zoo.studies.options import StudyOptions
 from zoo.studies.shap_figures import n_cut
 from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
-from zoo.studies.tree_models import Trees, fitted_trees, tree_settings
+from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 
 SETS = {"filtered": "before filtering", "few": "after filtering"}  # 26 and 14 choices
 REPEATS = {"filtered": 1, "few": 3}  # the paper has one division into 30 folds; three depend less on chance
@@ -117,7 +117,8 @@ SMALL_FIGURES = (  # name, figure, feature, outcomes, normalised
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Explained variance before and after filtering, and what the SHAP values of the trees say of each choice."""
-    settings = {name: tree_settings(table, TREE_OUTCOMES, options, features=name) for name in SETS}
+    tuned = {name: tuned_trees(table, TREE_OUTCOMES, options, features=name) for name in SETS}
+    settings = {name: settings_of(own) for name, own in tuned.items()}
     explained = explained_variances(table, TREE_OUTCOMES, options, repeats=REPEATS, parameters=settings)
     trees = fitted_trees(table, TREE_OUTCOMES, options, parameters=settings["few"], n_subsamples=N_SUBSAMPLES)
     before = fitted_trees(table, TREE_OUTCOMES, options, features="filtered", parameters=settings["filtered"],
@@ -152,6 +153,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 }, signed=False, note="In points of each outcome [95 %: which encoders are averaged over].")],
         figures=_figures(table, trees, before),
         rows=trees.rows(table),
+        files=tuned_files(table, *tuned.values()),
         notes=[*NOTES, *trees.notes],
     )  # fmt: skip
 

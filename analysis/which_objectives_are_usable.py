@@ -31,7 +31,7 @@ from zoo.studies.estimate_tables import cross_table, estimate_table, interval
 from zoo.studies.findings import Claim, Figure, Findings, Rows
 from zoo.studies.objective_figures import draw_by_year, draw_means, draw_objectives, draw_types
 from zoo.studies.options import StudyOptions
-from zoo.studies.tree_models import Trees, fitted_trees, tree_settings
+from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 
 HIGH = ("generative", "transform")
 ALIKE = ("contrastive", "hierarchical", "siamese")
@@ -83,8 +83,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     clustering = table.only(table.frame.index[table.frame["ssl_mode"] == "clustering"], because="not clustering")
     within, at_equal, reference = _within(clustering)
     names = {one.term for one in within}
-    trees = fitted_trees(table, TREE_OUTCOMES, options, parameters=tree_settings(table, TREE_OUTCOMES, options),
-                         n_subsamples=8, again_for=SHOWN)  # fmt: skip
+    tuned = tuned_trees(table, TREE_OUTCOMES, options)
+    trees = fitted_trees(table, TREE_OUTCOMES, options, parameters=settings_of(tuned), n_subsamples=8, again_for=SHOWN)
     shares = {outcome: mean_by_value(found, "objective") for outcome, found in trees.fitted.items()}
     types = [mean_by_value(found, "ssl_mode") for outcome, found in trees.fitted.items() if outcome == "usability"]
     left_out = table.n_left_out("usability", "ssl_mode")
@@ -103,8 +103,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             estimate_table("Usability error by type of objective (Figures 12 and 23a)", "type", means, signed=False,
                            note="Percentage points; lower is better."),
             estimate_table("Differences between types", "types", pairs,
-                           note=f"Percentage points of usability error; {len(pairs)} tests of Welch, corrected by "
-                           "Benjamini and Hochberg."),
+                           note=f"Percentage points of usability error; Welch's test of each pair ({len(pairs)}), "
+                           "corrected by Benjamini and Hochberg."),
             cross_table("Differences to contrastive encoders with other columns held fixed", "types", fixed, digits=1,
                         note="Percentage points of usability error [95 %], linear models; encoder: family, "
                         "logarithms of parameters and dimensions."),
@@ -119,6 +119,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=_figures(table, means, trees),
         rows=[Rows(part="usability by type of objective", used=sum(one.n for one in means), left_out=left_out),
               *trees.rows(table)],
+        files=tuned_files(table, tuned, name="tuned_trees_of_objectives.toml"),
         notes=[*NOTES, *trees.notes],
     )  # fmt: skip
 

@@ -132,6 +132,8 @@ def test_a_group_that_a_fixed_column_determines_is_not_identified() -> None:
         table_of(rows), "usability", "ssl_mode", reference="contrastive", fixed=("projection1_arch",),
         missing={"projection1_arch": "linear"},
     )  # fmt: skip
+    assert {one.method for one in found.values()} == {"linear, fixed: projection1_arch"}
+    assert {one.method for one in assumed} == {"linear, fixed: projection1_arch, no projector called linear"}
     assert next(one for one in assumed if one.term == lost.term).value == pytest.approx(9.0, abs=1.5)
 
 

@@ -240,7 +240,12 @@ def test_truth_values_and_errors_in_percent_have_their_units() -> None:
         ("ssl_mode", "usability", {}, "ssl_mode never varies .*it is always contrastive"),
         ("epochs", "epochs", {}, "expected another column of numbers"),
         ("epochs", "family", {}, "expected another column of numbers"),
-        ("epochs", "probe_gen", {}, "epochs never varies among the 0 encoders"),
+        (
+            "epochs",
+            "probe_gen",
+            {},
+            "None of the 120 encoders of the table has probe_gen, epochs .*probe_gen is missing most often, for 120",
+        ),
     ],
 )
 def test_a_treatment_that_cannot_be_judged_is_refused(
@@ -248,6 +253,16 @@ def test_a_treatment_that_cannot_be_judged_is_refused(
 ) -> None:
     with pytest.raises(QueryError, match=message):
         global_linear_effect(planted(), treatment, outcome, **how)
+
+
+def test_a_control_that_nobody_has_is_named() -> None:
+    cells = {encoder: {name: cell for name, cell in own.items() if name != "batch_size"}
+             for encoder, own in rows().items()}  # fmt: skip
+    del cells["e0"]["epochs"]
+    with pytest.raises(
+        QueryError, match=r"batch_size is missing most often, for 120 of them; .*leave that control out"
+    ):
+        global_linear_effect(table_of(cells), "z_dim", "usability")
 
 
 def test_too_few_rows_are_refused() -> None:

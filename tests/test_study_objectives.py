@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
+from zoo.analysis.estimates import Estimate
 from zoo.analysis.group_means import group_means
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.studies.drawing import style
+from zoo.studies.estimate_tables import cross_table, estimate_table
 from zoo.studies.findings import Findings
 from zoo.studies.known import load_study, studies
 from zoo.studies.objective_figures import draw_by_year, draw_means
@@ -77,6 +79,9 @@ def test_what_the_projector_settles_is_not_identified(steady: Findings) -> None:
     ]
     assert [one.value is None for one in held] == [False, False, False, True, True]  # by what is held fixed
     assert "projection1_arch" in held[3].note
+    assert held[4].method.endswith(", no projector called identity")
+    assert len({(one.term, one.outcome, one.method) for one in steady.estimates}) == len(steady.estimates)
+    assert not steady.files  # nothing was tuned
     assert any("not identified" in note for note in steady.notes)
 
 
@@ -119,6 +124,19 @@ def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
     with style():
         by_year = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
     assert points(by_year) == 146
+
+
+def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
+    one = Estimate(term="clip", value=1.234, ci_low=1.0, ci_high=1.5, n=9, unit="points", p=0.04)
+    lost = Estimate(term="mae", value=None, n=9, unit="points", note="not identified")
+    table = estimate_table("Means", "objective", [one, lost])
+    assert table.headers == ["objective", "value [95 % interval]", "p", "encoders"]
+    assert [list(row) for row in table.rows] == [
+        ["clip", "+1.2 [+1.0, +1.5]", "0.04", "9"],
+        ["mae", "not identified", "", "9"],
+    ]
+    crossed = cross_table("Both", "objective", {"first": [one], "second": [lost]}, signed=False)
+    assert [list(row) for row in crossed.rows] == [["clip", "1.23 [1.00, 1.50]", ""], ["mae", "", "not identified"]]
 
 
 def points(axes: Axes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,6 @@ from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.studies.directions import Choice, claim_of_way, error_of, way_of
 from zoo.studies.drawing import style
-from zoo.studies.estimate_tables import cross_table, estimate_table
 from zoo.studies.explained import (
     Explained,
     chance_of_folds,
@@ -27,7 +27,7 @@ from zoo.studies.explained import (
 )
 from zoo.studies.options import StudyOptions
 from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
-from zoo.studies.tree_models import Trees, fitted_trees
+from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 
 LIGHT = {"rounds": 40, "eta": 0.2, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0, "subsample": 1.0,
          "colsample_bytree": 1.0}  # fmt: skip
@@ -232,6 +232,26 @@ def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
     assert claim.ours == "not available" and "Only 9" in claim.reason
 
 
+@pytest.mark.parametrize(
+    ("n", "cells", "message"),
+    [(3, {}, "Only 3 of the encoders have usability, expected at least 10"),
+     (12, {"usability": 1.0}, "The outcome usability is 1"),
+     (12, {"z_dim": 512.0}, "None of the 14 features varies among the 12 encoders that have usability")],
+)  # fmt: skip
+def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, Any], message: str) -> None:
+    rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
+    with pytest.raises(QueryError, match=message):
+        tree_importance(table_of(rows), "usability", parameters=LIGHT)
+
+
+def test_encoders_that_suffice_once_are_not_trained_on_in_parts() -> None:
+    part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:10]})
+    trees = fitted_trees(
+        part, ("usability",), StudyOptions(n_workers=1), parameters={"usability": LIGHT}, n_subsamples=2
+    )
+    assert trees.of("usability").n == 10 and trees.again["usability"] == []
+
+
 def test_outcomes_are_called_errors() -> None:
     assert [error_of(outcome) for outcome in ("enc_gen", "train-nperclass-3_test")] == [
         "encoder generalization error", "3-shot error",
@@ -239,13 +259,16 @@ def test_outcomes_are_called_errors() -> None:
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:
-    from zoo.studies.tree_models import tree_settings
-
     part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:20]})
     options = StudyOptions(tune=True, n_trials=1, n_workers=1)
-    settings = tree_settings(part, ("usability", "enc_gen"), options)
+    tuned = tuned_trees(part, ("usability", "enc_gen"), options)
+    settings = settings_of(tuned)
     assert set(settings) == {"usability"} and settings["usability"]["rounds"] in (300, 1000, 2000)
-    assert tree_settings(part, ("usability",), StudyOptions()) == {}
+    assert tuned_trees(part, ("usability",), StudyOptions()) == {} == tuned_files(part, {})
+    (text,) = tuned_files(part, tuned, {}).values()
+    kept = tomllib.loads(text)
+    assert kept["few"]["usability"]["parameters"] == settings["usability"]
+    assert kept["few"]["usability"]["n_trials"] == 1 and kept["how"]["table"] == "20 published rows"
     found: Trees = fitted_trees(part, ("usability",), options, parameters=settings)
     same = tree_importance(part, "usability", parameters=settings["usability"])
     pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)
@@ -262,6 +285,7 @@ def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
     assert [axes.get_title(loc="left") for axes in many[:3]] == [
         "(a) representation dimensions", "(b) architecture family", "(c) epochs",
     ]  # fmt: skip
+    assert many[0].get_figure().get_supxlabel() == "SHAP value / mean outcome (negative is better)"
     assert bars[0].get_yticklabels()[0].get_text() == "dimensions"
     assert [len(axes.patches) for axes in bars[:2]] == [3, 3]
 
@@ -272,16 +296,3 @@ def test_normalised_shap_values_are_shares_of_the_mean_outcome() -> None:
     assert np.asarray(points.x) == pytest.approx(found.shap["z_dim"].to_numpy())
     assert np.asarray(share.x) * TABLE.frame["usability"].abs().mean() == pytest.approx(np.asarray(points.x))
     assert share.choices == TABLE.frame["z_dim"].tolist()  # as published, not as rounded for the trees
-
-
-def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
-    one = Estimate(term="clip", value=1.234, ci_low=1.0, ci_high=1.5, n=9, unit="points", p=0.04)
-    lost = Estimate(term="mae", value=None, n=9, unit="points", note="not identified")
-    table = estimate_table("Means", "objective", [one, lost])
-    assert table.headers == ["objective", "value [95 % interval]", "p", "encoders"]
-    assert [list(row) for row in table.rows] == [
-        ["clip", "+1.2 [+1.0, +1.5]", "0.04", "9"],
-        ["mae", "not identified", "", "9"],
-    ]
-    crossed = cross_table("Both", "objective", {"first": [one], "second": [lost]}, signed=False)
-    assert [list(row) for row in crossed.rows] == [["clip", "1.23 [1.00, 1.50]", ""], ["mae", "", "not identified"]]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+_WORDS = {"projection1_arch": "projector", "projection2_arch": "projector"}  # of columns whose absence has a name
 NONE = "none"  # value of a column where it is missing
 
 
@@ -109,7 +110,8 @@ def adjusted_differences(
     -------
     tuple of Estimate
         Terms ``"generative - clustering"``, ordinary least squares, with HC3 intervals beside the classical ones. A
-        difference that the fixed columns determine is not identified: its value is None and its note says why.
+        difference that the fixed columns determine is not identified: its value is None and its note says why. The
+        method names the fixed columns, and what their missing cells count as if ``missing`` says so.
 
     Raises
     ------
@@ -128,10 +130,13 @@ def adjusted_differences(
         categorical=[by, *values],
         references={by: reference},
     )
+    called = [
+        f"no {_WORDS.get(name, name)} called {value}" for name, value in (missing or {}).items() if name in values
+    ]
     matrix = design.matrix.sub(design.matrix.mean()).assign(constant=1.0)  # centred: years are far from 0
     fit = fit_ols(
         matrix, rows[outcome], terms=design.terms[by], outcome_name=outcome, unit=table.column(outcome).unit,
-        method="linear, fixed: " + (", ".join(fixed) or "nothing"),
+        method="linear, fixed: " + (", ".join([*fixed, *called]) or "nothing"),
     )  # fmt: skip
     groups = {term: term.removeprefix(f"{by}[").removesuffix("]") for term in design.terms[by]}
     return tuple(estimate.described(term=f"{groups[estimate.term]} - {reference}") for estimate in fit.estimates)

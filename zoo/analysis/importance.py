@@ -57,6 +57,7 @@ __all__ = [
     "TREE_FEATURES", "ExplainedVariance", "Importance", "explained_variance", "nested_variance", "prepared",
     "tree_importance", "tuned_parameters",
 ]  # fmt: skip
+FEWEST = 10  # encoders that trees are trained on; of fewer they learn next to nothing
 _SHAP_NOTE = (
     "the interval covers which encoders are averaged over; the model is held fixed, and SHAP values share out what the "
     "model does, not what causes the outcome"
@@ -205,12 +206,18 @@ def tree_importance(
     Of features that go together SHAP credits those that the trees happen to split on, so a fact without credit is not
     shown to be without effect. Parameters and errors are those of :func:`explained_variance`.
 
+    Raises
+    ------
+    QueryError
+        Also if fewer than :data:`FEWEST` encoders have the outcome, or no feature varies among them.
+
     References
     ----------
     Lundberg and Lee 2017, A Unified Approach to Interpreting Model Predictions.
     Dubois et al. 2023, Figures 7, 17 and 18.
     """
     sample = sample_of(table, outcome, features)
+    _require_something_to_learn(sample, outcome)
     settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
     explainer = shap.TreeExplainer(trained(sample, settings, seed=seed))
     shares = pd.DataFrame(
@@ -255,6 +262,19 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
         )
         for position in np.argsort(-means, kind="stable")
     )  # fmt: skip
+
+
+def _require_something_to_learn(sample: Sample, outcome: str) -> None:
+    if sample.n < FEWEST:
+        raise QueryError(
+            f"Only {sample.n} of the encoders have {outcome}, expected at least {FEWEST} to train trees on; "
+            "measure more of them."
+        )
+    if not any(sample.values[name].nunique(dropna=False) > 1 for name in sample.values):
+        raise QueryError(
+            f"None of the {len(sample.values.columns)} features varies among the {sample.n} encoders that have "
+            f"{outcome}, expected at least one that does; take other features or a larger population."
+        )
 
 
 def _require_counts(n_folds: int, n_repeats: int) -> None:

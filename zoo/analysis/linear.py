@@ -142,7 +142,8 @@ def global_linear_effect(
         If a column is none of the table, or a name in ``without`` or ``references`` is no control.
     QueryError
         If the outcome is no number or is the treatment, a logarithm is asked of a number that is not positive, the
-        treatment or one of the levels never occurs, or there are no more rows than columns.
+        treatment or one of the levels never occurs, no encoder has every column, or there are no more rows than
+        columns.
     """
     require_columns([treatment, outcome, *(projectors or ())])
     for name in (*without, *(references or {})):
@@ -170,8 +171,9 @@ def global_linear_effect(
     )
     if len(cells) <= design.matrix.shape[1]:
         raise QueryError(
-            f"Only {len(cells)} encoders have {outcome}, {treatment} and every control, for a linear model of "
-            f"{design.matrix.shape[1]} columns; expected more encoders, so take a larger population or fewer controls."
+            f"Only {_encoders(len(cells))} {'has' if len(cells) == 1 else 'have'} {outcome}, {treatment} and every "
+            f"control, for a linear model of {design.matrix.shape[1]} columns; expected more encoders, so take a "
+            "larger population or fewer controls."
         )
     column = STUDY_COLUMNS[outcome]
     fit = fit_ols(
@@ -196,7 +198,7 @@ def _complete(
     table: StudyTable, names: Sequence[str], treatment: str, projectors: tuple[str, ...]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """The rows that have every column, and how many are left out by the first that is missing."""
-    cells, left_out = {}, {}
+    cells, left_out, missing = {}, {}, {}
     remaining = pd.Series(True, index=table.frame.index)
     for name in names:
         if name == PROJECTOR:
@@ -207,7 +209,15 @@ def _complete(
             cells[name], why = table.frame[name], table.why_missing[name]
         for reason in sorted(set(why[remaining]) - {""}):
             left_out[f"{name} {reason}"] = int((why[remaining] == reason).sum())
+        missing[name] = int((why != "").sum())
         remaining &= why == ""
+    if not remaining.any():
+        most = max(missing, key=missing.__getitem__)
+        raise QueryError(
+            f"None of the {_encoders(len(table))} of the table has {names[0]}, {treatment} and every control; "
+            f"{most} is missing most often, for {missing[most]} of them; expected at least one encoder with all, so "
+            "fill it in or take a larger population" + ("." if most in names[:2] else ", or leave that control out.")
+        )
     return pd.DataFrame(cells, index=table.frame.index)[remaining], left_out
 
 
@@ -222,11 +232,15 @@ def _projector(table: StudyTable, columns: tuple[str, ...], *, none: bool) -> tu
     return values, why
 
 
+def _encoders(number: int) -> str:
+    return f"{number} encoder{'' if number == 1 else 's'}"
+
+
 def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, levels: Sequence[str]) -> None:
     found = (
         sorted(cells[treatment].astype(str).unique()) if scale in ("category", "truth") else cells[treatment].unique()
     )
-    rows = f"the {len(cells)} encoders that have {outcome} and every control"
+    rows = f"the {_encoders(len(cells))} with {outcome} and every control"
     if missing := [level for level in levels if level not in found]:
         raise QueryError(
             f"{treatment} is never {' nor '.join(missing)} among {rows}; expected {' and '.join(levels)}, so take a "

@@ -133,11 +133,12 @@ def claim_of_definition(explained: Explained, features: str, outcome: str, print
     def answer() -> Answer:
         found = explained.of(features, outcome)
         low, high = chance_of_folds(found)
-        sizes = f"{found.n // found.n_folds} or {-(-found.n // found.n_folds)}"
+        least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
+        sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
         return Answer(
             ours=f"pooled {_pooled(found)}", value=found.pooled,
             holds=found.by_fold - found.pooled < SAME, held_as_the_paper_did=low <= float(printed) <= high,
-            reason=f"the mean of root-mean-square errors, of folds of {sizes} encoders, is below the root of their "
+            reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
             f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
         )  # fmt: skip
 

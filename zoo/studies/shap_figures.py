@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MISSING = "#B8B8B8"  # colour of points whose choice is not known
 OTHER, OTHER_COLOUR = "other", "#444444"  # values too rare for a colour of their own
 _ROOM = 0.42  # of a row, on each side of its middle, that points may take
+_INSET = 1.04  # of a cut axis, so that triangles at its border are whole
 _STEP = 0.085  # of a row, between points side by side where there is room
 
 
@@ -117,8 +118,8 @@ def beeswarm(
     Parameters
     ----------
     limit : float, optional
-        The axis goes from ``-limit`` to ``limit``; points beyond are drawn at the border, as triangles that point
-        outwards. By default the axis holds all points and 0.
+        The axis goes little further than from ``-limit`` to ``limit``; points beyond are drawn there, as triangles
+        that point outwards. By default the axis holds all points and 0.
     """
     found = [float(value) for swarm in swarms for value in swarm.x]
     low, high = min([*found, 0.0]), max([*found, 0.0])
@@ -136,7 +137,7 @@ def beeswarm(
                     shown[chosen], y[chosen], s=size if mark == "o" else 2 * size, c=list(colour[chosen]), marker=mark,
                     linewidths=0, alpha=0.9, clip_on=mark == "o", zorder=2,
                 )  # fmt: skip
-    axes.set_xlim(low, high)
+    axes.set_xlim((low, high) if limit is None else (_INSET * low, _INSET * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
     axes.set_yticks(range(len(swarms)), [swarm.label for swarm in swarms])
     axes.grid(visible=False, axis="y")

@@ -71,6 +71,7 @@ def draw_choices(
         one.set_xticks([-0.5, 0.0, 0.5] if limit > 0.5 else [0.0])
         longest = max((len(str(choice)) for swarm in swarms for choice in swarm.choices), default=0)
         explain_colours(drawing, one, colours, swarms, n_columns=2 if longest > 11 else 3)
+    drawing.supxlabel("SHAP value / mean outcome (negative is better)", fontsize=8)
     letter(axes[: len(panels)])
     for one in axes[len(panels) :]:
         one.set_visible(False)

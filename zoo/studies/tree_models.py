@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ..analysis.importance import Importance, tree_importance
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.shap_directions import subsampled
 from ..analysis.table import StudyTable
-from ..analysis.tree_tuning import tune_all
+from ..analysis.tree_tuning import Tuned, tune_all, written_parameters
 from ..analysis.trees import number_of_workers, sample_of
 from ..errors import QueryError
 from .findings import Rows
 from .options import StudyOptions
 
+FILE = "tuned_trees.toml"
 N_FOLDS = 10  # of tuning
 
 
@@ -53,10 +57,10 @@ class Trees:
         ]
 
 
-def tree_settings(
+def tuned_trees(
     table: StudyTable, outcomes: Sequence[str], options: StudyOptions, *, features: str = "few"
-) -> dict[str, Mapping[str, Any]]:
-    """Settings of the trees by outcome, searched anew if the options ask for it; else none, so the stored ones count.
+) -> dict[str, Tuned]:
+    """What was searched anew by outcome, if the options ask for it; else nothing, so the stored settings count.
 
     An outcome that this table cannot answer is not in it.
     """
@@ -73,9 +77,25 @@ def tree_settings(
     def progress(outcome: str, done: int, total: int) -> None:
         options.progress(f"tuned {OUTCOMES[outcome].label.lower()}, {features} choices", done, total)
 
-    found = tune_all(table, possible, features=features, n_trials=options.n_trials, n_folds=N_FOLDS, seed=options.seed,
+    return tune_all(table, possible, features=features, n_trials=options.n_trials, n_folds=N_FOLDS, seed=options.seed,
                      n_workers=options.n_workers, progress=progress) if possible else {}  # fmt: skip
-    return {outcome: tuned.parameters for outcome, tuned in found.items()}
+
+
+def settings_of(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
+    """Settings of the trees by outcome."""
+    return {outcome: one.parameters for outcome, one in tuned.items()}
+
+
+def tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE) -> dict[str, str]:
+    """The file of a report that keeps what was searched, laid out as the stored settings; none if nothing was."""
+    found = [one for own in tuned for one in own.values()]
+    if not found:
+        return {}
+    rows = f"{len(table)} {'corrected' if table.corrected else 'published'} rows"
+    rows += f", {len(table.mine)} of them measured by the user" if table.mine else ""
+    with tempfile.TemporaryDirectory() as folder:
+        path = written_parameters(found, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
+        return {name: path.read_text(encoding="utf-8")}
 
 
 def fitted_trees(
@@ -95,9 +115,9 @@ def fitted_trees(
     Parameters
     ----------
     parameters : mapping, optional
-        Settings of the trees by outcome, as of :func:`tree_settings`; the stored ones where there are none.
+        Settings of the trees by outcome, as of :func:`settings_of`; the stored ones where there are none.
     n_subsamples : int
-        How often the trees of each outcome are trained again on four fifths of its encoders.
+        How often the trees of each outcome are trained again on four fifths of its encoders, where these suffice.
     again_for : collection of str, optional
         The outcomes for which they are; by default all.
     """
@@ -107,11 +127,14 @@ def fitted_trees(
         try:
             found = tree_importance(table, outcome, features=features, parameters=settings, seed=options.seed)
             n_again = n_subsamples if again_for is None or outcome in again_for else 0
-            again = subsampled(table, outcome, features=features, parameters=settings, n_subsamples=n_again,
-                               seed=options.seed)  # fmt: skip
-            return found, list(again)
         except QueryError as error:
             return str(error)
+        again = subsampled(table, outcome, features=features, parameters=settings, n_subsamples=n_again,
+                           seed=options.seed)  # fmt: skip
+        try:
+            return found, list(again)
+        except QueryError:  # four fifths are too few, or all alike
+            return found, []
 
     answers = {}
     with ThreadPoolExecutor(number_of_workers(options.n_workers)) as pool:  # XGBoost works outside Python's lock
