@@ -13,7 +13,9 @@ Two experiments, both sides in one run.
 
 ``--busy`` starts that many processes that do nothing but compute, and ends them. ``seed_per_iteration`` is set on both
 sides: otherwise the folds of ``xgb.cv`` draw from one stream of random numbers, and no fold can be repeated alone.
-Matrices and folds are made before the clock runs, processes are started before it; what starting took is printed.
+Matrices and folds are made before the clock runs, processes are started before it; what starting took is printed. The
+sides take turns, after each set of settings in the first experiment and after as many targets as there are cores in the
+second; a target's time of ours is then its share of what those took together.
 """
 
 from __future__ import annotations
@@ -80,10 +82,10 @@ def _cross_validate(outcome: str, settings: dict[str, Any]) -> tuple[float, floa
     return _targets[outcome].ours(settings), time.process_time() - start
 
 
-def _search(outcome: str, stop_at: float, n_trials: int, seed: int) -> tuple[Tuned, float, float]:
-    wall, cpu = time.perf_counter(), time.process_time()
+def _search(outcome: str, stop_at: float, n_trials: int, seed: int) -> tuple[Tuned, float]:
+    start = time.process_time()
     tuned = tune(study_table(), outcome, n_trials=n_trials, n_folds=N_FOLDS, seed=seed, stop_at=stop_at)
-    return tuned, time.perf_counter() - wall, time.process_time() - cpu
+    return tuned, time.process_time() - start
 
 
 def equal_work(targets: list[Target], pool: ProcessPoolExecutor, n_sets: int, seed: int) -> dict[str, Any]:
@@ -114,33 +116,27 @@ def equal_work(targets: list[Target], pool: ProcessPoolExecutor, n_sets: int, se
     return {"seconds": seconds, "largest_relative_difference_of_scores": apart}
 
 
-def equal_result(targets: list[Target], pool: ProcessPoolExecutor, n_trials: int, seed: int) -> dict[str, Any]:
-    """The search by ``xgb.cv`` of each target in turn, then the zoo's of all targets until each is as good."""
-    theirs = {target.outcome: _their_search(target, n_trials, seed) for target in targets}
+def equal_result(targets: list[Target], pool: ProcessPoolExecutor, n_trials: int) -> list[dict[str, Any]]:
+    """A few targets: the search by ``xgb.cv`` of one after the other, then the zoo's of all until each is as good."""
+    theirs = [_their_search(target, n_trials) for target in targets]
     start = time.perf_counter()
-    outcomes = list(theirs)
-    bests = [theirs[outcome]["error"] for outcome in outcomes]
-    most, seeds = [n_trials * MOST_TRIALS] * len(outcomes), [seed] * len(outcomes)
-    ours = dict(zip(outcomes, pool.map(_search, outcomes, bests, most, seeds), strict=True))
-    wall = time.perf_counter() - start
-    return {
-        "wall_theirs": sum(found["wall"] for found in theirs.values()),
-        "wall_theirs_to_best": sum(found["wall_to_best"] for found in theirs.values()),
-        "wall_ours": wall,
-        "cpu_theirs": sum(found["cpu"] for found in theirs.values()),
-        "cpu_ours": sum(cpu for _, _, cpu in ours.values()),
-        "targets": [
-            {
-                "target": outcome, **theirs[outcome], "error_ours": tuned.error, "reached": tuned.error <= best,
-                "trials_ours": tuned.n_trials, "wall_ours": own_wall, "share_boosted": tuned.share_boosted,
-            }
-            for (outcome, (tuned, own_wall, _)), best in zip(ours.items(), bests, strict=True)
-        ],
-    }  # fmt: skip
+    tasks = [
+        pool.submit(_search, target.outcome, found["error"], n_trials * MOST_TRIALS, target.seed)
+        for target, found in zip(targets, theirs, strict=True)
+    ]
+    ours = [task.result() for task in tasks]
+    wall = (time.perf_counter() - start) / len(targets)  # each target's share of the time that all took together
+    return [
+        {
+            "target": target.outcome, **found, "error_ours": tuned.error, "reached": tuned.error <= found["error"],
+            "trials_ours": tuned.n_trials, "share_boosted": tuned.share_boosted, "wall_ours": wall, "cpu_ours": cpu,
+        }
+        for target, found, (tuned, cpu) in zip(targets, theirs, ours, strict=True)
+    ]  # fmt: skip
 
 
-def _their_search(target: Target, n_trials: int, seed: int) -> dict[str, float]:
-    search = new_search(seed)
+def _their_search(target: Target, n_trials: int) -> dict[str, float]:
+    search = new_search(target.seed)
     start, cpu = time.perf_counter(), time.process_time()
     best, at_best = float("inf"), 0.0
     for _ in range(n_trials):
@@ -171,38 +167,36 @@ def busy(n_processes: int) -> Iterator[None]:
             process.wait()
 
 
-def _print(record: dict[str, Any]) -> None:
+def _print_work(found: dict[str, Any], n_sets: int, n_targets: int) -> None:
+    print(f"\n1. Equal work: {n_sets} settings of {n_targets} targets, {N_FOLDS} folds; seconds, medians over settings")
+    print(f"{'':26}{'wall':>9}{'CPU':>9}{'times faster':>14}")
+    reference = median(next(iter(found["seconds"].values()))["wall"])
+    for side, seconds in found["seconds"].items():
+        wall = median(seconds["wall"])
+        print(f"{side:26}{wall:>9.2f}{median(seconds['cpu']):>9.2f}{reference / wall:>14.2f}")
+    print(f"scores differ by {found['largest_relative_difference_of_scores']:.1e} of themselves at most", flush=True)
+
+
+def _print_result(one: dict[str, Any]) -> None:
     print(
-        f"{record['cores']} cores, {record['busy']} processes to keep them busy, load average {record['load']} before"
+        f"{one['target']:24}{one['error']:>8.4f}{one['error_ours']:>8.4f}{one['trials_ours']:>8}"
+        f"{one['share_boosted']:>8.0%}{one['wall']:>10.1f}{one['wall_to_best']:>9.1f}{one['wall_ours']:>8.1f}"
+        f"{'' if one['reached'] else '  not reached'}",
+        flush=True,
     )
-    if "equal_work" in record:
-        found = record["equal_work"]
-        print(f"\n1. Equal work: {record['sets']} settings of {len(record['outcomes'])} targets, 10 folds; medians")
-        print(f"{'':26}{'wall s':>9}{'CPU s':>9}{'times faster':>14}")
-        reference = median(next(iter(found["seconds"].values()))["wall"])
-        for side, seconds in found["seconds"].items():
-            wall = median(seconds["wall"])
-            print(f"{side:26}{wall:>9.2f}{median(seconds['cpu']):>9.2f}{reference / wall:>14.2f}")
-        print(f"scores differ by {found['largest_relative_difference_of_scores']:.1e} of themselves at most")
-        print(f"starting the processes took {record['start_s']:.1f} s, once")
-    for found in record.get("equal_result", []):
-        print(f"\n2. Equal result: {record['trials']} trials a target by xgb.cv, ours until the error is as small")
-        print(
-            f"{'target':24}{'error':>8}{'ours':>8}{'trials':>8}{'rounds':>8}{'xgb.cv s':>10}{'to best':>9}{'ours s':>8}"
-        )
-        for one in found["targets"]:
-            print(
-                f"{one['target']:24}{one['error']:>8.4f}{one['error_ours']:>8.4f}{one['trials_ours']:>8}"
-                f"{one['share_boosted']:>8.0%}{one['wall']:>10.1f}{one['wall_to_best']:>9.1f}{one['wall_ours']:>8.1f}"
-                f"{'' if one['reached'] else '  not reached'}"
-            )
-        print(
-            f"{'all, wall':24}{'':32}{found['wall_theirs']:>10.1f}{found['wall_theirs_to_best']:>9.1f}"
-            f"{found['wall_ours']:>8.1f}   {found['wall_theirs'] / found['wall_ours']:.1f} times faster, "
-            f"{found['wall_theirs_to_best'] / found['wall_ours']:.1f} to its best"
-        )
-        print(f"CPU seconds: xgb.cv {found['cpu_theirs']:.0f}, ours {found['cpu_ours']:.0f}")
-    print(f"\nload average {record['load_after']} after")
+
+
+def _print_total(found: list[dict[str, Any]]) -> None:
+    total = {name: sum(one[name] for one in found) for name in ("wall", "wall_to_best", "wall_ours", "cpu", "cpu_ours")}
+    faster = [total[name] / total["wall_ours"] for name in ("wall", "wall_to_best")]
+    print(
+        f"{'all':24}{'':32}{total['wall']:>10.1f}{total['wall_to_best']:>9.1f}{total['wall_ours']:>8.1f}  "
+        f"{faster[0]:.1f} times faster, {faster[1]:.1f} to its best"
+    )
+    ratios = median(one["wall"] / one["wall_ours"] for one in found)
+    to_best = median(one["wall_to_best"] / one["wall_ours"] for one in found)
+    print(f"medians of the ratios: {ratios:.1f}, {to_best:.1f} to its best")
+    print(f"CPU seconds: xgb.cv {total['cpu']:.0f}, ours {total['cpu_ours']:.0f}")
 
 
 def main() -> None:
@@ -219,10 +213,10 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     outcomes, cores = options.targets.split(","), number_of_workers(0)
     targets = [Target(outcome, options.seed) for outcome in outcomes]
-    record: dict[str, Any] = {
-        "outcomes": outcomes, "sets": options.sets, "trials": options.trials, "cores": cores, "busy": options.busy,
-        "load": os.getloadavg(),
-    }  # fmt: skip
+    record: dict[str, Any] = {**vars(options), "cores": cores, "load": os.getloadavg()}
+    say = not options.json
+    if say:
+        print(f"{cores} cores, {options.busy} processes to keep them busy, load average {_load()} before")
     start = time.perf_counter()
     with (
         busy(options.busy),
@@ -232,18 +226,35 @@ def main() -> None:
     ):
         list(pool.map(time.sleep, [0.5] * cores))
         record["start_s"] = time.perf_counter() - start - 0.5
+        if say:
+            print(f"starting the processes took {record['start_s']:.1f} s, once")
         if options.sets:
             record["equal_work"] = equal_work(targets, pool, options.sets, options.seed)
-        if options.trials:
-            record["equal_result"] = [
-                equal_result([Target(outcome, seed) for outcome in outcomes], pool, options.trials, seed)
-                for seed in range(options.seed, options.seed + options.repetitions)
-            ]
+            if say:
+                _print_work(record["equal_work"], options.sets, len(targets))
+        record["equal_result"] = []
+        if say and options.trials:
+            print(f"\n2. Equal result: {options.trials} trials a target by xgb.cv, ours until the error is as small")
+            print(f"{'':24}{'best':>8}{'':8}{'trials':>8}{'rounds':>8}{'wall, xgb.cv':>19}{'wall':>8}")
+            print(f"{'':24}{'xgb.cv':>8}{'ours':>8}{'ours':>8}{'ours':>8}{'s':>10}{'to best':>9}{'ours s':>8}")
+        for seed in range(options.seed, options.seed + options.repetitions) if options.trials else ():
+            for first in range(0, len(outcomes), cores):  # as many targets at a time as there are cores, to take turns
+                some = [Target(outcome, seed) for outcome in outcomes[first : first + cores]]
+                found = equal_result(some, pool, options.trials)
+                record["equal_result"] += found
+                for one in found if say else ():
+                    _print_result(one)
     record["load_after"] = os.getloadavg()
     if options.json:
         print(json.dumps(record, indent=1))
-    else:
-        _print(record)
+        return
+    if record["equal_result"]:
+        _print_total(record["equal_result"])
+    print(f"\nload average {_load()} after")
+
+
+def _load() -> str:
+    return ", ".join(f"{load:.1f}" for load in os.getloadavg())
 
 
 if __name__ == "__main__":
