@@ -85,7 +85,8 @@ class MissingExtra(ZooError, ImportError):
     """An optional library is not installed."""
 
     def __init__(self, library: str, *, extra: str, needed_for: str) -> None:
-        library = library.partition(".")[0]  # of a module within it
+        if not set(library) & set("<>=!~"):  # the name of a module, not a requirement
+            library = library.partition(".")[0]
         super().__init__(
             f"{needed_for} needs the library {library!r}, which is not installed; "
             f"run: pip install '{library}', or install ssl-zoo with its extra [{extra}]",

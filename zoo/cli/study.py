@@ -50,9 +50,9 @@ def command(
     names: tuple[str, ...], folder: Path | None, corrected: bool, with_mine: bool, encoders: tuple[str, ...],
     tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Answer the risk-decomposition paper's questions with the results.
+    """Answer the paper's questions with the results.
 
-    Without a NAME the studies are listed. Each study prints what the paper claims, the paper's number, ours, and
+    The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each study prints what the paper claims, the paper's number, ours, and
     whether ours agrees, corrects the paper, or the number is not reproducible. The default table is the one that was
     published; a report (--out) shows beside it what the corrected table says.
     """
