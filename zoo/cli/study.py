@@ -52,9 +52,10 @@ def command(
 ) -> None:  # fmt: skip
     """Answer the paper's questions with the results.
 
-    The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each study prints what the paper claims, the paper's number, ours, and
-    whether ours agrees, corrects the paper, or the number is not reproducible. The default table is the one that was
-    published; a report (--out) shows beside it what the corrected table says.
+    The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each
+    study prints what the paper claims, the paper's number, ours, and whether ours agrees, corrects the paper, or the
+    number is not reproducible. The default table is the one that was published; a report (--out) shows beside it what
+    the corrected table says.
     """
     from ..studies.known import studies
 
