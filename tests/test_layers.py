@@ -12,7 +12,7 @@ import zoo
 PACKAGE = Path(zoo.__file__).parent
 GROUPS = [
     {"errors", "atomic", "content", "compiled", "version"},
-    {"metadata", "cards", "cardchecks", "cardfiles", "columns"},
+    {"metadata", "cards", "cardchecks", "cardfiles", "columns", "representations", "tokens"},
     {
         "vocabulary",
         "results",
@@ -22,6 +22,7 @@ GROUPS = [
         "decomposition",
         "publishedlayout",
         "published",
+        "recording",
         "studyrows",
     },
     {"weights", "preprocess", "datasets"},

@@ -13,6 +13,7 @@
     ├── StoreError              the cache of weights, the lock file or a mirror cannot be read or written
     ├── BuildError              an architecture cannot be built from its card
     ├── DataError               images, labels or features are not what a function needs
+    │   └── CorruptImage        a file of an image set cannot be read as an image; names it
     └── MissingExtra            an optional library is not installed; names the extra to install
 
 A message is one sentence that says what we got, what we expected, where, and what to do.
@@ -20,7 +21,7 @@ A message is one sentence that says what we got, what we expected, where, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class ZooError(Exception):
@@ -79,6 +80,31 @@ class BuildError(ZooError):
 
 class DataError(ZooError, ValueError):
     """Images, labels or features are not what a function needs, or a file of them is damaged."""
+
+
+class CorruptImage(DataError):
+    """A file of an image set cannot be read as an image.
+
+    Attributes
+    ----------
+    image : str
+        Its name in the image set.
+    """
+
+    def __init__(self, image: str, *, image_set: str, reason: object) -> None:
+        self.image, self._rest = image, (image_set, str(reason))
+        super().__init__(
+            f"The image {image!r} of {image_set!r} cannot be read ({reason}); restore or remove it, or go on without "
+            "it with --skip-corrupt."
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., CorruptImage], tuple[str, str, str]]:
+        """Workers of a loader send it to the process that waits for them."""
+        return _corrupt_image, (self.image, *self._rest)
+
+
+def _corrupt_image(image: str, image_set: str, reason: str) -> CorruptImage:
+    return CorruptImage(image, image_set=image_set, reason=reason)
 
 
 class MissingExtra(ZooError, ImportError):

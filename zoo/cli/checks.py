@@ -24,7 +24,9 @@ EXTRAS = {
         "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
     ),
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
-    "demo": ("scikit-learn",),
+    "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
+    "images": ("datasets",),
+    "pocket": ("lightly",),
 }  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)

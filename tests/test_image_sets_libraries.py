@@ -1,0 +1,165 @@
+"""Data sets of torchvision and of the library datasets, from files that those libraries wrote or can read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from datasets import Image as ImageFeature
+from PIL import Image
+
+from zoo.datasets import ImageData, open_images, pixels_of
+from zoo.errors import CorruptImage, DataError, UnknownName
+
+GENERATOR = np.random.default_rng(0)
+PIXELS = GENERATOR.integers(0, 256, (12, 32, 32, 3), np.uint8)
+LABELS = np.arange(12) % 3
+
+
+def cifar(root: Path) -> None:
+    """Files as CIFAR10 unpacks them; the checksums that torchvision wants are those of the real ones."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir()
+    for name in ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"):
+        (folder / name).write_bytes(pickle.dumps({"data": PIXELS.reshape(12, -1), "labels": LABELS.tolist()}))
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abc")}))
+
+
+def svhn(root: Path, monkeypatch: pytest.MonkeyPatch) -> ImageData:
+    from torchvision.datasets import SVHN, utils
+
+    for part, n in (("train", 12), ("test", 6)):
+        labels = np.where(LABELS == 0, 10, LABELS)[:n, None]  # the digit 0 is stored as 10
+        scipy.io.savemat(root / f"{part}_32x32.mat", {"X": PIXELS[:n].transpose(1, 2, 3, 0), "y": labels})
+        address, file, _ = SVHN.split_list[part]
+        monkeypatch.setitem(SVHN.split_list, part, [address, file, utils.calculate_md5(str(root / file))])
+    return open_images(f"torchvision:SVHN:{root}")
+
+
+def test_a_data_set_with_a_split_argument_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = svhn(tmp_path, monkeypatch)
+    assert (data.name, data.train.split, data.val.split) == ("svhn", "train", "val")
+    assert len(data.train) == 12 and len(data.val) == 6 and data.train.classes == ("0", "1", "2")
+    np.testing.assert_array_equal(data.train.labels, LABELS)
+    np.testing.assert_array_equal(pixels_of(data.train), PIXELS)
+    assert data.train.fingerprint == svhn(tmp_path, monkeypatch).train.fingerprint
+    assert data.train[5][1] == 2
+
+
+def test_a_data_set_with_a_train_argument_is_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    grey = GENERATOR.integers(0, 256, (12, 28, 28), np.uint8)
+    for part, n in (("train", 12), ("t10k", 6)):
+        header = b"".join(number.to_bytes(4, "big") for number in (0x803, n, 28, 28))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(header + grey[:n].tobytes())
+        header = b"".join(number.to_bytes(4, "big") for number in (0x801, n))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(header + LABELS[:n].astype(np.uint8).tobytes())
+    data = open_images(f"torchvision:MNIST:{tmp_path}", name="mine")
+    assert data.train.name == "mine" and len(data.train.classes) == 10 and data.train.classes[1] == "1 - one"
+    np.testing.assert_array_equal(pixels_of(data.val), grey[:6])
+    np.testing.assert_array_equal(data.val.labels, LABELS[:6])
+    grey[11, 0, 0] ^= 1
+    header = b"".join(number.to_bytes(4, "big") for number in (0x803, 12, 28, 28))
+    (folder / "train-images-idx3-ubyte").write_bytes(header + grey.tobytes())
+    assert open_images(f"torchvision:MNIST:{tmp_path}").train.fingerprint != data.train.fingerprint
+
+
+def test_a_data_set_of_files_is_opened_and_names_a_corrupt_one(tmp_path: Path) -> None:
+    for number in range(6):
+        folder = tmp_path / "fgvc-aircraft-2013b" / "data"
+        (folder / "images").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(PIXELS[number]).save(folder / "images" / f"{number}.jpg")
+    (folder / "variants.txt").write_text("747\nA320\n")
+    for part, numbers in (("train", (0, 1, 2, 3)), ("val", (4, 5))):
+        lines = [f"{number} {('747', 'A320')[number % 2]}" for number in numbers]
+        (folder / f"images_variant_{part}.txt").write_text("\n".join(lines))
+    data = open_images(f"torchvision:FGVCAircraft:{tmp_path}")
+    assert data.train.classes == ("747", "A320") and data.val.labels.tolist() == [0, 1]
+    (folder / "images" / "3.jpg").write_bytes(b"")
+    assert open_images(f"torchvision:FGVCAircraft:{tmp_path}").train.fingerprint != data.train.fingerprint
+    with pytest.raises(CorruptImage, match="The image '3' of 'fgvcaircraft'"):
+        data.train[3]
+
+
+def test_torchvision_data_sets_that_are_absent_damaged_or_of_another_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"CIFAR10 is not whole below .*downloads no images"):
+        open_images(f"torchvision:CIFAR10:{tmp_path}")
+    cifar(tmp_path)
+    with pytest.raises(DataError, match="CIFAR10 is not whole below"):
+        open_images(f"torchvision:CIFAR10:{tmp_path}")
+    with pytest.raises(DataError, match=r"FakeData has no argument train= or split=.*CIFAR10"):
+        open_images(f"torchvision:FakeData:{tmp_path}")
+    with pytest.raises(UnknownName, match="did you mean CIFAR10"):
+        open_images(f"torchvision:cifar-10:{tmp_path}")
+
+
+def hugging(n: int, **more: object) -> Dataset:
+    columns = {"picture": [Image.fromarray(pixels) for pixels in PIXELS[:n]], "kind": LABELS[:n].tolist(), **more}
+    features = {"picture": ImageFeature(), "kind": ClassLabel(names=["ant", "bee", "cow"])}
+    for key in more:
+        if key != "kind":
+            features[key] = ClassLabel(names=["x", "y", "z"]) if key == "coarse" else Value("string")
+    return Dataset.from_dict(columns, features=Features(features))
+
+
+@pytest.mark.parametrize("second", ["val", "valid", "validation", "test"])
+def test_a_saved_dictionary_is_opened_by_the_types_of_its_columns(tmp_path: Path, second: str) -> None:
+    texts = {"text": list("abcdefghijkl")}
+    DatasetDict({"train": hugging(12, **texts), second: hugging(6, text=texts["text"][:6])}).save_to_disk(
+        tmp_path / "own"
+    )
+    data = open_images(f"huggingface:{tmp_path / 'own'}")
+    assert data.name == "own" and data.val.classes == ("ant", "bee", "cow") and len(data.val) == 6
+    np.testing.assert_array_equal(pixels_of(data.train), PIXELS)
+    np.testing.assert_array_equal(data.train.labels, LABELS)
+    np.testing.assert_array_equal(pixels_of(pickle.loads(pickle.dumps(data.val))), PIXELS[:6])
+
+
+def test_a_saved_data_set_without_splits_is_split_by_class(tmp_path: Path) -> None:
+    hugging(12).save_to_disk(tmp_path / "own")
+    data = open_images(f"huggingface:{tmp_path / 'own'}", val_share=0.25)
+    assert data.val.n_per_class().tolist() == [1, 1, 1] and len(data.train) == 9
+    index = int(data.val.names[2])
+    np.testing.assert_array_equal(np.asarray(data.val[2][0]), PIXELS[index])
+
+
+def test_columns_that_are_not_clear_are_refused_and_may_be_said(tmp_path: Path) -> None:
+    hugging(12, coarse=[0, 1] * 6).save_to_disk(tmp_path / "two")
+    with pytest.raises(DataError, match=r"2 columns of type ClassLabel, expected one; .*coarse.*say which"):
+        open_images(f"huggingface:{tmp_path / 'two'}")
+    assert open_images(f"huggingface:{tmp_path / 'two'}", label_column="coarse").train.classes == ("x", "y", "z")
+    with pytest.raises(DataError, match=r"no column 'other' of type ClassLabel"):
+        open_images(f"huggingface:{tmp_path / 'two'}", label_column="other")
+    hugging(12).cast_column("kind", Value("int64")).save_to_disk(tmp_path / "none")
+    with pytest.raises(DataError, match=r"0 columns of type ClassLabel.*kind \(Value\): cast the right one"):
+        open_images(f"huggingface:{tmp_path / 'none'}")
+
+
+def test_hugging_face_data_without_labels_splits_or_a_whole_image_is_refused(tmp_path: Path) -> None:
+    for name, labels in (("minus", [-1, *LABELS[1:].tolist()]), ("none", [None, *LABELS[1:].tolist()])):
+        hugging(12, kind=labels).save_to_disk(tmp_path / name)
+        with pytest.raises(
+            DataError, match=r"1 of 12 images in the split 'all' of .* have no label in 'kind', the first is image 0"
+        ):
+            open_images(f"huggingface:{tmp_path / name}")
+    DatasetDict({"train": hugging(12), "extra": hugging(6)}).save_to_disk(tmp_path / "odd")
+    with pytest.raises(DataError, match="has the splits train, extra; expected train and one of val"):
+        open_images(f"huggingface:{tmp_path / 'odd'}")
+    with pytest.raises(DataError, match="There is no folder"):
+        open_images(f"huggingface:{tmp_path / 'absent'}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no data set of the library datasets"):
+        open_images(f"huggingface:{tmp_path / 'empty'}")
+    broken = hugging(12).cast_column("picture", ImageFeature(decode=False)).to_dict()
+    broken["picture"][4] = {"bytes": b"no image", "path": None}
+    features = Features({"picture": ImageFeature(), "kind": ClassLabel(names=["ant", "bee", "cow"])})
+    DatasetDict({"train": Dataset.from_dict(broken, features=features), "val": hugging(3)}).save_to_disk(
+        tmp_path / "broken"
+    )
+    with pytest.raises(CorruptImage, match="The image '4' of 'broken'"):
+        open_images(f"huggingface:{tmp_path / 'broken'}").train[4]

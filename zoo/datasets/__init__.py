@@ -1,0 +1,56 @@
+"""Image sets: labelled images of two splits, from many sources, and reproducible subsets of them.
+
+>>> from zoo.datasets import balanced, open_images
+>>> data = open_images("digits")
+>>> few = balanced(data.train.labels, 5, seed=0, parent=data.train.fingerprint).of(data.train)
+>>> len(data.train), len(few), few.split
+(1346, 50, 'train 5-shot')
+
+====================  =========================================================================
+``opening``           ``open_images``: an image set from one text, whatever its source
+``imagesets``         ``ImageSet`` and ``ImageData``, what every source becomes
+``shapes``            rendered solids with exact depth and normals
+``rendering``         pixels, depth and normals of one scene
+``scenes``            what is in an image: shapes, textures, and what has nothing to do with them
+``solids``            where rays meet solids
+``handwritten``       scikit-learn's handwritten digits
+``folders``           a folder a class
+``arrays``            npz files
+``torchvision_sets``  data sets of torchvision on the disk
+``huggingface_sets``  data sets of the Hugging Face library ``datasets`` on the disk
+``splitting``         one set as two, by hash or stratified
+``subsets``           n images a class, shares and held-out parts
+``subsetfiles``       subsets as files that say what they are of
+``draws``             random numbers that stay the same for ever
+====================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from .handwritten import digits, digits_data
+from .imagesets import ImageData, ImageSet, LazyImages, array_images, pixels_of
+from .opening import open_images
+from .rendering import Geometry
+from .shapes import geometry, shapes
+from .subsetfiles import load_subset, save_subset
+from .subsets import Subset, balanced, fraction, held_out
+
+__all__ = [
+    "Geometry",
+    "ImageData",
+    "ImageSet",
+    "LazyImages",
+    "Subset",
+    "array_images",
+    "balanced",
+    "digits",
+    "digits_data",
+    "fraction",
+    "geometry",
+    "held_out",
+    "load_subset",
+    "open_images",
+    "pixels_of",
+    "save_subset",
+    "shapes",
+]

@@ -1,0 +1,135 @@
+"""Images in npz files: x and y, or x_train, y_train, x_val and y_val."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+from ..errors import DataError, MissingExtra
+from .imagesets import ImageData, ImageSet, array_images
+from .splitting import stratified_split
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
+
+_LAYOUTS = "x and y, or x_train, y_train, x_val and y_val"
+
+
+def npz_data(file: Path, *, name: str, val_share: float, seed: int) -> ImageData:
+    """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
+
+    x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or floating point from 0 to 1 of the
+    same shapes, which is rounded to uint8. y is (n,) of whole numbers or of texts; its distinct values are the
+    classes, in their order. An array ``classes`` of texts, if there is one, names the classes 0, 1, ... of whole
+    numbers. The second part may be called test instead of val; x and y without parts are split stratified by class.
+
+    Nothing is ever unpickled. The fingerprint is over all pixels.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or holds something else; says what.
+    """
+    arrays = _arrays(file)
+    second = next((part for part in ("val", "test") if f"x_{part}" in arrays), "val")
+    parts = {"": "all"} if "x" in arrays else {"_train": "train", f"_{second}": "val"}
+    for suffix in parts:
+        if f"x{suffix}" not in arrays:
+            raise DataError(f"{file} holds {', '.join(sorted(arrays)) or 'no array'}; expected the arrays {_LAYOUTS}.")
+        if f"y{suffix}" not in arrays:
+            raise DataError(f"{file} holds images x{suffix} without labels; expected an array y{suffix} of shape (n,).")
+    labels = {suffix: _labels(arrays[f"y{suffix}"], f"y{suffix}", file) for suffix in parts}
+    if len({found.dtype.kind for found in labels.values()}) > 1:
+        raise DataError(
+            f"The labels of {file} are whole numbers in one part and texts in the other; expected one kind."
+        )
+    classes, codes = _classes(labels, arrays.get("classes"), file)
+    sets = [
+        _image_set(arrays[f"x{suffix}"], codes[suffix], f"x{suffix}", file, name=name, split=split, classes=classes)
+        for suffix, split in parts.items()
+    ]
+    if len(sets) == 1:
+        return stratified_split(sets[0], val_share=val_share, seed=seed)
+    return ImageData(name=name, train=sets[0], val=sets[1])
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    try:
+        opened = np.load(file, allow_pickle=False)
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise DataError(f"{file} holds a single array; expected an npz file with {_LAYOUTS}.")
+        with opened:
+            return {key: opened[key] for key in opened.files if key.partition("_")[0] in ("x", "y", "classes")}
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {file}; expected an npz file with {_LAYOUTS}.") from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, DataError):
+            raise
+        if "pickle" in str(error):
+            raise DataError(
+                f"{file} holds Python objects, which are never unpickled; expected an npz file with plain arrays "
+                f"{_LAYOUTS}."
+            ) from error
+        raise DataError(f"The npz file {file} is damaged ({error}); write it again.") from error
+
+
+def _labels(y: np.ndarray, key: str, file: Path) -> np.ndarray:
+    if y.ndim != 1 or y.dtype.kind not in "iuU" or not len(y):
+        raise DataError(
+            f"The labels {key} of {file} are {y.dtype} of shape {y.shape}; expected whole numbers or texts of shape "
+            "(n,)."
+        )
+    missing = np.flatnonzero(y == "" if y.dtype.kind == "U" else y < 0)
+    if missing.size:
+        raise DataError(
+            f"{missing.size:,} of {len(y):,} images of {file} have no label in {key}, the first is image {missing[0]} "
+            f"with {y[missing[0]].item()!r}; label them or leave them out."
+        )
+    return y
+
+
+def _classes(
+    labels: dict[str, np.ndarray], named: np.ndarray | None, file: Path
+) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Names of the classes, and the labels as their numbers, int64."""
+    values = np.unique(np.concatenate(list(labels.values())))
+    if named is None:
+        codes = {part: np.searchsorted(values, found).astype(np.int64) for part, found in labels.items()}
+        return tuple(str(value) for value in values), codes
+    if named.ndim != 1 or named.dtype.kind != "U" or values.dtype.kind == "U" or int(values[-1]) >= len(named):
+        raise DataError(
+            f"The array classes of {file} is {named.dtype} of shape {named.shape} for labels up to {values[-1]}; "
+            "expected a text for each of the labels 0, 1, ..."
+        )
+    return tuple(str(value) for value in named), {part: found.astype(np.int64) for part, found in labels.items()}
+
+
+def _image_set(
+    x: np.ndarray, labels: np.ndarray, key: str, file: Path, *, name: str, split: str, classes: tuple[str, ...]
+) -> ImageSet:
+    shaped = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
+    if not shaped or x.dtype.kind not in "uf" or (x.dtype.kind == "u" and x.dtype != np.uint8) or 0 in x.shape:
+        turned = x.ndim == 4 and x.shape[1] in (1, 3)
+        hint = f"; move the channels to the end with {key}.transpose(0, 2, 3, 1)" if turned else ""
+        raise DataError(
+            f"The images {key} of {file} are {x.dtype} of shape {x.shape}; expected uint8, or floating point from 0 to "
+            f"1, of shape (n, height, width), (n, height, width, 1) or (n, height, width, 3){hint}."
+        )
+    pixels = x if x.dtype == np.uint8 else _from_floats(x, key, file)
+    if pixels.ndim == 4 and pixels.shape[3] == 1:
+        pixels = pixels[..., 0]
+    return array_images(pixels, labels, name=name, split=split, classes=classes)
+
+
+def _from_floats(x: np.ndarray, key: str, file: Path) -> np.ndarray:
+    within = ((x >= 0) & (x <= 1)).reshape(len(x), -1).all(axis=1)  # False for what is not a number, too
+    if not within.all():
+        first = int(np.argmin(within))
+        raise DataError(
+            f"{int((~within).sum()):,} of {len(x):,} images {key} of {file} have values outside 0 to 1, the first is "
+            f"image {first} with {x[first].min()} to {x[first].max()}; scale them, or store uint8."
+        )
+    return np.asarray(np.rint(x * x.dtype.type(255)).astype(np.uint8))

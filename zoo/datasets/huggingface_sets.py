@@ -1,0 +1,129 @@
+"""Data sets of the Hugging Face library ``datasets`` that were saved to the disk."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CorruptImage, DataError, MissingExtra
+from .folders import DECODING_ERRORS, reason_of
+from .imagesets import ImageData, ImageSet, LazyImages, digest
+from .splitting import stratified_split
+
+try:
+    import datasets
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(
+        str(error.name), extra="images", needed_for="A data set of the Hugging Face library datasets"
+    ) from error
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_VAL_SPLITS = ("val", "valid", "validation", "test")
+
+
+def huggingface_data(
+    folder: Path,
+    *,
+    name: str,
+    val_share: float,
+    seed: int,
+    image_column: str | None = None,
+    label_column: str | None = None,
+) -> ImageData:
+    """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
+
+    One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
+    type ``ClassLabel``. The fingerprint is over labels, classes, and the sizes of the Arrow files.
+
+    Parameters
+    ----------
+    folder : Path
+    image_column, label_column : str, optional
+        Needed where there are several of the type.
+
+    Raises
+    ------
+    DataError
+        If the folder holds no such data set, or the columns or splits are not clear; lists what there is.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
+    try:
+        opened = datasets.load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
+            "wrote."
+        ) from error
+    if isinstance(opened, datasets.Dataset):
+        whole = _image_set(opened, folder, "all", name, image_column, label_column)
+        return stratified_split(whole, val_share=val_share, seed=seed)
+    second = next((split for split in _VAL_SPLITS if split in opened), None)
+    if "train" not in opened or second is None:
+        raise DataError(
+            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+            f"{', '.join(_VAL_SPLITS)}."
+        )
+    return ImageData(
+        name=name,
+        train=_image_set(opened["train"], folder, "train", name, image_column, label_column),
+        val=_image_set(opened[second], folder, "val", name, image_column, label_column),
+    )
+
+
+def _image_set(
+    opened: Any, folder: Path, split: str, name: str, image_column: str | None, label_column: str | None
+) -> ImageSet:
+    image_key = _column(opened, datasets.Image, image_column, "image_column", folder)
+    label_key = _column(opened, datasets.ClassLabel, label_column, "label_column", folder)
+    classes = tuple(opened.features[label_key].names)
+    given = opened.with_format(None)[label_key][:]
+    missing = [i for i, label in enumerate(given) if label is None or label < 0]
+    if missing:
+        raise DataError(
+            f"{len(missing):,} of {len(given):,} images in the split {split!r} of {folder} have no label in "
+            f"{label_key!r}, the first is image {missing[0]}; label them or leave them out."
+        )
+    labels = np.array(given, np.int64)
+    names = list(map(str, range(len(labels))))
+    files = [Path(file["filename"]) for file in opened.cache_files]
+    sizes = np.array([file.stat().st_size for file in files], "<i8")
+    return ImageSet(
+        name=name,
+        split=split,
+        images=LazyImages(partial(_read, opened.select_columns([image_key]), image_key, name), np.arange(len(labels))),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=digest(["huggingface", *classes, *names, labels.astype("<i8"), sizes]),
+    )
+
+
+def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
+    """The one column of a type, or the one that was asked for."""
+    columns = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in opened.features.items())
+    fitting = [key for key, feature in opened.features.items() if isinstance(feature, kind)]
+    if wanted is not None:
+        if wanted in fitting:
+            return wanted
+        raise DataError(f"{folder} has no column {wanted!r} of type {kind.__name__}; it has {columns}.")
+    if len(fitting) != 1:
+        advice = f"say which with {option}=" if fitting else f"cast the right one with cast_column to {kind.__name__}"
+        raise DataError(
+            f"{folder} has {len(fitting)} columns of type {kind.__name__}, expected one; it has {columns}: {advice}."
+        )
+    return str(fitting[0])
+
+
+def _read(opened: Any, column: str, image_set: str, index: int) -> Image.Image:
+    try:
+        image = opened[index][column]
+    except DECODING_ERRORS as error:
+        raise CorruptImage(str(index), image_set=image_set, reason=reason_of(error)) from error
+    if image is None:
+        raise CorruptImage(str(index), image_set=image_set, reason="there is none")
+    return image  # type: ignore[no-any-return]

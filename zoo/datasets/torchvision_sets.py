@@ -1,0 +1,182 @@
+"""Classification data sets of torchvision that are on the disk already."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
+from .folders import DECODING_ERRORS, reason_of
+from .imagesets import ImageData, ImageSet, LazyImages, digest
+
+try:
+    import numpy as np
+    from torchvision import datasets
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="A data set of torchvision") from error
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
+    "train": ((True,), (False,)),
+    "split": (("train", "trainval", "train-standard"), ("val", "valid", "test")),
+}
+
+
+def torchvision_data(kind: str, root: Path, *, name: str) -> ImageData:
+    """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
+
+    The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
+    labels and classes, and the pixels where the data set holds them in memory, else the file sizes where it lists its
+    files.
+
+    Raises
+    ------
+    UnknownName
+        If torchvision has no such data set.
+    DataError
+        If it has no such argument, is not below ``root``, or is no classification data set.
+    """
+    usable = dict(_arguments())
+    if kind not in datasets.__all__:
+        raise UnknownName("torchvision data set", kind, usable)
+    if kind not in usable:
+        raise DataError(
+            f"The torchvision data set {kind} has no argument train= or split= that says which images are for "
+            f"training; expected one of {', '.join(usable)}, or a folder with train/ and val/."
+        )
+    argument = usable[kind]
+    opened = {
+        part: _opened(kind, root, argument, values)
+        for part, values in zip(("train", "val"), _PARTS[argument], strict=True)
+    }
+    labelled = {part: _labels(entry, kind) for part, entry in opened.items()}
+    n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
+    classes = _classes(opened["train"], n_classes)
+    sets = {
+        part: _image_set(entry, *labelled[part], name=name, part=part, classes=classes)
+        for part, entry in opened.items()
+    }
+    return ImageData(name=name, train=sets["train"], val=sets["val"])
+
+
+def _arguments() -> Iterator[tuple[str, str]]:
+    for kind in datasets.__all__:
+        constructor = getattr(datasets, kind)
+        if inspect.isclass(constructor):
+            parameters = inspect.signature(constructor).parameters
+            argument = next((candidate for candidate in _PARTS if candidate in parameters), None)
+            needed = {
+                key
+                for key, entry in parameters.items()
+                if entry.default is entry.empty and entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)
+            }
+            if argument is not None and needed <= {"root", argument}:
+                yield kind, argument
+
+
+def _classes(opened: Any, n_classes: int) -> tuple[str, ...]:
+    named = getattr(opened, "classes", None)
+    if isinstance(named, list | tuple) and len(named) >= n_classes:
+        return tuple(entry[0] if isinstance(entry, tuple) else str(entry) for entry in named)  # ImageNet: synonyms
+    return tuple(map(str, range(n_classes)))
+
+
+def _image_set(
+    opened: Any, labels: np.ndarray, paths: list[str], *, name: str, part: str, classes: tuple[str, ...]
+) -> ImageSet:
+    names = list(map(str, range(len(labels))))
+    return ImageSet(
+        name=name,
+        split=part,
+        images=LazyImages(partial(_read, opened, name), np.arange(len(labels))),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=digest(["torchvision", *classes, *names, labels.astype("<i8"), _content(opened, paths)]),
+    )
+
+
+def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
+    constructor = getattr(datasets, kind)
+    refused: Exception | None = None
+    for value in values:
+        try:
+            return constructor(str(root), **{argument: value})
+        except ValueError as error:  # this data set has no part of that name
+            refused = error
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
+                "first, for the zoo downloads no images."
+            ) from error
+        except ModuleNotFoundError as error:
+            raise MissingExtra(
+                str(error.name), extra="models", needed_for=f"The torchvision data set {kind}"
+            ) from error
+    raise DataError(
+        f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}"
+        f"{f' ({reason_of(refused)})' if refused else ''}; give a folder with train/ and val/ instead."
+    )
+
+
+def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
+    """Labels int64 (n,), and the files of the images where the data set lists them."""
+    n = len(opened)
+    listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
+    samples: list[Any] = next((found for found in listed if isinstance(found, list) and found), [])
+    paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
+    files = [entry[0] for entry in samples] if paired else getattr(opened, "_image_files", [])
+    paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
+    given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
+    found: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
+    if found is None:
+        found = [entry[1] for entry in samples] if paired else _targets(opened)
+    whole = hasattr(found, "__array__") or all(_is_label(label) for label in found)
+    labels = np.asarray(found) if whole else np.empty(0)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or (n and labels.min() < 0):
+        raise DataError(
+            f"The torchvision data set {kind} does not give one whole number from 0 on as the label of each of its "
+            f"{n:,} images; expected a data set for classification."
+        )
+    return labels.astype(np.int64), paths
+
+
+def _targets(opened: Any) -> list[Any]:
+    """What the data set gives beside each image, which it decodes for that; at once the first if that is no label."""
+    first = opened[0][1:] if len(opened) and isinstance(opened[0], tuple) else ()
+    if len(first) != 1 or not _is_label(first[0]):
+        return [None]
+    return [opened[i][1] for i in range(len(opened))]
+
+
+def _is_label(target: Any) -> bool:
+    number = target.item() if getattr(target, "ndim", None) == 0 else target  # a tensor, or a number of numpy
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _content(opened: Any, paths: list[str]) -> np.ndarray:
+    pixels = getattr(opened, "data", None)
+    if pixels is not None and hasattr(pixels, "__array__") and len(pixels) == len(opened):
+        found = np.asarray(pixels)
+        if found.dtype == np.uint8:
+            return found
+    try:
+        return np.array([os.stat(path).st_size for path in paths], "<i8")
+    except OSError as error:
+        raise DataError(
+            f"The image {error.filename} of a torchvision data set cannot be read ({error.strerror}); restore it."
+        ) from error
+
+
+def _read(opened: Any, image_set: str, index: int) -> Image.Image:
+    try:
+        image = opened[index][0]
+    except DECODING_ERRORS as error:
+        raise CorruptImage(str(index), image_set=image_set, reason=reason_of(error)) from error
+    return image  # type: ignore[no-any-return]
