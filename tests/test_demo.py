@@ -36,7 +36,7 @@ def test_the_best_encoder_of_each_setting_is_the_minimum_of_the_measurements(doc
 
 
 def test_the_features_it_saves_are_those_of_the_encoder_that_it_names(document: dict) -> None:
-    features = load_features(Path(document["file"]))
+    features = load_features(Path(document["folder"]))
     assert features.x.shape == (40, 384)
     assert features.origin.encoder == document["encoder"] == "init_vitS16"
     assert document["read_back_equal"] is True

@@ -163,7 +163,7 @@ def compare_features(
 def _observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
     """The features of the bundled images here and now; on the device of the encoder."""
     device = next(encoder.parameters()).device
-    with torch.no_grad(), torch.autocast(device.type, enabled=False), _full_precision():
+    with torch.no_grad(), torch.autocast(device.type, enabled=False), full_precision():
         inputs = {name: preprocess(_bundled(name)).unsqueeze(0).to(device) for name in IMAGES}
         # one by one, as another size of batch may take other kernels
         features = {name: encoder(images)[0].float().cpu() for name, images in inputs.items()}
@@ -281,7 +281,7 @@ def _version(library: str) -> str:
 
 
 @contextmanager
-def _full_precision() -> Iterator[None]:
+def full_precision() -> Iterator[None]:
     """All 24 bits of float32: GPUs shorten them in convolutions unless told otherwise, and users may ask for that."""
     backends: Any = torch.backends
     full: Any = False

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,13 +71,15 @@ def command(out: Path, n_images: int, as_json: bool) -> None:
     found = _featurise(out, n_images, show=True)
     click.echo(f"loaded through {found['loaded_through']}")
     click.echo(f"{found['n_images']} images, features of {found['dim']} dimensions")
-    click.echo(f"saved to {found['file']} and read back: {'equal' if found['read_back_equal'] else 'DIFFERENT'}")
+    click.echo(f"saved to {found['folder']} and read back: {'equal' if found['read_back_equal'] else 'DIFFERENT'}")
     click.echo(
         f"nearest-neighbour accuracy, each image against all others: {found['accuracy']:.1%} "
         f"(raw pixels {found['pixel_accuracy']:.1%}, always the most frequent digit {found['majority_accuracy']:.1%})"
     )
     if not found["read_back_equal"]:
-        raise click.ClickException(f"The features in {found['file']} are not those that were written; check the disk.")
+        raise click.ClickException(
+            f"The features in {found['folder']} are not those that were written; check the disk."
+        )
 
 
 def _heading(text: str) -> None:
@@ -127,23 +127,24 @@ def _featurise(out: Path, n_images: int, *, show: bool) -> dict[str, Any]:
     import numpy as np
 
     from ..datasets import digits
-    from ..features import featurise, load_features
+    from ..features import Bar, featurise, load_features
 
     images = digits(n_images=n_images)
     encoder, preprocess, through = _load()
-    with _progress(len(images), show=show) as advance:
-        features = featurise(encoder, preprocess, images, name=_ENCODER, batch_size=32, progress=advance)
-    file = features.save(out / f"digits-{_ENCODER}.safetensors")
-    read = load_features(file)
-    equal = np.array_equal(read.x, features.x) and np.array_equal(read.y, features.y) and read.origin == features.origin
+    progress = Bar() if show else None
+    features = featurise(encoder, preprocess, images, name=_ENCODER, batch_size=32, progress=progress)
+    folder = features.save(out / f"digits-{_ENCODER}", replace=True)
+    read = load_features(folder)
+    x = np.asarray(read.x)
+    equal = np.array_equal(x, features.x) and np.array_equal(read.y, features.y) and read.origin == features.origin
     return {
         "encoder": _ENCODER,
         "loaded_through": through,
-        "file": str(file),
-        "n_images": len(read.x),
-        "dim": read.x.shape[1],
+        "folder": str(folder),
+        "n_images": len(read),
+        "dim": read.dim,
         "read_back_equal": equal,
-        "accuracy": _nearest_neighbour_accuracy(read.x, read.y),
+        "accuracy": _nearest_neighbour_accuracy(x, read.y),
         "pixel_accuracy": _nearest_neighbour_accuracy(_pixels(images), read.y),
         "majority_accuracy": float(np.bincount(read.y).max() / len(read.y)),
     }
@@ -186,18 +187,3 @@ def _nearest_neighbour_accuracy(x: np.ndarray, y: np.ndarray) -> float:
     distances = squares[:, None] + squares[None, :] - 2 * centred @ centred.T  # (n, n)
     np.fill_diagonal(distances, np.inf)
     return float((y[distances.argmin(axis=1)] == y).mean())
-
-
-@contextmanager
-def _progress(n_images: int, *, show: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on a terminal; nothing in a pipe or with --json."""
-    if not show or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("images", total=n_images)
-        yield lambda n: bar.update(task, advance=n)

@@ -1,0 +1,158 @@
+"""Where features came from, and whether two sets of them may be used together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from ..errors import DataError
+from ..version import __version__
+
+CODE_NUMBER = 1
+"""Counts the versions of this package that give other features than the one before, beyond rounding.
+
+It goes up whenever the same encoder, preprocessing and images would come out different: another order or choice of
+rows, another treatment of precision, another hash. It stays when only speed, messages or the format on disk change.
+The version of the zoo stands beside it to be read by people and decides nothing: a release alone makes no features
+stale.
+"""
+
+_WORDS = {
+    "encoder": "encoder",
+    "dataset": "data set",
+    "split": "split",
+    "weights_hash": "weights",
+    "preprocess_hash": "preprocessing",
+    "images_hash": "images",
+    "representation": "representation",
+    "precision": "precision",
+    "code_version": "featurising code",
+}
+_OF_ENCODER = ("encoder", "weights_hash", "preprocess_hash", "representation", "precision", "code_version")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where features came from. Two sets of features may be compared or joined only as far as these agree."""
+
+    encoder: str  # id
+    dataset: str
+    split: str
+    weights_hash: str  # of every tensor of the encoder
+    preprocess_hash: str
+    images_hash: str  # ImageSet.fingerprint
+    representation: str  # "card", or which features of the encoder, as "cls of blocks 9+10+11"
+    precision: str  # of the forward pass: "float32", "bfloat16", "float16"; "bfloat16 weights" if they are stored so
+    code_version: str  # see code_version()
+    n_skipped: int = 0  # images that could not be read, and were left out on request
+
+
+class HasOrigin(Protocol):
+    """Features, as far as their origin goes."""
+
+    @property
+    def origin(self) -> Origin:
+        """Where they came from."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the labels."""
+
+
+def code_version() -> str:
+    """The version of the zoo, and the number of its featurising code, which alone decides.
+
+    >>> code_version().endswith(f", featurising {CODE_NUMBER}")
+    True
+    """
+    return f"zoo {__version__}, featurising {CODE_NUMBER}"
+
+
+def differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_WORDS)) -> list[str]:
+    """In which facts two origins differ, in words; hashes by their beginnings."""
+    found = []
+    for name in among:
+        first, second = getattr(one, name), getattr(other, name)
+        if _decisive(name, first) != _decisive(name, second):
+            found.append(f"{_WORDS[name]} ({_short(name, first)} and {_short(name, second)})")
+    return found
+
+
+def require_comparable(one: HasOrigin, other: HasOrigin) -> None:
+    """Refuses two sets of features that one probe cannot use, such as of training and of test images.
+
+    They must come from the same encoder, weights, preprocessing, representation, precision and featurising code, and
+    their labels must mean the same classes; data set and split may differ.
+
+    Parameters
+    ----------
+    one, other : Features
+
+    Raises
+    ------
+    DataError
+        Says in what they differ.
+    """
+    different = differences(one.origin, other.origin, among=_OF_ENCODER)
+    if one.classes and other.classes and one.classes != other.classes:
+        different.append(_classes_differ(one.classes, other.classes))
+    if different:
+        raise DataError(
+            f"The features of {named(one.origin)} and of {named(other.origin)} cannot be used together, for they "
+            f"differ in {' and '.join(different)}; compute one of them again as the other was."
+        )
+
+
+def named(origin: Origin) -> str:
+    """Data set and split in a sentence."""
+    return f"{origin.dataset!r} ({origin.split})"
+
+
+def run_hash(origin: Origin, *, shard_size: int) -> str:
+    """What every shard of one folder carries, so that those of another are told apart."""
+    decisive = {field.name: _decisive(field.name, getattr(origin, field.name)) for field in fields(origin)}
+    decisive |= {"n_skipped": 0, "shard_size": shard_size}  # how many are skipped is known at the end only
+    return blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def origin_from(facts: Mapping[str, Any]) -> Origin:
+    """An origin as it was written.
+
+    Raises
+    ------
+    ValueError
+        If a fact is missing, unknown or of another type.
+    """
+    types = {field.name: int if field.name == "n_skipped" else str for field in fields(Origin)}
+    if facts.keys() != types.keys() or any(type(facts[name]) is not kind for name, kind in types.items()):
+        raise ValueError("its origin is not that of features")
+    return Origin(**facts)
+
+
+def origin_facts(origin: Origin) -> dict[str, str | int]:
+    """An origin to be written."""
+    return asdict(origin)
+
+
+def with_skipped(origin: Origin, n_skipped: int) -> Origin:
+    """The same, with the number of images that were left out."""
+    return replace(origin, n_skipped=n_skipped)
+
+
+def _decisive(name: str, fact: Any) -> Any:
+    """What of a fact decides: of the version of the code its number alone."""
+    return str(fact).rpartition(" ")[2] if name == "code_version" else fact
+
+
+def _short(name: str, fact: str) -> str:
+    return f"{fact[:8]}..." if name.endswith("_hash") and len(fact) > 8 else repr(fact)
+
+
+def _classes_differ(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    if len(one) != len(other):
+        return f"number of classes ({len(one):,} and {len(other):,})"
+    first = next(label for label, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    return f"what label {first} means ({one[first]!r} and {other[first]!r})"

@@ -1,0 +1,211 @@
+"""Shards: safetensors files of so many rows, written whole, named by their content, mapped into memory.
+
+A shard holds ``x`` float32 (rows, dim), ``y`` int64 (rows,), and the names of its images as UTF-8 (``names``) with
+where each ends (``name_ends``). Its header says which run it belongs to, its number, and which images were skipped. Its
+name ends with the beginning of its hash, so that two processes which compute one shard write one file if they agree to
+the last bit, and two files if they do not: never one with the hash of the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..atomic import replaced
+from ..errors import MissingExtra
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra("numpy", extra="models", needed_for="Working with features") from error
+
+FORMAT = "zoo-features-2"
+
+_NAME = re.compile(r"shard-(\d{6,})-([0-9a-f]{16})\.safetensors")
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
+_TENSORS = {"y": "I64", "name_ends": "I64", "x": "F32", "names": "U8"}  # in this order each starts where it should
+_LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """An image that could not be read, and was left out on request."""
+
+    image: str  # its name
+    position: int  # in the image set
+    reason: str  # the sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A shard that was written, as the index lists it."""
+
+    file: str  # its name
+    n_rows: int
+    size_bytes: int
+    digest: str  # hash of all its bytes
+
+
+class Placed(NamedTuple):
+    """Where in a file an array is."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One shard on the disk."""
+
+    path: Path
+    run: str  # hash of what it belongs to
+    number: int
+    n_rows: int
+    dim: int  # 0 if it has no rows
+    size_bytes: int
+    skipped: tuple[Skipped, ...]
+    arrays: dict[str, Placed]
+
+
+def write_shard(
+    folder: Path,
+    x: np.ndarray,
+    y: np.ndarray,
+    names: Sequence[str],
+    *,
+    run: str,
+    number: int,
+    skipped: Sequence[Skipped] = (),
+) -> Listed:
+    """Writes one shard, which appears whole or not at all; nothing of it is copied but the names.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left of it.
+    """
+    encoded = [name.encode("utf-8", "surrogateescape") for name in names or [""] * len(y)]  # as names of files may be
+    arrays: dict[str, np.ndarray] = {
+        "y": np.ascontiguousarray(y, dtype="<i8"),
+        "name_ends": np.cumsum([len(name) for name in encoded], dtype="<i8"),
+        "x": np.ascontiguousarray(x, dtype="<f4"),
+        "names": np.frombuffer(b"".join(encoded), dtype="u1"),
+    }
+    said = {
+        "format": FORMAT,
+        "run": run,
+        "number": str(number),
+        "skipped": json.dumps([asdict(image) for image in skipped]),
+    }
+    header: dict[str, object] = {"__metadata__": said}
+    position = 0
+    for name, array in arrays.items():
+        end = position + array.nbytes
+        header[name] = {"dtype": _TENSORS[name], "shape": list(array.shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    parts = [memoryview(len(text).to_bytes(8, "little") + text)]
+    parts += [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part)
+    found = digest.hexdigest()
+    target = folder / f"shard-{number:06d}-{found[:16]}.safetensors"
+    with replaced(target) as file:
+        for part in parts:
+            file.write(part)
+    return Listed(file=target.name, n_rows=len(y), size_bytes=sum(map(len, parts)), digest=found)
+
+
+def read_shard(path: Path) -> Shard:
+    """What the header of a shard says, held against the length of the file; the rows are not read.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is no shard, or has another length than its header says.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+            raise ValueError("its header is cut")
+        header = json.loads(file.read(length))
+    try:
+        said = header.pop("__metadata__")
+        if said["format"] != FORMAT:
+            raise ValueError(f"its format is {said['format']!r}")
+        arrays, end = _placed(header, start=8 + length)
+        if end != size:
+            raise ValueError(f"it has {size:,} bytes instead of {end:,}")
+        (n_rows, dim), n_labels, n_names = arrays["x"].shape, arrays["y"].shape, arrays["name_ends"].shape
+        if n_labels != (n_rows,) or n_names != (n_rows,):
+            raise ValueError("its rows, labels and names are not of one number")
+        return Shard(
+            path=path,
+            run=str(said["run"]),
+            number=int(said["number"]),
+            n_rows=n_rows,
+            dim=dim,
+            size_bytes=size,
+            skipped=tuple(Skipped(**image) for image in json.loads(said["skipped"])),
+            arrays=arrays,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"its header is not that of a shard ({error!r})") from error
+
+
+def _placed(header: dict[str, Any], *, start: int) -> tuple[dict[str, Placed], int]:
+    """Where the arrays of a shard are, and where the last one ends."""
+    found = {}
+    position = 0
+    for name, kind in _TENSORS.items():
+        entry = header[name]
+        shape = tuple(int(length) for length in entry["shape"])
+        n_bytes = math.prod(shape) * _TYPES[kind].itemsize
+        if entry["dtype"] != kind or min(shape) < 0 or entry["data_offsets"] != [position, position + n_bytes]:
+            raise ValueError(f"its {name!r} is not where it should be")
+        found[name] = Placed(_TYPES[kind], shape, start + position)
+        position += n_bytes
+    return found, start + position
+
+
+def mapped(path: Path, placed: Placed) -> np.ndarray:
+    """An array of a shard, mapped into memory for reading.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is shorter than it was: reading behind its end would kill the process.
+    """
+    if not math.prod(placed.shape):
+        return np.empty(placed.shape, placed.dtype)
+    if os.stat(path).st_size < placed.offset + math.prod(placed.shape) * placed.dtype.itemsize:
+        raise ValueError("it is shorter than it was")
+    return np.memmap(path, dtype=placed.dtype, mode="r", offset=placed.offset, shape=placed.shape).view(np.ndarray)
+
+
+def shard_files(folder: Path) -> Iterator[tuple[int, str, Path]]:
+    """Number, beginning of the hash, and path of every file of a folder that is named as a shard, in order."""
+    for path in sorted(folder.glob("shard-*.safetensors")):
+        if match := _NAME.fullmatch(path.name):
+            yield int(match[1]), match[2], path
+
+
+def file_digest(path: Path) -> str:
+    """The hash of all bytes of a file, as :func:`write_shard` gives it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
