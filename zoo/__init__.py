@@ -17,7 +17,7 @@ from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import torch
 
@@ -38,7 +38,9 @@ __all__ = [
     "results_df",
 ]
 
-_SUBMODULES = frozenset({"analysis", "cards", "datasets", "encoders", "errors", "features", "preprocess", "results"})
+_SUBMODULES = frozenset(
+    {"analysis", "cards", "datasets", "encoders", "errors", "features", "preprocess", "representations", "results"}
+)
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
 
 
@@ -50,12 +52,14 @@ def list_encoders() -> list[str]:
 
 
 def card(name: str) -> EncoderCard:
-    """The card of one encoder; case does not matter.
+    """The card of one encoder, or of other features of it (``dino_vitS16@cls``); case does not matter.
 
     Raises
     ------
     UnknownName
         If there is no such encoder; lists the nearest names.
+    QueryError
+        If the encoder does not have such features; says which it has.
     """
     from .cards import catalogue
 
@@ -69,6 +73,8 @@ def load(
     weights: str | os.PathLike[str] | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
+    features: str | None = None,
+    layers: int | Iterable[int] | None = None,
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and the preprocessing that belongs to it.
 
@@ -78,7 +84,8 @@ def load(
     Parameters
     ----------
     name : str
-        Id of the encoder; case does not matter.
+        Id of the encoder; case does not matter. With other features it is the same as with ``features`` and ``layers``:
+        ``dino_vitS16@cls:9+10+11``.
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
     weights : path or address, optional
@@ -87,6 +94,12 @@ def load(
         Of the random weights, where there are any.
     device : str or torch.device, optional
         Where the encoder is built; ``"meta"`` gives shapes without memory and needs no weights.
+    features : str, optional
+        What is taken from a vision transformer in place of what its card says: ``cls``, ``avg`` (mean of the patch
+        tokens), ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection. The weights are the same.
+    layers : int or iterable of int, optional
+        Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
+        the end; or how many of the last. The last one unless given. :mod:`zoo.representations` says more.
 
     Returns
     -------
@@ -105,11 +118,15 @@ def load(
         If the cache, the lock file or the mirror cannot be read or written.
     DataError
         If the features of the bundled images, which the first load keeps for ``zoo check``, are not finite.
-    UnknownName, QueryError, BuildError, MissingExtra
+    QueryError
+        If the encoder does not have such features; says which it has.
+    UnknownName, BuildError, MissingExtra
     """
     from .loading import load as load_encoder
 
-    return load_encoder(name, pretrained=pretrained, weights=weights, seed=seed, device=device)
+    return load_encoder(
+        name, pretrained=pretrained, weights=weights, seed=seed, device=device, features=features, layers=layers
+    )
 
 
 def register(

@@ -3,6 +3,9 @@
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
 and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
 
+Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
+that an encoder offers; :mod:`zoo.representations` says how they are named.
+
 Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept by :mod:`zoo.compiled`.
 """
 
@@ -17,10 +20,12 @@ from typing import Any, NoReturn
 from . import metadata
 from .compiled import compiled
 from .content import content_files
-from .errors import CardError, UnknownName
+from .errors import CardError, QueryError, UnknownName
 from .metadata import EncoderCard, Erratum, Missing
+from .representations import MARK, derived, own_id
 
-RULES = ("metadata", "cards", "cardfiles", "cardchecks")  # modules whose change makes a compiled copy worthless
+# modules whose change makes a compiled copy worthless
+RULES = ("metadata", "cards", "cardfiles", "cardchecks", "representations", "tokens")
 
 _PARTS: dict[str, type] = {
     "objective": metadata.Objective,
@@ -40,7 +45,10 @@ _Stamp = tuple[Path, int, int]  # file, time of change in ns, bytes
 
 
 class Catalogue(Mapping[str, EncoderCard]):
-    """All cards by id, in the order of their files; lookups ignore case, unknown ids list the nearest ones."""
+    """All cards by id, in the order of their files; lookups ignore case, unknown ids list the nearest ones.
+
+    A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere.
+    """
 
     def __init__(self, facts: dict[str, dict[str, Any]]) -> None:
         self._facts = facts
@@ -48,26 +56,36 @@ class Catalogue(Mapping[str, EncoderCard]):
         self._cards: dict[str, EncoderCard] = {}
 
     def id_of(self, name: str) -> str:
-        """The id as it is published, from any spelling of its case.
+        """The id as it is published, from any spelling of its case; of other features, the one spelling of their name.
 
         Raises
         ------
         UnknownName
             If no encoder is called that.
+        QueryError
+            If the encoder does not have such features.
         """
-        folded = name.casefold() if isinstance(name, str) else ""
-        if folded not in self._by_folded:
-            raise UnknownName("encoder", name, self._facts, hint="Run 'zoo list' to see them all.")
-        return self._by_folded[folded]
+        own, mark, features = name.partition(MARK) if isinstance(name, str) else ("", "", "")
+        encoder = self._by_folded.get(own.casefold())
+        if encoder is None:
+            raise UnknownName("encoder", own or name, self._facts, hint="Run 'zoo list' to see them all.")
+        return derived(self._of_file(encoder), features=features).id if mark else encoder
 
     def __getitem__(self, name: str) -> EncoderCard:
         encoder = self.id_of(name)
+        own = self._of_file(own_id(encoder))
+        return own if encoder == own.id else derived(own, features=encoder.partition(MARK)[2])
+
+    def _of_file(self, encoder: str) -> EncoderCard:
         if encoder not in self._cards:
             self._cards[encoder] = build_card(self._facts[encoder])
         return self._cards[encoder]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.casefold() in self._by_folded
+        try:
+            return isinstance(name, str) and bool(self.id_of(name))
+        except (UnknownName, QueryError):
+            return False
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -87,6 +105,11 @@ def catalogue() -> Catalogue:
         If a folder of cards is missing or cannot be listed.
     """
     return _catalogue(tuple(map(_stamp, card_files())))
+
+
+def own_card(card: EncoderCard) -> EncoderCard:
+    """The card of the encoder itself, in place of that of other features of it."""
+    return card if MARK not in card.id else catalogue()[own_id(card.id)]
 
 
 def card_files() -> list[Path]:

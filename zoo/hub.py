@@ -6,7 +6,7 @@ it anew at every load, so everything here is cheap: no torch, and the text of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ seed : int, 0 unless given
     Of the random weights, where there are any.
 device : str or torch.device, optional
     Where the encoder is built.
+features : str, optional
+    What is taken from a vision transformer instead: cls, avg, cls+avg, proj or proj+cls.
+layers : int or iterable of int, optional
+    Of which blocks, from 0 or, negative, from the end; or how many of the last.
 """
 
 
@@ -55,8 +59,18 @@ class EncoderEntry:
         weights: str | os.PathLike[str] | None = None,
         seed: int = 0,
         device: str | torch.device | None = None,
+        features: str | None = None,
+        layers: int | Iterable[int] | None = None,
     ) -> tuple[torch.nn.Module, Any]:
-        return load(self.__name__, pretrained=pretrained, weights=weights, seed=seed, device=device)
+        return load(
+            self.__name__,
+            pretrained=pretrained,
+            weights=weights,
+            seed=seed,
+            device=device,
+            features=features,
+            layers=layers,
+        )
 
     def __repr__(self) -> str:
         return f"<SSL Zoo encoder {self.__name__}>"

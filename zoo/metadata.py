@@ -82,7 +82,7 @@ class Projector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representation:
-    """Which features are taken from the backbone."""
+    """Which features are taken from the backbone; :mod:`zoo.representations` has layers that no card file names."""
 
     dim: int  # dimensions of the features
     layer: Layer  # which tokens or pools they come from

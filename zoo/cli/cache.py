@@ -15,6 +15,7 @@ import click
 from ..cards import catalogue
 from ..content import user_folder
 from ..errors import MissingExtra, UnknownName
+from ..representations import MARK, own_id
 from ..weights import care, store
 from ..weights.environment import weights_folder
 from ..weights.places import shown
@@ -153,6 +154,9 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
         folded = pattern.casefold()
         if folded in by_folded:
             found[by_folded[folded]] = None
+            continue
+        if MARK in pattern:  # other features of an encoder have its weights
+            found.update(dict.fromkeys(named([own_id(pattern)], known)))
             continue
         if not any(mark in pattern for mark in "*?["):
             raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ..cards import own_card
 from ..metadata import EncoderCard
 from .backbones import build_backbone
 from .encoder import Encoder
-from .pooling import build_pooling
+from .pooling import QuantisedProjection, build_pooling, other_pooling
 
 
 def build_encoder(card: EncoderCard, *, seed: int = 0, device: torch.device | str | None = None) -> Encoder:
@@ -61,10 +64,41 @@ def build_empty_encoder(card: EncoderCard) -> Encoder:
         return _built(card)
 
 
+def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
+    """The same backbone with the features of a card that :mod:`zoo.representations` has derived.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Of the card that it was derived from.
+    card : EncoderCard
+
+    Returns
+    -------
+    Encoder
+        Shares the backbone; its state dict has the same names and shapes, so that weights of one are weights of both.
+
+    Raises
+    ------
+    BuildError
+        If the backbone does not have such features.
+    """
+    own = encoder.pooling
+    pooling = other_pooling(card, encoder.backbone)
+    if isinstance(own, QuantisedProjection):
+        own = copy(own)  # shares the parameters
+        own.instead, pooling = pooling, own
+    return Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
+
+
 def _built(card: EncoderCard) -> Encoder:
-    backbone, width = build_backbone(card)
-    encoder = Encoder(backbone, build_pooling(card, width=width), dim=card.representation.dim)
-    return encoder.eval().requires_grad_(False)
+    own = own_card(card)
+    if own is not card:
+        own = replace(card, id=own.id, representation=own.representation)  # of what was asked for, as it may be changed
+    backbone, width = build_backbone(own)
+    encoder = Encoder(backbone, build_pooling(own, width=width), dim=own.representation.dim)
+    encoder = encoder.eval().requires_grad_(False)
+    return encoder if own is card else with_features(encoder, card)
 
 
 class _UnfilledParameters(TorchFunctionMode):

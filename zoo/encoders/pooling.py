@@ -1,4 +1,5 @@
-"""Which features are taken from a backbone: one function for each ``representation.layer`` of the cards.
+"""Which features are taken from a backbone: one function for each ``representation.layer`` of the cards, and one for
+whatever else a transformer offers.
 
 Every function takes the backbone and the images, and gives one row an image. Tokens are read after the last block's
 final norm, class token first.
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from ..errors import BuildError
 from ..metadata import EncoderCard, Layer
+from ..tokens import PROJECTED, tokens_of
 from .encoder import Pooling
 
 TOKEN_LAYERS: frozenset[Layer] = frozenset({"cls", "cls+avg", "4xcls", "proj", "proj+cls", "pred"})
@@ -59,6 +61,40 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
             return class_and_projected
         case "pred":
             return QuantisedProjection(dim)
+
+
+def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
+    """The pooling of a card that :mod:`zoo.representations` has derived.
+
+    Parameters
+    ----------
+    card : EncoderCard
+    backbone : nn.Module
+        Of the card that it was derived from.
+
+    Raises
+    ------
+    BuildError
+        If the backbone does not have such features, or they have other dimensions.
+    """
+    layer, dim = card.representation.layer, card.representation.dim
+    tokens, n_blocks = tokens_of(layer), len(getattr(backbone, "blocks", ()))
+    if tokens is None or not all(-n_blocks <= block < n_blocks for block in tokens.blocks):
+        raise BuildError(
+            f"Encoder {card.id!r}: found the layer {layer!r}, but {card.architecture.backbone!r} has {n_blocks} blocks "
+            "of tokens; correct the options of the card, or ask for other layers."
+        )
+    n_projected = backbone.head.out_features if "proj" in tokens.words else 0
+    n_tokens = len(tokens.blocks) * sum(word != "proj" for word in tokens.words.split("+"))
+    expected = n_tokens * backbone.num_features + n_projected
+    if dim != expected:
+        raise BuildError(
+            f"Encoder {card.id!r}: found {dim} dimensions, expected {expected} for {layer!r} of tokens of "
+            f"{backbone.num_features}; correct embed_dim in the options of the card."
+        )
+    if tokens.words in PROJECTED:
+        return projected if tokens.words == "proj" else class_and_projected
+    return partial(tokens_of_blocks, words=tuple(tokens.words.split("+")), blocks=tokens.blocks)
 
 
 def projection_dim(card: EncoderCard, *, width: int) -> int:
@@ -110,6 +146,39 @@ def last_class_tokens(backbone: Any, images: Tensor, *, n_blocks: int) -> Tensor
     return torch.cat([prefix[:, 0] for _, prefix in blocks], dim=-1)  # (n, n_blocks * width)
 
 
+def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], blocks: tuple[int, ...]) -> Tensor:
+    """Class tokens and means of the patch tokens of blocks, in this order, each through the final norm.
+
+    Blocks after the last one that is asked for are not computed. A backbone that norms what it has pooled (``fc_norm``)
+    has no norm of tokens; then its norm is put behind our pooling too, so that the mean of the last block is what the
+    backbone gives by itself.
+
+    Parameters
+    ----------
+    backbone : nn.Module
+    images : Tensor
+    words : tuple of str
+        ``cls`` and ``avg``: what is taken of every block.
+    blocks : tuple of int
+        From 0, or from -1 backwards; the earliest first.
+    """
+    has_prefix = backbone.num_prefix_tokens > 0  # class and register tokens
+    found = backbone.forward_intermediates(
+        images,
+        indices=list(blocks),
+        return_prefix_tokens=has_prefix,
+        norm=True,
+        stop_early=True,
+        output_fmt="NLC",
+        intermediates_only=True,
+    )
+    taken = []
+    for block in found:
+        patches, prefix = block if has_prefix else (block, block[:, :0])  # (n, patches, width), (n, prefix, width)
+        taken += [prefix[:, 0] if word == "cls" else patches.mean(dim=1) for word in words]
+    return torch.cat([backbone.fc_norm(pooled_tokens) for pooled_tokens in taken], dim=-1)
+
+
 def projected(backbone: Any, images: Tensor) -> Tensor:
     """CLIP's projection of the class token, not normalised to unit length."""
     return cast(Tensor, backbone.head(class_token(backbone, images)))  # (n, proj)
@@ -131,19 +200,24 @@ class QuantisedProjection(nn.Module):
     ----------
     dim : int
         Dimensions of the projection.
+    instead : callable, optional
+        Other features of the same backbone; the parameters stay, for they belong to the weights of the encoder.
 
     References
     ----------
     Dubois et al. 2021, Lossy Compression for Lossless Prediction.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, instead: Pooling | None = None) -> None:
         super().__init__()
+        self.instead = instead
         self.scaling = nn.Parameter(torch.ones(dim))  # logarithm of steps a unit
         self.biasing = nn.Parameter(torch.zeros(dim))
         self.medians = nn.Parameter(torch.zeros(dim))  # of the shifted and scaled values
 
     def forward(self, backbone: Any, images: Tensor) -> Tensor:
+        if self.instead is not None:
+            return self.instead(backbone, images)
         steps = (projected(backbone, images) + self.biasing) * self.scaling.exp()
         decoded = torch.round(steps - self.medians) + self.medians
         return decoded / self.scaling.exp() - self.biasing  # (n, dim)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 from torchvision.models import get_model
-from torchvision.models.resnet import Bottleneck, ResNet
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 
 
 def torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
@@ -90,6 +90,49 @@ class LastBlock(nn.Module):
         return cast(Tensor, self.relu(out))
 
 
+def resnet_small(*, width: int, n_blocks: int, dim: int) -> tuple[nn.Module, int]:
+    """A ResNet for images of 32 px: three stages of basic blocks with ``width``, ``2 * width`` and ``dim`` channels.
+
+    The form that He et al. 2016 (section 4.2) gave to CIFAR, but for a stem of stride 2, which spares a processor three
+    quarters of the work.
+    """
+    if min(width, n_blocks, dim) < 1:
+        raise ValueError(f"width, n_blocks and dim are {width}, {n_blocks} and {dim}, expected whole numbers from 1")
+    return SmallResNet(width, n_blocks, dim), dim
+
+
+class SmallResNet(nn.Module):
+    """See :func:`resnet_small`; its parts have the names of torchvision's ResNets."""
+
+    def __init__(self, width: int, n_blocks: int, dim: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, kernel_size=3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.layer1 = _basic_stage(width, width, n_blocks, stride=1)
+        self.layer2 = _basic_stage(width, 2 * width, n_blocks, stride=2)
+        self.layer3 = _basic_stage(2 * width, dim, n_blocks, stride=2)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))  # (n, dim, px / 8, px / 8)
+        return cast(Tensor, self.avgpool(x).flatten(1))  # (n, dim)
+
+
+def _basic_stage(n_in: int, n_out: int, n_blocks: int, *, stride: int) -> nn.Sequential:
+    shortcut = None
+    if stride != 1 or n_in != n_out:
+        convolution = nn.Conv2d(n_in, n_out, kernel_size=1, stride=stride, bias=False)
+        shortcut = nn.Sequential(convolution, nn.BatchNorm2d(n_out))
+    return nn.Sequential(
+        BasicBlock(n_in, n_out, stride, shortcut), *(BasicBlock(n_out, n_out) for _ in range(n_blocks - 1))
+    )
+
+
 def _without_classifier(model: ResNet) -> tuple[nn.Module, int]:
     width: int = model.fc.in_features
     model.fc = nn.Identity()
@@ -99,4 +142,5 @@ def _without_classifier(model: ResNet) -> tuple[nn.Module, int]:
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:resnet50_wide": resnet50_wide,
     "zoo:resnet50_last_block": resnet50_last_block,
+    "zoo:resnet_small": resnet_small,
 }

@@ -15,6 +15,7 @@ from ..atomic import synchronise_folder
 from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused
 from ..metadata import EncoderCard, Missing
 from ..provenance import Found
+from ..representations import MARK, own_id
 from ..version import __version__
 from ..weights.places import shown
 from ..weights.store import Record, kept_name
@@ -97,6 +98,10 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
     StoreError
         If the folder or the one around it cannot be read, or the old export cannot come back.
     """
+    if MARK in card.id:
+        raise QueryError(
+            f"{card.id!r} names other features of an encoder, and a folder holds an encoder; export {own_id(card.id)!r}."
+        )
     if card.is_untrained:
         raise QueryError(
             f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
