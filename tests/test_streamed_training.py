@@ -1,0 +1,185 @@
+"""Training candidates side by side is training each by itself as PyTorch would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.evaluation.streamed_optimizers import Lars, factor
+from zoo.evaluation.streamed_rows import Labelled, ShuffledRows, near_equal, scanned
+from zoo.evaluation.streamed_space import SCHEDULES, Candidate
+from zoo.evaluation.streamed_training import Setting, Trained, evaluated, train
+
+N, DIM, CLASSES = 150, 6, 4
+SETTING = Setting(
+    epochs=3, n_classes=CLASSES, seed=1, stage=0, largest_batch=64, window_bytes=1 << 20, block_rows=8,
+    precision="float32", device=torch.device("cpu"),
+)  # fmt: skip
+BASE = Candidate(
+    learning_rate_per_256=0.5, weight_decay=1e-2, batch_size=16, batch_norm=False, optimizer="sgd", schedule="cosine"
+)
+VARIED = [
+    BASE,
+    replace(BASE, optimizer="adam", learning_rate_per_256=3.0),
+    replace(BASE, optimizer="lars", batch_norm=True, schedule="warmcosine"),
+    replace(BASE, batch_size=64, schedule="multistep", batch_norm=True),
+    replace(BASE, batch_size=32, schedule="constant"),
+    replace(BASE, batch_norm=True, learning_rate_per_256=0.1),
+]
+
+
+@pytest.fixture(scope="module")
+def data() -> Labelled:
+    generator = np.random.default_rng(0)
+    y = generator.integers(0, CLASSES, N)
+    x = generator.normal(size=(N, DIM)) + generator.normal(size=(CLASSES, DIM))[y] + 1
+    return Labelled(x.astype(np.float32), y)
+
+
+def trained(data: Labelled, candidates: list[Candidate], setting: Setting = SETTING) -> list[Trained]:
+    return train(data, candidates, setting, after_epoch=lambda epoch, state: None)
+
+
+def by_pytorch(data: Labelled, candidate: Candidate) -> tuple[torch.nn.Module, float]:
+    """The same training as a user of PyTorch would write it, on the same batches; and the loss of the last epoch."""
+    reader = ShuffledRows(data, batch_rows=64, window_bytes=1 << 20, block_rows=8, device=torch.device("cpu"))
+    linear = torch.nn.Linear(DIM, CLASSES)
+    start = trained(data, [replace(candidate, learning_rate_per_256=1e-30, weight_decay=0.0)])[0]
+    linear.load_state_dict({"weight": start.weight, "bias": start.bias})
+    norm = torch.nn.BatchNorm1d(DIM, affine=False) if candidate.batch_norm else torch.nn.Identity()
+    groups: list[dict[str, Any]] = [
+        {"params": [linear.weight], "weight_decay": candidate.weight_decay},
+        {"params": [linear.bias], "weight_decay": 0.0},
+    ]
+    kinds = {"sgd": torch.optim.SGD, "lars": Lars}
+    optimizer = (
+        torch.optim.Adam(groups, lr=1.0)
+        if candidate.optimizer == "adam"
+        else kinds[candidate.optimizer](groups, lr=1.0, momentum=0.9)
+    )
+    n_steps = SETTING.epochs * sum(len(near_equal(size, candidate.batch_size)) for size in reader.sizes)
+    step = 0
+    for epoch in range(SETTING.epochs):
+        total = 0.0
+        for x, y in reader.epoch(SETTING.seed, SETTING.stage, epoch):
+            sizes = near_equal(len(x), candidate.batch_size)
+            for x_part, y_part in zip(x.split(sizes), y.split(sizes), strict=True):
+                for group in optimizer.param_groups:
+                    group["lr"] = candidate.learning_rate * factor(candidate.schedule, step, n_steps)
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(linear(norm(x_part)), y_part)
+                loss.backward()
+                optimizer.step()
+                step, total = step + 1, total + loss.item() * len(x_part)
+    return linear, total / N
+
+
+@pytest.mark.parametrize("candidate", VARIED, ids=lambda one: f"{one.optimizer}-{one.batch_size}-{one.batch_norm}")
+def test_a_candidate_ends_where_pytorch_would_take_it(data: Labelled, candidate: Candidate) -> None:
+    (ours,) = trained(data, [candidate])
+    theirs, loss = by_pytorch(data, candidate)
+    torch.testing.assert_close(ours.weight, theirs.weight.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours.bias, theirs.bias.detach(), rtol=1e-4, atol=1e-5)
+    assert ours.train_loss == pytest.approx(loss, rel=1e-5)
+
+
+def test_a_candidate_does_not_depend_on_its_company(data: Labelled) -> None:
+    together = trained(data, [*VARIED, *(replace(one, weight_decay=0.1) for one in VARIED)])
+    for candidate, one in zip(VARIED, together, strict=False):
+        (alone,) = trained(data, [candidate])
+        torch.testing.assert_close(one.weight, alone.weight, rtol=1e-4, atol=1e-6)
+
+
+def test_one_and_two_threads_give_the_same_result(data: Labelled) -> None:
+    before = torch.get_num_threads()
+    try:
+        found = []
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            found.append(trained(data, VARIED))
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one.weight, other.weight, rtol=1e-4, atol=1e-6)
+
+
+def test_going_on_from_any_epoch_ends_bit_for_bit_as_without_a_stop(data: Labelled) -> None:
+    states: list[Any] = []
+    hopeless = replace(BASE, learning_rate_per_256=1e43)
+    candidates = [VARIED[0], hopeless, *VARIED[1:]]
+    whole = train(data, candidates, SETTING, after_epoch=lambda epoch, state: states.append(_frozen(state())))
+    assert [state["epochs"] for state in states] == [1, 2, 3]
+    for state in states:
+        resumed = train(data, candidates, SETTING, began=state, after_epoch=lambda epoch, state: None)
+        for one, other in zip(whole, resumed, strict=True):
+            assert torch.equal(one.weight.nan_to_num(), other.weight.nan_to_num())
+            assert torch.equal(one.bias.nan_to_num(), other.bias.nan_to_num())
+            assert (one.train_loss, one.diverged_at_epoch) == (other.train_loss, other.diverged_at_epoch)
+
+
+def _frozen(state: dict[str, Any]) -> dict[str, Any]:
+    members = [
+        {
+            **one,
+            "weight": one["weight"].clone(),
+            "bias": one["bias"].clone(),
+            "steps": [{name: value.clone() for name, value in part.items()} for part in one["steps"]],
+        }
+        for one in state["members"]
+    ]
+    return {**state, "members": members}
+
+
+def test_a_candidate_that_diverges_is_given_up_and_harms_no_other(data: Labelled) -> None:
+    hopeless = replace(BASE, learning_rate_per_256=1e43)
+    bad, good = trained(data, [hopeless, BASE])
+    assert bad.diverged_at_epoch == 1 and bad.train_loss is None
+    (alone,) = trained(data, [BASE])
+    torch.testing.assert_close(good.weight, alone.weight)
+    assert evaluated([bad, good], data, scanned(data), SETTING)[0] == (None, None)
+
+
+def test_error_and_log_loss_are_those_of_the_logits(data: Labelled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.evaluation.streamed_training._LOGITS", 100)  # several blocks
+    found = trained(data, VARIED)
+    y = data.y.copy()
+    y[:10] = -1  # of no class
+    moments = scanned(data)
+    scores = evaluated(found, Labelled(data.x, y), moments, SETTING)
+    for one, (error, loss) in zip(found, scores, strict=True):
+        x = torch.from_numpy(data.read(slice(None))).double()
+        if one.candidate.batch_norm:
+            x = (x - x.mean(dim=0)) / (x.var(dim=0, correction=0) + 1e-5).sqrt()
+        logits = x @ one.weight.double().T + one.bias.double()
+        assert error == pytest.approx(100 * (logits.argmax(dim=1).numpy() != y).mean())
+        expected = torch.nn.functional.cross_entropy(logits[10:], torch.from_numpy(y[10:]))
+        assert loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_bfloat16_products_stay_close_to_float32(data: Labelled) -> None:
+    half = replace(SETTING, precision="bfloat16")
+    for one, other in zip(trained(data, VARIED), trained(data, VARIED, half), strict=True):
+        assert one.train_loss is not None and other.train_loss is not None
+        assert abs(one.train_loss - other.train_loss) < 0.02 * one.train_loss
+        assert not torch.equal(one.weight, other.weight)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules_stay_within_bounds_and_do_not_rise_after_warming_up(schedule: str) -> None:
+    course = [factor(schedule, step, 50) for step in range(50)]
+    assert min(course) > 0 and max(course) == 1
+    assert all(later <= earlier for earlier, later in pairwise(course[5:]))
+
+
+def test_lars_moves_by_its_trust_ratio() -> None:
+    weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    weight.grad = torch.tensor([0.0, 2.0])
+    Lars([{"params": [weight], "weight_decay": 0.1}], lr=10.0, momentum=0.9).step()
+    trust = 0.001 * 5 / (2 + 0.1 * 5)
+    expected = torch.tensor([3.0, 4.0]) - 10 * trust * torch.tensor([0.3, 2.4])
+    torch.testing.assert_close(weight.detach(), expected)

@@ -1,0 +1,126 @@
+"""Which probe to train on all labels: the whole regularisation path where the data fits in memory, else passes over it.
+
+The path has an optimum to converge to and needs no search over learning rates; it is the better choice wherever there
+is room for it. The choice goes by the memory of the machine, not by what happens to be free, so that the same machine
+always measures by the same protocol.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingExtra, QueryError
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
+
+if TYPE_CHECKING:
+    from .probe import LogisticProbe
+    from .streamed import StreamedProbe
+
+SHARE_OF_MEMORY = 0.5
+_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FullShot:
+    """A probe for all labels, not yet fitted, and why it is that one."""
+
+    probe: LogisticProbe | StreamedProbe
+    name: str  # "logistic" or "streamed"
+    needed_bytes: int  # by the path solver
+    memory_bytes: int
+    reason: str
+
+
+def full_shot_probe(
+    n: int,
+    dim: int,
+    n_classes: int,
+    *,
+    memory_bytes: int | None = None,
+    device: str | None = None,
+    share: float = SHARE_OF_MEMORY,
+    logistic: dict[str, Any] | None = None,
+    streamed: dict[str, Any] | None = None,
+) -> FullShot:
+    """The probe that a data set of this size gets.
+
+    Parameters
+    ----------
+    n, dim, n_classes : int
+        Of the training set.
+    memory_bytes : int, optional
+        By default all that the machine or its control group has, or the GPU if it is the device.
+    device : str, optional
+        By default "cuda" if there is one.
+    share : float
+        Of the memory that the path solver may take.
+    logistic, streamed : dict, optional
+        Options of the one probe and the other.
+
+    Raises
+    ------
+    QueryError
+        If a size is not positive.
+
+    Examples
+    --------
+    >>> full_shot_probe(50_000, 2048, 1000, memory_bytes=24 << 30, device="cpu").name
+    'logistic'
+    >>> full_shot_probe(1_281_167, 2048, 1000, memory_bytes=24 << 30, device="cpu").reason
+    'streamed: the path solver would need 41.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
+    """
+    if min(n, dim, n_classes) < 1 or not 0 < share <= 1:
+        raise QueryError(
+            f"Got {n} rows, {dim} features, {n_classes} classes and a share of {share}; expected sizes of at least 1 "
+            "and a share above 0 and up to 1."
+        )
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    memory = memory_bytes if memory_bytes is not None else _memory_bytes(torch.device(chosen))
+    needed = path_bytes(n, dim, n_classes)
+    fits = needed <= share * memory
+    name = "logistic" if fits else "streamed"
+    verb, relation = ("needs", "at most") if fits else ("would need", "more than")
+    reason = (
+        f"{name}: the path solver {verb} {needed / 1e9:.1f} GB for {n} x {dim} features, {relation} {share:.0%} of "
+        f"{memory / 1e9:.1f} GB"
+    ).replace("%", " %")
+    probe: LogisticProbe | StreamedProbe
+    if fits:
+        from .probe import LogisticProbe
+
+        probe = LogisticProbe(device=device, **(logistic or {}))
+    else:
+        from .streamed import StreamedProbe
+
+        probe = StreamedProbe(device=device, **(streamed or {}))
+    return FullShot(probe=probe, name=name, needed_bytes=needed, memory_bytes=memory, reason=reason)
+
+
+def path_bytes(n: int, dim: int, n_classes: int) -> int:
+    """Memory of the path solver, counted generously, in float32.
+
+    The features and their coordinates in the basis of their principal directions (of n or dim, whichever is smaller),
+    four tables of logits, thirty of weights, and the Gram matrix with its eigenvectors in float64.
+    """
+    rank = min(n, dim)
+    return 4 * (n * dim + n * rank + 4 * n * n_classes + 30 * rank * n_classes) + 8 * 3 * rank * rank
+
+
+def _memory_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if not hasattr(os, "sysconf"):  # Windows
+        raise QueryError("This system does not say how much memory it has: give memory_bytes.")
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _CONTROL_GROUPS:
+        text = limit.read_text().strip() if limit.is_file() else ""
+        if text.isdecimal():  # "max" where there is no limit
+            found.append(int(text))
+    return min(found)

@@ -1,0 +1,187 @@
+"""A weighted vote of the nearest neighbours: a probe that learns nothing, as a cheap companion of the linear ones.
+
+As DINO's evaluation (Caron et al. 2021, Section 4.2, after Wu et al. 2018): similarity is the cosine of features,
+neither centred nor scaled otherwise, and each of the k nearest training images votes for its class with the weight
+exp(similarity / temperature). Features may lie on disk; they are read by blocks and a block of queries passes over all
+of them (:mod:`.neighbours_search`, which also says what makes the neighbours certain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..errors import DataError, MissingExtra, QueryError
+from .neighbours_search import Reference, nearest
+from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+from .streamed_rows import Labelled, scanned
+
+try:
+    import numpy as np
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
+
+
+class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """k-nearest neighbours by cosine similarity, weighted by exp(similarity / temperature).
+
+    Which images are neighbours does not depend on how the features are cut into blocks; of images that are equally
+    similar the one that comes first in the training set is nearer, and of classes with equal votes the lower one is
+    predicted. An image whose features are all 0 has the similarity 0 with every other one.
+
+    Parameters
+    ----------
+    k : int or sequence of int
+        Neighbours that vote. Of several the one with the smallest validation error is chosen, the smallest of equals.
+    temperature : float
+    n_left_out : int
+        Where several k are to be compared and ``fit`` is given no validation data, each of so many training images
+        (or of all, if there are fewer), drawn by ``seed``, is classified by all others.
+    block_bytes : int
+        Of similarities, and of features, in memory at a time; changes nothing but the time.
+    seed : int
+    device : str, optional
+        By default "cuda" if there is one.
+
+    Attributes
+    ----------
+    classes_ : array, ascending
+    k_ : int
+        The chosen number of neighbours.
+    report_ : dict
+        ``k``, ``temperature``, ``validated_on`` ("validation data", "left-out training images" or None), and of that
+        ``validation_error_percent``, and ``errors_percent`` for each k; ``notes``, for example on a k that was cut to
+        the number of training images.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int | Sequence[int] = (10, 20, 100, 200),
+        temperature: float = 0.07,
+        n_left_out: int = 10_000,
+        block_bytes: int = 1 << 27,
+        seed: int = 0,
+        device: str | None = None,
+    ) -> None:
+        self.k = k
+        self.temperature = temperature
+        self.n_left_out = n_left_out
+        self.block_bytes = block_bytes
+        self.seed = seed
+        self.device = device
+
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> NeighbourProbe:
+        """Keeps the features, without a copy, and chooses k.
+
+        Parameters
+        ----------
+        x : float array or memory-mapped rows, shape (n, dim)
+        y : array, shape (n,)
+            Labels of two classes or more.
+        x_val, y_val : optional
+            What k is chosen on.
+
+        Raises
+        ------
+        DataError
+            If shapes, labels or numbers are not as expected.
+        QueryError
+            If an option is out of its range.
+        """
+        wanted = self._checked_options()
+        rows = rows_of(x, "x")
+        if y is None:
+            raise DataError("requires y to be passed, but the target y is None: a probe needs labels.")
+        labels = labels_of(y, rows.shape[0], "y")
+        self.classes_ = classes_of(labels)
+        self.n_features_in_ = rows.shape[1]
+        data = Labelled(rows, numbered(labels, self.classes_))
+        queries = None
+        if both_or_neither(x_val, y_val):
+            rows_val = width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "the probe")
+            labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
+            queries = Labelled(rows_val, numbered(labels_val, self.classes_), name="x_val")
+        scanned(data)
+        self._reference = Reference(data, device=self._device, block_bytes=self.block_bytes)
+        tried, notes = self._clipped(wanted, len(data))
+        errors: dict[int, float] = {}
+        on = None
+        if queries is not None:
+            scanned(queries)
+            on, errors = "validation data", self._errors(queries, tried, left_out=False)
+        elif len(tried) > 1:
+            drawn = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))[: self.n_left_out]
+            tried, more = self._clipped(tried, len(data) - 1)
+            notes += [note for note in more if note not in notes]
+            on = "left-out training images"
+            errors = self._errors(data.subset(np.sort(drawn)), tried, left_out=True)
+        self.k_ = min(tried, key=lambda k: (errors.get(k, 0.0), k))
+        self.report_ = {
+            "k": self.k_,
+            "temperature": self.temperature,
+            "n_train": len(data),
+            "validated_on": on,
+            "validation_error_percent": errors.get(self.k_),
+            "errors_percent": {str(k): error for k, error in errors.items()},
+            "notes": notes,
+        }
+        return self
+
+    def predict(self, x: Any) -> Array:
+        """Class of each row, shape (n,)."""
+        parts = [votes.argmax(axis=1) for _, votes in self._votes(self._queries(x), (self.k_,), left_out=False)]
+        found: Array = self.classes_[np.concatenate(parts)]
+        return found
+
+    def predict_proba(self, x: Any) -> Array:
+        """Share of each class in the votes, float64 (n, n_classes)."""
+        votes = np.concatenate([part for _, part in self._votes(self._queries(x), (self.k_,), left_out=False)])
+        shares: Array = votes / votes.sum(axis=1, keepdims=True)
+        return shares
+
+    def _checked_options(self) -> tuple[int, ...]:
+        wanted = (self.k,) if isinstance(self.k, int | np.integer) else tuple(self.k)
+        if not wanted or min(wanted) < 1:
+            raise QueryError(f"k is {self.k}, expected numbers of neighbours of at least 1.")
+        for name in ("temperature", "n_left_out", "block_bytes"):
+            if not getattr(self, name) > 0:
+                raise QueryError(f"{name} is {getattr(self, name)}, expected a number above 0.")
+        return tuple(int(k) for k in wanted)
+
+    def _clipped(self, wanted: Sequence[int], n: int) -> tuple[tuple[int, ...], list[str]]:
+        notes = [f"k = {k} was cut to {n}, for no more training images can vote." for k in wanted if k > n]
+        return tuple(sorted({min(k, max(1, n)) for k in wanted})), notes
+
+    @property
+    def _device(self) -> torch.device:
+        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _queries(self, x: Any) -> Labelled:
+        check_is_fitted(self)
+        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
+        queries = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64))
+        scanned(queries)
+        return queries
+
+    def _errors(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> dict[int, float]:
+        """Error of each k in percent."""
+        wrong, at = dict.fromkeys(tried, 0), dict.fromkeys(tried, 0)
+        for k, votes in self._votes(queries, tried, left_out=left_out):
+            truth = queries.y[at[k] : at[k] + len(votes)]
+            wrong[k], at[k] = wrong[k] + int((votes.argmax(axis=1) != truth).sum()), at[k] + len(votes)
+        return {k: 100 * number / len(queries) for k, number in wrong.items()}
+
+    def _votes(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> Iterator[tuple[int, Array]]:
+        """For each block of queries and each k the votes, float64 (m, n_classes), the nearest neighbour's being 1."""
+        for similarities, neighbours in nearest(self._reference, queries, tried, left_out=left_out):
+            weights = np.exp((similarities - similarities[:, :1]) / self.temperature)  # (m, largest k)
+            labels = self._reference.data.y[neighbours]
+            rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
+            for k in tried:
+                votes = np.zeros((len(labels), len(self.classes_)))
+                np.add.at(votes, (rows[:, :k], labels[:, :k]), weights[:, :k])
+                yield k, votes

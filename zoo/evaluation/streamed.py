@@ -1,0 +1,276 @@
+"""A full-shot linear probe that is tuned and trained by gradient descent, on features that need not fit in memory.
+
+The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): the learning rate, weight decay, batch
+size, batch normalisation, optimizer and schedule are tuned on a tenth of the data by 30 trials of the tree-structured
+Parzen estimator that minimise the validation error; the best settings are then used once on all data, 100 epochs each
+time. Here many candidates are trained in the same pass over the data (:mod:`.streamed_training`), proposed in rounds
+(:mod:`.streamed_space`) on rows that are shuffled through a window (:mod:`.streamed_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, MissingExtra, QueryError
+from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+from .streamed_rows import Labelled, Moments, scanned, stratified, writable
+from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
+from .streamed_space import Space
+from .streamed_state import Kept, identity_of
+from .streamed_training import Setting, Trained, evaluated, normalisation
+
+try:
+    import numpy as np
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
+
+__NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
+
+
+_NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
+
+
+class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear softmax classifier, tuned by 30 trials on a tenth of the data and trained once on all.
+
+    Deterministic by seed; a fit that was interrupted and goes on in its folder ends as if it had not been, bit for bit.
+    The number is defined by the settings, not by convergence; where the data fits in memory,
+    :class:`zoo.evaluation.probe.LogisticProbe` is faster and has an optimum to converge to.
+
+    Parameters
+    ----------
+    n_trials, epochs : int
+        Trials of the search; epochs of every training, while tuning and at the end.
+    tuning_share : float
+        Of each class, in the training set of the trials; at least one row of each.
+    learning_rate_per_256, weight_decay : pair of float
+        Ranges. The learning rate is multiplied by batch_size / 256, and by 0.01 for Adam.
+    batch_size, batch_norm, optimizer, schedule : tuple
+        Choices. Batch normalisation (without scale and shift of its own) comes before the linear layer; at test time
+        the moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9)
+        and "lars"; the schedules those of :func:`zoo.evaluation.streamed_optimizers.factor`.
+    standard_first : bool
+        Try the settings of six well-known linear evaluations first, as far as they lie in the space.
+    n_startup_trials : int
+        Trials before the estimator takes over, the standard ones among them.
+    candidates_per_pass : int
+        Trials that are proposed together and trained together.
+    validation_share : float
+        Of each class, held out from tuning where ``fit`` is given no validation data.
+    precision : "float32" or "bfloat16"
+        Of the factors of the matrix products in training; sums are float32. bfloat16 changes the number, and loses
+        digits of features whose mean is large.
+    window_bytes, block_rows : int
+        Features in memory at a time, and neighbouring rows that stay together; they decide the order of rows.
+    seed : int
+    device : str, optional
+        By default "cuda" if there is one.
+    folder : path, optional
+        Where to keep the state of the fit, after every round and epoch but not more often than every
+        ``checkpoint_every_s`` seconds.
+    progress : callable, optional
+        Called with a :class:`PassProgress` after each epoch.
+
+    Attributes
+    ----------
+    classes_, coef_ (n_classes, dim), intercept_ (n_classes,)
+        The probe as a plain linear map of features that are not normalised.
+    report_ : dict
+        ``chosen`` settings, ``validation_error_percent`` and ``validation_log_loss`` of the final probe (None without
+        validation data), those of ``tuning``, ``n_trials``, ``n_diverged``, and every trial. A training whose loss
+        is no longer finite is given up, reported as diverged, and told to the search as an error of 100 %.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_trials: int = 30,
+        epochs: int = 100,
+        tuning_share: float = 0.1,
+        learning_rate_per_256: tuple[float, float] = (1e-3, 1.0),
+        weight_decay: tuple[float, float] = (1e-8, 2e-4),
+        batch_size: tuple[int, ...] = (512, 1024, 2048, 4096),
+        batch_norm: tuple[bool, ...] = (True, False),
+        optimizer: tuple[str, ...] = ("adam", "sgd", "lars"),
+        schedule: tuple[str, ...] = ("multistep", "cosine", "warmcosine"),
+        standard_first: bool = True,
+        n_startup_trials: int = 20,
+        candidates_per_pass: int = 10,
+        validation_share: float = 0.1,
+        precision: str = "float32",
+        window_bytes: int = 1 << 30,
+        block_rows: int = 8,
+        seed: int = 0,
+        device: str | None = None,
+        folder: str | Path | None = None,
+        checkpoint_every_s: float = 30.0,
+        progress: Callable[[PassProgress], None] | None = None,
+    ) -> None:
+        self.n_trials = n_trials
+        self.epochs = epochs
+        self.tuning_share = tuning_share
+        self.learning_rate_per_256 = learning_rate_per_256
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.batch_norm = batch_norm
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.standard_first = standard_first
+        self.n_startup_trials = n_startup_trials
+        self.candidates_per_pass = candidates_per_pass
+        self.validation_share = validation_share
+        self.precision = precision
+        self.window_bytes = window_bytes
+        self.block_rows = block_rows
+        self.seed = seed
+        self.device = device
+        self.folder = folder
+        self.checkpoint_every_s = checkpoint_every_s
+        self.progress = progress
+
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> StreamedProbe:
+        """Tunes and trains.
+
+        Parameters
+        ----------
+        x : float array or memory-mapped rows, shape (n, dim)
+        y : array, shape (n,)
+            Labels of two classes or more.
+        x_val, y_val : optional
+            What the settings are chosen on. Without them a share of the training data is held out from tuning; the
+            final training uses all of it either way.
+
+        Raises
+        ------
+        DataError
+            If shapes, labels or numbers are not as expected, or every training diverged.
+        QueryError
+            If an option is out of its range.
+        StoreError
+            If ``folder`` keeps another fit, or cannot be written.
+        """
+        space = self._checked_space()
+        rows = rows_of(x, "x")
+        if y is None:
+            raise DataError("requires y to be passed, but the target y is None: a probe needs labels.")
+        labels = labels_of(y, rows.shape[0], "y")
+        self.classes_ = classes_of(labels)
+        self.n_features_in_ = rows.shape[1]
+        data = Labelled(rows, numbered(labels, self.classes_))
+        given = None
+        if both_or_neither(x_val, y_val):
+            rows_val = width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "the probe")
+            labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
+            given = Labelled(rows_val, numbered(labels_val, self.classes_), name="x_val")
+        moments = scanned(data)
+        if given is not None:
+            scanned(given)  # refuses what is not finite before anything is trained
+        search = Search(
+            space=space, n_trials=self.n_trials, n_startup_trials=self.n_startup_trials,
+            candidates_per_pass=self.candidates_per_pass, standard_first=self.standard_first, seed=self.seed,
+            kept=self._kept(data, given), progress=self.progress,
+        )  # fmt: skip
+        trials = tuned(search, *self._tuning_data(data, given), self._setting(TUNING))
+        chosen, trained = finished(search, trials, data, self._setting(FINAL))
+        self._adopt(trained, moments)
+        error, log_loss = (
+            (None, None) if given is None else evaluated([trained], given, moments, self._setting(FINAL))[0]
+        )
+        best = trials[chosen]
+        self.report_ = {
+            "chosen": {**best, "trial": chosen},
+            "validation_error_percent": error,
+            "validation_log_loss": log_loss,
+            "tuning_validation_error_percent": best["validation_error_percent"],
+            "train_loss": trained.train_loss,
+            "epochs": self.epochs,
+            "n_train": len(data),
+            "n_unseen_validation_labels": 0 if given is None else int((given.y < 0).sum()),
+            "n_trials": len(trials),
+            "n_diverged": sum(trial["diverged_at_epoch"] is not None for trial in trials),
+            "trials": trials,
+        }
+        return self
+
+    def predict(self, x: Any) -> Array:
+        """Class of each row, shape (n,)."""
+        parts = [logits.argmax(axis=1) for logits in self._logits(x)]
+        found: Array = self.classes_[np.concatenate(parts)]
+        return found
+
+    def predict_proba(self, x: Any) -> Array:
+        """Probability of each class, float64 (n, n_classes)."""
+        parts = [torch.softmax(torch.from_numpy(logits).double(), dim=1).numpy() for logits in self._logits(x)]
+        return np.concatenate(parts)
+
+    def decision_function(self, x: Any) -> Array:
+        """Logits, float32 (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn."""
+        logits = np.concatenate(list(self._logits(x)))
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def _checked_space(self) -> Space:
+        for name, lowest in (("n_trials", 1), ("epochs", 1), ("candidates_per_pass", 1), ("block_rows", 1),
+                             ("window_bytes", 1), ("n_startup_trials", 0)):  # fmt: skip
+            if getattr(self, name) < lowest:
+                raise QueryError(f"{name} is {getattr(self, name)}, expected at least {lowest}.")
+        for name in ("tuning_share", "validation_share"):
+            if not 0 < getattr(self, name) <= 1:
+                raise QueryError(f"{name} is {getattr(self, name)}, expected a share above 0 and up to 1.")
+        if self.precision not in ("float32", "bfloat16"):
+            raise QueryError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'.")
+        return Space(
+            learning_rate_per_256=self.learning_rate_per_256, weight_decay=self.weight_decay,
+            batch_size=self.batch_size, batch_norm=self.batch_norm, optimizer=self.optimizer, schedule=self.schedule,
+        )  # fmt: skip
+
+    def _setting(self, stage: int) -> Setting:
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return Setting(
+            epochs=self.epochs, n_classes=len(self.classes_), seed=self.seed, stage=stage,
+            largest_batch=max(self.batch_size), window_bytes=self.window_bytes, block_rows=self.block_rows,
+            precision=self.precision, device=torch.device(device),
+        )  # fmt: skip
+
+    def _kept(self, data: Labelled, given: Labelled | None) -> Kept:
+        if self.folder is None:
+            return Kept(None, {}, every_s=self.checkpoint_every_s)
+        settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
+        return Kept(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
+
+    def _tuning_data(self, data: Labelled, given: Labelled | None) -> tuple[Labelled, Labelled]:
+        """What the trials are trained and validated on."""
+        if given is None:
+            held_out = stratified(data.y, self.validation_share, seed=(self.seed, 1), keep_one=True)
+            if not len(held_out):
+                raise DataError("No class has two rows, so that none can be held out: give x_val and y_val.")
+            given, data = data.subset(held_out), data.subset(np.setdiff1d(np.arange(len(data)), held_out))
+        return data.subset(stratified(data.y, self.tuning_share, seed=(self.seed, 2), keep_one=False)), given
+
+    def _adopt(self, trained: Trained, moments: Moments) -> None:
+        """The final probe as a map of features as they are."""
+        weight, bias = trained.weight.double(), trained.bias.double()
+        self._centre = np.zeros(self.n_features_in_)
+        if trained.candidate.batch_norm:
+            mean, scale = normalisation(moments)
+            self._centre, weight = mean.numpy(), weight * scale
+        self.coef_ = weight.float().numpy()  # (n_classes, dim)
+        self._offset = bias.float().numpy()  # of centred features: the rounding of large means stays out
+        self.intercept_ = (bias - weight @ torch.from_numpy(self._centre)).float().numpy()
+
+    def _logits(self, x: Any) -> Iterator[Array]:
+        check_is_fitted(self)
+        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
+        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64))
+        device = self._setting(FINAL).device
+        moved = partial(torch.as_tensor, dtype=torch.float32, device=device)
+        centre, weight, offset = moved(self._centre), moved(self.coef_).T, moved(self._offset)
+        for _, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
+            if not np.isfinite(block).all():
+                scanned(data)
+            yield torch.addmm(offset, writable(block).to(device) - centre, weight).cpu().numpy()
