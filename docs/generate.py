@@ -20,6 +20,7 @@ from zoo.cardchecks import expectation
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
 from zoo.errors import ZooError
+from zoo.evaluation.protocols import protocols_table
 from zoo.metadata import EncoderCard, Missing
 from zoo.resultfiles import checksums_text
 from zoo.results import summaries
@@ -115,6 +116,7 @@ GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_table},
     "metadata/README.md": {"fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
+    "results/README.md": {"protocols": protocols_table},
 }
 
 

@@ -27,7 +27,7 @@ def generate(repository: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("file", ["README.md", "metadata/README.md"])
+@pytest.mark.parametrize("file", ["README.md", "metadata/README.md", "results/README.md"])
 def test_generated_parts_are_fresh(generate: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text()
     assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"

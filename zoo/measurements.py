@@ -21,7 +21,7 @@ class Measurement:
     dataset: str
     split: str
     n_train: int | None  # None: no probe was trained
-    seed: int | None  # None: unknown
+    seed: int | None  # None: unknown, or a mean over several
     value: float
     unit: str
     ci_low: float | None  # None: no interval was stated
@@ -29,6 +29,13 @@ class Measurement:
     protocol: str
     source: str
     date: str
+
+    @property
+    def identity(self) -> tuple[str | int | None, ...]:
+        """What no two measurements have in common: everything but value, unit, interval and date."""
+        return (
+            self.encoder, self.metric, self.dataset, self.split, self.n_train, self.seed, self.protocol, self.source,
+        )  # fmt: skip
 
 
 def measurements(
@@ -61,6 +68,24 @@ def measurements(
     if exclude_wrong:
         rows = without_wrong(rows, errata())
     return [_measurement(row) for row in rows]
+
+
+def row_of(measurement: Measurement) -> Row:
+    """The fields of its row, as text from which every number comes back equal.
+
+    >>> row = row_of(Measurement("a", "b", "c", "d", 5, None, 0.1 + 0.2, "percent", None, None, "e", "f", "2026-11"))
+    >>> ",".join(row)
+    'a,b,c,d,5,,0.30000000000000004,percent,,,e,f,2026-11'
+    """
+    value, low, high = (
+        "" if number is None else repr(float(number))
+        for number in (measurement.value, measurement.ci_low, measurement.ci_high)
+    )
+    n_train, seed = ("" if number is None else str(number) for number in (measurement.n_train, measurement.seed))
+    return [
+        measurement.encoder, measurement.metric, measurement.dataset, measurement.split, n_train, seed, value,
+        measurement.unit, low, high, measurement.protocol, measurement.source, measurement.date,
+    ]  # fmt: skip
 
 
 def _names(given: str | Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from .cards import Catalogue, catalogue
 from .content import content_folder
 from .errors import ResultsError, nearest_names
-from .resultchecks import Row, checked_rows
+from .resultchecks import Key, Row, checked_rows
 from .results import ResultErratum, read_files
 from .vocabulary import COLUMNS, ENCODER, ERRATUM_KINDS, METRIC, METRICS
 
@@ -37,15 +37,37 @@ def read_rows(metrics: Iterable[str] | None = None) -> list[Row]:
     """
     wanted = None if metrics is None else frozenset(metrics)
     cards, shipped = catalogue(), content_folder("results")
-    seen: dict[tuple[str, ...], str] = {}
+    seen: dict[Key, str] = {}
     rows: list[Row] = []
     for path, content in read_files(".csv").items():
         may_be_skipped = wanted is not None and content and path.is_relative_to(shipped)
         if may_be_skipped and not any(metric.encode() in content for metric in wanted or ()):
             continue
-        checked = checked_rows(path, _lines(path, content), cards, seen)
+        checked = rows_of(path, content, cards, seen)
         rows += checked if wanted is None else [row for row in checked if row[METRIC] in wanted]
     return rows
+
+
+def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str]) -> list[Row]:
+    """The rows of one file.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    content : bytes
+        Of the file.
+    cards : Catalogue
+        Encoders that may be named.
+    seen : dict
+        :func:`~zoo.resultchecks.key_of` the rows of the files before this -> their places; is added to.
+
+    Raises
+    ------
+    ResultsError
+        At the first row that is wrong.
+    """
+    return checked_rows(lambda line: f"{path}, line {line}", _lines(path, content), cards, seen)
 
 
 def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
@@ -166,7 +188,7 @@ def damaged_files() -> list[str]:
 
 def _checksums() -> dict[str, str]:
     folder = content_folder("results")
-    paths = sorted(path for pattern in ("*.csv", "errata.toml") for path in folder.rglob(pattern))
+    paths = sorted(path for pattern in ("*.csv", "*.provenance.jsonl", "errata.toml") for path in folder.rglob(pattern))
     return {path.relative_to(folder).as_posix(): _checksum(path) for path in paths if path.name[0] != "."}
 
 

@@ -69,7 +69,8 @@ def own_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
 
 def measured_twice() -> list[str]:
     """Published encoders that the user has measured too; the published row counts."""
-    others = {row.encoder for row in measurements(metrics=_PROBE) if row.source != PUBLISHED_SOURCE}
+    rows = [row for row in measurements(metrics=_PROBE) if row.dataset == IMAGENET]
+    others = {row.encoder for row in rows if row.source != PUBLISHED_SOURCE}
     return sorted(others & _published_encoders())
 
 

@@ -1,11 +1,15 @@
 """The words that results files may use: columns, what was measured, on which images, and what kinds of fault there are.
 
-A metric is one line here; ``results/README.md`` shows these tables.
+A metric is one line here; ``results/README.md`` shows these tables. Splits with any number of labels, such as
+``train 10-shot -> val`` and ``train 0.5% -> val``, are words too: :func:`known_split`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from .errors import UnknownName
 
 COLUMNS = (
     "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
@@ -13,6 +17,7 @@ COLUMNS = (
 )  # fmt: skip
 ENCODER, METRIC, DATASET, SPLIT, N_TRAIN, SEED, VALUE, UNIT, CI_LOW, CI_HIGH, PROTOCOL, SOURCE, DATE = range(13)
 IMAGENET = "imagenet-1k"
+_N_TRAIN, _N_CLASSES = 1_281_167, 1000  # of ImageNet-1K
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class Split:
     name: str
     n_train: int | None  # ImageNet-1K labels the probe was trained on; None where no probe is trained
     meaning: str
+    shots: int | None = None  # labels a class, where it is the same number for every class
+    n_rounded: int = 0  # labels by which a share of each class, rounded for itself, may differ from n_train
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +40,56 @@ class Metric:
     lower_is_better: bool | None  # None where neither direction is better by itself
     splits: tuple[str, ...]  # the first is the usual one
     meaning: str
+    any_labels: bool = False  # also with any other number of labels a class, or share of the labels
+
+    def takes(self, split: str) -> bool:
+        """True if it can be measured on such a split.
+
+        >>> METRICS["linear_probe_error"].takes("train 10-shot -> val"), METRICS["usability"].takes("train -> train")
+        (True, False)
+        """
+        return split in self.splits or (self.any_labels and _split_of_labels(split) is not None)
+
+
+# one spelling each, lest '2%' and '2.0%' be two measurements; all of the labels are 'train -> val'
+_SHOTS = re.compile(r"train ([1-9]\d{0,5})-shot -> val", re.ASCII)
+_SHARE = re.compile(r"train ((?:0|[1-9]\d?)(?:\.\d{0,7}[1-9])?)% -> val", re.ASCII)
+
+
+def _split_of_labels(name: str) -> Split | None:
+    """A split with K labels a class or P % of the labels; None if the name is not of that kind."""
+    if shots := _SHOTS.fullmatch(name):
+        return _split_of_shots(shots[1])
+    if (share := _SHARE.fullmatch(name)) and share[1] != "0":
+        return _split_of_share(share[1])
+    return None
+
+
+def _split_of_shots(shots: str) -> Split:
+    meaning = f"probe trained on {shots} label{'s' * (shots != '1')} a class, evaluated on the validation set"
+    return Split(f"train {shots}-shot -> val", int(shots) * _N_CLASSES, meaning, shots=int(shots))
+
+
+def _split_of_share(percent: str) -> Split:
+    whole, _, decimals = percent.partition(".")
+    n_train = _N_TRAIN * int(whole + decimals) // (100 * 10 ** len(decimals))
+    meaning = f"probe trained on {percent} % of the labels, evaluated on the validation set"
+    return Split(f"train {percent}% -> val", n_train, meaning, n_rounded=_N_CLASSES)
 
 
 SPLITS = {
     split.name: split
     for split in (
-        Split("train -> val", 1_281_167, "probe trained on the whole training set, evaluated on the validation set"),
-        Split("train 30-shot -> val", 30_000, "probe trained on 30 labels a class, evaluated on the validation set"),
-        Split("train 1% -> val", 12_811, "probe trained on 1 % of the labels, evaluated on the validation set"),
-        Split("train 5-shot -> val", 5_000, "probe trained on 5 labels a class, evaluated on the validation set"),
-        Split("train 3-shot -> val", 3_000, "probe trained on 3 labels a class, evaluated on the validation set"),
-        Split("train -> train", 1_281_167, "probe trained and evaluated on the same training set"),
+        Split("train -> val", _N_TRAIN, "probe trained on the whole training set, evaluated on the validation set"),
+        _split_of_shots("30"),
+        _split_of_share("1"),
+        _split_of_shots("5"),
+        _split_of_shots("3"),
+        Split("train -> train", _N_TRAIN, "probe trained and evaluated on the same training set"),
         Split("train minus subset -> subset", 1_231_167, "50 000 training images held out; probe evaluated on them"),
         Split("train minus subset -> val", 1_231_167, "the same probe, evaluated on the validation set"),
         Split("train plus val -> val", 1_331_167, "probe trained on both, so it has seen what it is tested on"),
+        Split("val -> val", 50_000, "probe trained and evaluated on the same validation set"),
         Split("train", None, "statistic of the training images"),
         Split("val", None, "statistic of the validation images"),
         Split("train augmented", None, "training images, each augmented several times, alike for every encoder"),
@@ -58,17 +101,28 @@ SPLITS = {
 _PROBE = tuple(name for name, split in SPLITS.items() if split.n_train is not None)
 _PLAIN = ("train", "val")
 _ALL_IMAGES = tuple(name for name, split in SPLITS.items() if split.n_train is None)
-_COMPONENT = ("percentage points", True, ("train -> val",), "published part of the full-shot error, clipped at 0")
+_COMPONENT = (
+    "percentage points", True, ("train -> val",),
+    "part of the full-shot error; signed where measured here, clipped at 0 where published",
+)  # fmt: skip
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("linear_probe_error", "percent", True, _PROBE, "top-1 error of a linear probe on frozen features"),
+        Metric("linear_probe_error", "percent", True, _PROBE, "top-1 error of a linear probe on frozen features", True),
+        Metric(
+            "knn_error", "percent", True, _PROBE,
+            "top-1 error of a weighted k-nearest-neighbour vote on frozen features", True,
+        ),
         Metric(
             "supervised_twin_error", "percent", True, ("train -> train", "train -> val"),
             "top-1 error of a supervised network of the encoder's architecture",
         ),
         Metric("approximation", *_COMPONENT),
         Metric("usability", *_COMPONENT),
+        Metric(
+            "approximation_plus_usability", "percentage points", True, ("train -> val",),
+            "the sum of both, where no supervised twin tells them apart",
+        ),
         Metric("probe_generalization", *_COMPONENT),
         Metric("encoder_generalization", *_COMPONENT),
         Metric("correlation_rank", "dimensions", None, _PLAIN, "rank of the correlation matrix of the features"),
@@ -94,3 +148,28 @@ ERRATUM_KINDS = {
     "degenerate": "measured rightly, but says nothing about the method",
     "suspicious": "nobody has shown it wrong, and it should be measured again",
 }
+
+
+def known_split(name: str) -> Split:
+    """The split of that name: one of :data:`SPLITS`, or one with any number of labels a class or share of the labels.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such split; a share is above 0 and below 100 %, and numbers have neither leading zeros nor
+        trailing ones behind the point.
+
+    >>> known_split("train 10-shot -> val").n_train, known_split("train 0.5% -> val").n_train
+    (10000, 6405)
+    >>> known_split("train 03-shot -> val")
+    Traceback (most recent call last):
+    ...
+    zoo.errors.UnknownName: There is no split named 'train 03-shot -> val'; did you mean train 3-shot -> val, \
+train 30-shot -> val, train 5-shot -> val, train -> val or train 1% -> val? Others are spelt like \
+'train 10-shot -> val' and 'train 0.5% -> val'.
+    """
+    split = SPLITS.get(name) or _split_of_labels(name)
+    if split is None:
+        hint = "Others are spelt like 'train 10-shot -> val' and 'train 0.5% -> val'."
+        raise UnknownName("split", name, SPLITS, hint=hint)
+    return split

@@ -1,0 +1,158 @@
+"""A protocol's name stands for all that defines a number, and for nothing else, for ever."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.errors import QueryError, UnknownName
+from zoo.evaluation import intervals, risk, settings
+from zoo.evaluation.neighbours import NeighbourProbe
+from zoo.evaluation.probe import LogisticProbe
+from zoo.evaluation.protocols import PROTOCOLS, Protocol, protocol_named, protocols_table
+from zoo.evaluation.streamed import StreamedProbe
+
+PROBES = {probe.__name__: probe for probe in (LogisticProbe, StreamedProbe, NeighbourProbe)}
+LEAVE_THE_NUMBER = {  # options of the probes that a protocol leaves open
+    "LogisticProbe": {"device", "seed", "progress"},
+    "StreamedProbe": {"device", "seed", "progress", "folder", "checkpoint_every_s"},
+    "NeighbourProbe": {"device", "seed", "block_bytes"},
+}
+DIGESTS = {
+    "zoo-logistic-1": "7c30c10356b8fbacde26dc232d993a61",
+    "zoo-streamed-1": "055d5cdfdba9a20e325bdd58bc63e6b9",
+    "zoo-nearest-neighbours-1": "816d5824284ac5a5b22c86105587ded3",
+    "zoo-risk-logistic-1": "0ecc2d1111629098053dae188d30c9d5",
+    "zoo-risk-streamed-1": "fd18548bffb35c3977dc17a9b0b9316f",
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_protocol_never_changes(name: str) -> None:
+    assert PROTOCOLS[name].digest == DIGESTS[name], (
+        f"{name} means something else than it did, and rows with that name exist: put it back, and add the changed "
+        f"settings to PROTOCOLS under the next number."
+    )
+
+
+def test_every_protocol_is_pinned_and_none_was_taken_out() -> None:
+    assert PROTOCOLS.keys() == DIGESTS.keys()
+    assert len(set(DIGESTS.values())) == len(DIGESTS)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(protocol: Protocol) -> None:
+    options = inspect.signature(PROBES[protocol.probe]).parameters.keys()
+    assert options - LEAVE_THE_NUMBER[protocol.probe] == protocol.settings.keys()
+    assert options >= LEAVE_THE_NUMBER[protocol.probe]
+    made = PROBES[protocol.probe](**protocol.settings)
+    assert {name: made.get_params()[name] for name in protocol.settings} == dict(protocol.settings)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
+    rules = protocol.rules
+    assert rules["held_out_share"] == settings.TUNING_SHARE
+    assert (rules["n_seeds"], rules["n_bootstrap"]) == (risk.N_SEEDS, intervals.N_DRAWS)
+    assert rules.get("order", "standard") == risk.ORDERS[0]
+    assert not rules.keys() & protocol.settings.keys()
+
+
+def test_the_parts_of_an_error_are_measured_as_the_error_is() -> None:
+    for probe in ("logistic", "streamed"):
+        error, parts = PROTOCOLS[f"zoo-{probe}-1"], PROTOCOLS[f"zoo-risk-{probe}-1"]
+        assert (parts.probe, parts.settings) == (error.probe, error.settings)
+        assert error.rules.items() <= parts.rules.items()
+
+
+def test_a_digest_depends_on_all_that_defines_the_number_and_on_no_wording() -> None:
+    base = PROTOCOLS["zoo-nearest-neighbours-1"]
+    for change in (
+        {"settings": {**base.settings, "k": 20}},
+        {"rules": {**base.rules, "n_seeds": 4}},
+        {"probe": "Other"},
+    ):
+        assert dataclasses.replace(base, **change).digest != base.digest
+    assert dataclasses.replace(base, name="other", meaning="other").digest == base.digest
+
+
+@pytest.mark.parametrize(
+    ("base", "changed", "name"),
+    [
+        ("zoo-logistic-1", {}, "zoo-logistic-1"),
+        ("zoo-logistic-1", {"select": "error"}, "zoo-logistic-1"),
+        ("zoo-logistic-1", {"select": "log_loss"}, "zoo-logistic-1 (select=log_loss)"),
+        ("zoo-logistic-1", {"select": "log_loss", "n_seeds": 5}, "zoo-logistic-1 (n_seeds=5, select=log_loss)"),
+        ("zoo-risk-logistic-1", {"order": "alternative"}, "zoo-risk-logistic-1 (order=alternative)"),
+        ("zoo-nearest-neighbours-1", {"k": [10, 20, 100, 200]}, "zoo-nearest-neighbours-1"),
+        ("zoo-nearest-neighbours-1", {"k": 20}, "zoo-nearest-neighbours-1 (k=20)"),
+        ("zoo-streamed-1", {"learning_rate_per_256": (0.001, 1)}, "zoo-streamed-1"),
+    ],
+)
+def test_the_name_tells_the_options_of_a_user(base: str, changed: dict[str, Any], name: str) -> None:
+    found = protocol_named(base, **changed)
+    assert found.name == name
+    options = {**found.rules, **found.settings}
+    assert all(options[option] in (value, tuple(value) if isinstance(value, list) else value)
+               for option, value in changed.items())  # fmt: skip
+    assert (found.digest == PROTOCOLS[base].digest) == (found.name == base)
+
+
+def test_other_options_have_other_names() -> None:
+    values: list[object] = [
+        None,
+        "null",
+        True,
+        "true",
+        1,
+        "1",
+        0.5,
+        [1],
+        ["1"],
+        [1, 1],
+        list(range(50)),
+        list(range(51)),
+    ]
+    names = {protocol_named("zoo-logistic-1", Cs=value).name for value in values}
+    assert len(names) == len(values)
+    assert max(map(len, names)) < 80
+
+
+def test_what_is_no_protocol_no_option_or_no_value_is_refused() -> None:
+    with pytest.raises(UnknownName, match=r"'zoo-logistic'; did you mean zoo-logistic-1"):
+        protocol_named("zoo-logistic")
+    with pytest.raises(
+        QueryError, match=r"'zoo-nearest-neighbours-1' has no option 'q', expected one of .*k, .*temperat"
+    ):
+        protocol_named("zoo-nearest-neighbours-1", q=1)
+    for value in (math.nan, object()):
+        with pytest.raises(QueryError, match=r"An option of a protocol is .*, expected a text, a finite number"):
+            protocol_named("zoo-nearest-neighbours-1", temperature=value)
+
+
+def test_a_protocol_cannot_be_changed_and_goes_into_a_provenance() -> None:
+    protocol = PROTOCOLS["zoo-streamed-1"]
+    with pytest.raises(TypeError):
+        protocol.settings["epochs"] = 1  # type: ignore[index]
+    assert json.loads(json.dumps(protocol.as_dict()))["settings"]["epochs"] == 100
+
+
+def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:
+    table = protocols_table()
+    assert (
+        f"<!-- protocols:begin -->\n{table}\n<!-- protocols:end -->" in (repository / "results/README.md").read_text()
+    )
+    assert len(table.splitlines()) == len(PROTOCOLS) + 2
+
+
+def test_the_table_of_protocols_needs_no_heavy_library(repository: Path) -> None:
+    tree = ast.parse((repository / "zoo/evaluation/protocols.py").read_text())
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"__future__", "collections.abc", "dataclasses", "hashlib", "types", "typing", "errors"}

@@ -1,0 +1,226 @@
+"""Own measurements are added once, checked, with their provenance, and come back as they were."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.result_rows import ERRATUM
+from zoo.errors import ResultsError
+from zoo.measurements import row_of
+from zoo.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.results import Measurement, measurements
+from zoo.vocabulary import COLUMNS
+
+BASE = Measurement(
+    encoder="dino_vitS16",
+    metric="linear_probe_error",
+    dataset="digits",
+    split="train 10-shot -> val",
+    n_train=100,
+    seed=0,
+    value=100 * 7 / 450,
+    unit="percent",
+    ci_low=0.1 + 0.2,
+    ci_high=math.pi,
+    protocol="zoo-logistic-1",
+    source="measured",
+    date="2026-11-20",
+)
+FULL = replace(BASE, split="train -> val", n_train=1347)
+TOLD = dict.fromkeys(PROVENANCE_KEYS) | {"weights_hash": "a1", "report": {"C": 0.5, "converged": True}}
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder of results, which is not there yet."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    return tmp_path / "results"
+
+
+def mine() -> list[Measurement]:
+    return [row for row in measurements() if row.source == "measured" and row.dataset == "digits"]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_was_recorded_is_read_back_equal_to_the_last_digit(results: Path) -> None:
+    said = record({BASE: TOLD, FULL: TOLD})
+    assert (said.n_new, said.n_known, said.paths) == (2, 0, (results / "measured" / "dino_vitS16.csv",))
+    assert mine() == [BASE, FULL]
+    assert (results / "measured" / "dino_vitS16.csv").read_text().splitlines()[1] == (
+        "dino_vitS16,linear_probe_error,digits,train 10-shot -> val,100,0,1.5555555555555556,percent,"
+        "0.30000000000000004,3.141592653589793,zoo-logistic-1,measured,2026-11-20"
+    )
+
+
+def test_rows_are_added_behind_those_that_are_there_and_never_twice(results: Path) -> None:
+    record({BASE: TOLD})
+    before = (results / "measured" / "dino_vitS16.csv").read_bytes()
+    said = record({BASE: TOLD, FULL: TOLD})
+    assert (said.n_new, said.n_known) == (1, 1)
+    after = (results / "measured" / "dino_vitS16.csv").read_bytes()
+    assert after.startswith(before) and mine() == [BASE, FULL]
+    unchanged = files(results)
+    again = replace(BASE, value=BASE.value * (1 + 1e-12), date="2026-12-24")
+    assert record({again: TOLD, FULL: TOLD}).n_known == 2
+    assert files(results) == unchanged
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": 1.5, "ci_low": 1.0}, "has the value 1.5555555555555556, and is now to have 1.5,"),
+        ({"ci_low": 0.5}, "has the ci_low 0.30000000000000004, and is now to have 0.5,"),
+        ({"ci_low": None, "ci_high": None}, "has the ci_low 0.30000000000000004, and is now to have nothing,"),
+    ],
+)
+def test_a_recorded_number_never_changes(results: Path, change: dict[str, Any], words: str) -> None:
+    record({BASE: TOLD})
+    before = files(results)
+    with pytest.raises(ResultsError, match=words) as refusal:
+        record({FULL: TOLD, replace(BASE, **change): TOLD})
+    assert str(refusal.value).startswith(f"{results}/measured/dino_vitS16.csv, line 2: 'linear_probe_error' of")
+    assert files(results) == before
+
+
+def test_a_row_that_another_file_has_is_known_and_stays_alone(results: Path) -> None:
+    results.mkdir()
+    (results / "mine.csv").write_text(f"{','.join(COLUMNS)}\n{','.join(row_of(BASE)).upper().replace(*SPELT)}\n")
+    assert record({BASE: TOLD}).n_known == 1
+    assert not (results / "measured").exists()
+    with pytest.raises(ResultsError, match=r"mine.csv, line 2: .* never changes"):
+        record({replace(BASE, value=2.0): TOLD})
+
+
+SPELT = (",".join(row_of(BASE)[1:]).upper(), ",".join(row_of(BASE)[1:]))  # all but the id in its own case
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"encoder": "dino_vitS17"}, "column 'encoder': found 'dino_vitS17'"),
+        ({"metric": "top1"}, "column 'metric': found 'top1'"),
+        ({"value": math.nan}, "column 'value': found 'nan', expected a finite number"),
+        ({"value": 101.0}, "column 'value': found 101.0, expected an error between 0 and 100 percent"),
+        ({"n_train": 55.0}, "column 'n_train': found '55.0', expected a whole number"),
+        ({"n_train": 55}, "column 'n_train': found 55, expected a multiple of 10 for 'train 10-shot -> val'"),
+        ({"ci_low": 3.0}, "column 'ci_low': found 3.0 to 3.1"),
+        ({"split": "train 0-shot -> val"}, "column 'split': found 'train 0-shot -> val'"),
+        ({"protocol": ""}, "column 'protocol': found nothing"),
+        ({"protocol": "\ud800"}, "holds '\\\\ud800', which is no character"),
+        ({"protocol": "a\0b"}, "found a NUL character"),
+        ({"date": "yesterday"}, "column 'date': found 'yesterday'"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_anything_is_written(results: Path, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ResultsError, match=words):
+        record({FULL: TOLD, replace(BASE, **change): TOLD})
+    assert not list(results.rglob("*.csv")) and not list(results.rglob("*.jsonl"))
+
+
+def test_two_values_for_one_row_are_refused_and_the_measurements_named() -> None:
+    with pytest.raises(ResultsError, match=r"^Measurement 2 of 2, .* again \(first in Measurement 1 of 2\)"):
+        record({BASE: TOLD, replace(BASE, value=1.6): TOLD})
+
+
+def test_texts_with_commas_quotes_and_line_ends_come_back(results: Path) -> None:
+    odd = replace(BASE, protocol='zoo-logistic-1 (Cs=[1, 2], "x")', source="me,\r\nmyself")
+    record({odd: TOLD})
+    assert record({odd: TOLD}).n_known == 1
+    assert [row for row in measurements() if row.source == odd.source] == [odd]
+
+
+def test_an_encoder_is_written_as_its_card_spells_it() -> None:
+    record({replace(BASE, encoder="DINO_vits16"): TOLD})
+    assert mine() == [BASE]
+
+
+def test_encoders_have_files_of_their_own_in_a_folder_of_choice(results: Path) -> None:
+    other = replace(BASE, encoder="mae_vitB16")
+    said = record({BASE: TOLD, other: TOLD}, folder=results / "there")
+    assert [path.name for path in said.paths] == ["dino_vitS16.csv", "mae_vitB16.csv"]
+    assert sorted(mine(), key=lambda row: row.encoder) == [BASE, other]
+    assert provenance_of(other) == TOLD
+    assert record({BASE: TOLD, other: TOLD}, folder=results / "there").n_known == 2
+
+
+def test_a_damaged_file_is_refused_and_left_as_it_is(results: Path) -> None:
+    (path,) = record({BASE: TOLD}).paths
+    path.write_bytes(path.read_bytes()[:-5])
+    before = files(results)
+    with pytest.raises(ResultsError, match=r"dino_vitS16.csv, line 2: the file breaks off"):
+        record({FULL: TOLD})
+    assert files(results) == before
+
+
+def test_nothing_to_record_is_no_error(results: Path) -> None:
+    assert (record({}).paths, record({}).n_new) == ((), 0)
+    assert measurements()
+
+
+class TestProvenance:
+    """What a number was measured from."""
+
+    def test_it_is_found_by_the_number_it_belongs_to(self) -> None:
+        full = {**TOLD, "weights_hash": "b2", "more": [1, (2.5, None)]}
+        record({BASE: TOLD, FULL: full})
+        assert provenance_of(BASE) == TOLD
+        assert provenance_of(FULL) == {**full, "more": [1, [2.5, None]]}
+        assert provenance_of(replace(BASE, encoder="dino_vits16")) == TOLD
+        assert provenance_of(replace(BASE, value=1.5)) is None
+        assert provenance_of(replace(BASE, seed=1)) is None
+        assert provenance_of(next(row for row in measurements() if row.encoder == "dino_vitS16")) is None
+
+    def test_arrays_become_lists_and_infinite_numbers_texts(self) -> None:
+        told = {
+            **TOLD,
+            "report": {0.1: np.arange(2), "loss": np.float32("inf"), "k": np.int64(3), "n": math.nan},
+        }
+        record({BASE: told})
+        found = provenance_of(BASE)
+        assert found is not None
+        assert found["report"] == {"0.1": [0, 1], "loss": "inf", "k": 3, "n": "nan"}
+
+    @pytest.mark.parametrize(
+        ("told", "words"),
+        [
+            ({}, "lacks 'code_version', 'features_hash', 'images_hash'"),
+            ({**TOLD, "report": {"probe": object}}, "holds <class 'object'> of type type, expected texts"),
+        ],
+    )
+    def test_a_row_is_never_without_it(self, results: Path, told: Mapping[str, Any], words: str) -> None:
+        with pytest.raises(ResultsError, match=f"The provenance of 'dino_vitS16', .* {words}"):
+            record({BASE: told})
+        assert not list(results.rglob("*.csv"))
+
+    def test_that_of_a_row_that_never_came_is_superseded(self, results: Path) -> None:
+        (path,) = record({BASE: TOLD}).paths
+        path.unlink()  # as if the power had failed between the two files
+        assert record({BASE: {**TOLD, "weights_hash": "later"}}).n_new == 1
+        assert (provenance_of(BASE) or {})["weights_hash"] == "later"
+        lines = (path.parent / "dino_vitS16.provenance.jsonl").read_text().splitlines()
+        assert [json.loads(line)["provenance"]["weights_hash"] for line in lines] == ["a1", "later"]
+
+    def test_a_damaged_line_is_named(self, results: Path) -> None:
+        (path,) = record({BASE: TOLD}).paths
+        beside = path.parent / "dino_vitS16.provenance.jsonl"
+        beside.write_text(beside.read_text() + '{"encoder": "dino\n')
+        with pytest.raises(ResultsError, match=r"provenance.jsonl, line 2: found '\{\"encoder\": \"dino'"):
+            provenance_of(BASE)
+
+
+def test_an_erratum_takes_an_own_row_out_of_what_is_believed(results: Path) -> None:
+    record({BASE: TOLD})
+    (results / "errata.toml").write_text(ERRATUM)
+    assert BASE in measurements(encoders="dino_vitS16")
+    assert BASE not in measurements(encoders="dino_vitS16", exclude_wrong=True)

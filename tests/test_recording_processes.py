@@ -1,0 +1,204 @@
+"""Recording when other processes write, when writers are killed, and when the disk is full or has no locks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.record_writers import leftovers, measured, provenance, record_at_once
+from zoo.errors import ResultsError
+from zoo.recording import provenance_of, record, turns
+from zoo.results import measurements
+
+ROW = measured("this process", 0)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("locks", ["sound", "broken"])
+def test_several_processes_at_once_lose_nothing_although_some_are_killed(locks: str) -> None:
+    found = record_at_once(n_writers=3, n_rows=5, n_killed=1, seed=3, locks=locks)
+    assert found.errors == ""
+    assert found.n_acknowledged >= 2 * 5
+    assert (found.n_lost, found.n_twice, found.n_bare) == (0, 0, 0)
+    assert found.n_acknowledged <= found.n_rows <= found.n_acknowledged + found.n_killed
+    assert found.n_read > 0
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import zoo.atomic, zoo.recording
+from tests.record_writers import measured, provenance
+step, steps = int(sys.argv[2]), 0
+def counted(real):
+    def call(*arguments, **options):
+        global steps
+        steps += 1
+        if steps == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **options)
+    return call
+os.fsync, os.replace, os.open = counted(os.fsync), counted(os.replace), counted(os.open)
+row = measured("this process", 1)
+zoo.recording.record({row: provenance(row)})
+print("recorded")
+"""
+
+
+def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new_ones_with_their_provenance(home: Path) -> None:
+    record({ROW: provenance(ROW)})
+    after, outcomes = measured("this process", 1), []
+    for step in range(1, 99):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(REPOSITORY), str(step)], capture_output=True, text=True, check=False
+        )
+        rows = [row for row in measurements() if row.source == ROW.source]
+        outcomes.append(rows == [ROW, after])
+        assert rows in ([ROW], [ROW, after])
+        assert all(provenance_of(row) == provenance(row) for row in rows)
+        if done.stdout:
+            break
+        assert done.returncode == -9, done.stderr
+    assert outcomes == sorted(outcomes) and {*outcomes} == {False, True}
+    assert record({ROW: provenance(ROW), after: provenance(after)}).n_known == 2
+
+
+FULL = """
+import resource, signal, sys
+sys.path.insert(0, sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from zoo.errors import ResultsError
+from zoo.recording import record
+from tests.record_writers import measured, provenance
+row = measured("this process", 1)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    record({row: provenance(row)})
+except ResultsError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("at", ["provenance", "rows"])
+def test_on_a_full_disk_what_was_recorded_stays_and_one_sentence_says_so(home: Path, at: str) -> None:
+    (path,) = record({ROW: provenance(ROW)}).paths
+    beside = path.with_name("dino_vitS16.provenance.jsonl")
+    if at == "rows":  # many rows, whose provenance has been moved away
+        record({measured("before", number): provenance(ROW) for number in range(40)})
+        beside.write_bytes(b"")
+    before, limit = path.read_bytes(), beside.stat().st_size + 100 if at == "provenance" else path.stat().st_size + 50
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(REPOSITORY), str(limit)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        f"The results in {path.parent} cannot be written (File too large); what was recorded before is unharmed, make "
+        "room or make the folder writable, and record again.\n"
+    )
+    assert path.read_bytes() == before
+    assert leftovers(home) == []
+    after = measured("this process", 1)
+    assert record({after: provenance(after)}).n_new == 1
+    assert provenance_of(after) == provenance(after)
+
+
+def test_a_turn_ends_with_the_process_that_had_it(home: Path) -> None:
+    holder = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDWR), 2); print(1, flush=True); input()"
+    lock = home / "results" / ".lock"
+    record({ROW: provenance(ROW)})
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline()
+    kept = rf"Another process has kept {lock} locked for 0 seconds"
+    with pytest.raises(ResultsError, match=kept), turns.turn(lock, patience_s=0.02):
+        pytest.fail("it was not this process's turn")
+    later = threading.Timer(0.1, process.kill)
+    later.start()
+    after = measured("this process", 1)
+    assert record({after: provenance(after)}).n_new == 1
+    assert process.wait() == -9
+    process.communicate()
+
+
+def test_threads_take_turns_too(home: Path) -> None:
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        with turns.turn(home / "lock"):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.005)
+            inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_written_to_all_the_same(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert record({ROW: provenance(ROW)}).n_new == 1
+    assert ROW in measurements()
+
+
+def test_rows_that_another_writer_takes_away_are_added_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(ROW, protocol="of the other")
+    (path,) = record({other: provenance(other)}).paths
+    older = path.read_bytes()
+    sleep, naps = time.sleep, []
+
+    def overwrite(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 1:  # a writer that knows no locks and had read the file before
+            path.write_bytes(older)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", overwrite)
+    record({ROW: provenance(ROW)})
+    assert len(naps) == 2
+    assert {ROW, other} <= set(measurements())
+
+
+def test_what_killed_writers_left_an_hour_ago_is_removed(home: Path) -> None:
+    folder = home / "results" / "measured"
+    folder.mkdir(parents=True)
+    for name, age_s in (("old", 4000), ("new", 10)):
+        (folder / f".{name}-0.tmp").touch()
+        os.utime(folder / f".{name}-0.tmp", (time.time() - age_s,) * 2)
+    record({ROW: provenance(ROW)})
+    assert leftovers(home) == [".new-0.tmp"]
+
+
+def test_a_link_to_a_shared_file_stays_a_link(home: Path) -> None:
+    folder, shared = home / "results" / "measured", home / "shared.csv"
+    folder.mkdir(parents=True)
+    (folder / "dino_vitS16.csv").symlink_to(shared)
+    with pytest.raises(ResultsError, match="cannot be read"):
+        record({ROW: provenance(ROW)})  # a link to nothing is refused as everywhere
+    shared.write_text("encoder,metric,dataset,split,n_train,seed,value,unit,ci_low,ci_high,protocol,source,date\n")
+    record({ROW: provenance(ROW)})
+    assert (folder / "dino_vitS16.csv").is_symlink()
+    assert "this process" in shared.read_text()

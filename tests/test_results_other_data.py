@@ -1,0 +1,123 @@
+"""Measurements on other data sets than ImageNet-1K stand beside the published ones and change no table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli_runner import run
+from tests.result_rows import AddRows, user_of
+from zoo import results_df
+from zoo.analysis import study_table
+from zoo.cards import catalogue
+from zoo.errors import QueryError
+from zoo.export.results import measured
+from zoo.results import PUBLISHED_SOURCE, measurements, summaries
+from zoo.studyrows import measured_twice, own_rows, published_rows
+
+BASE = {
+    "dataset": "digits",
+    "n_train": "1347",
+    "protocol": "zoo-logistic-1",
+    "source": "measured",
+    "ci_low": "",
+    "ci_high": "",
+}
+PARTS = {"metric": "usability", "unit": "percentage points", "n_train": "", "protocol": "zoo-risk-logistic-1"}
+PUBLISHED_ID = "dino_vitS16"
+UNMEASURED_ID = next(name for name in catalogue() if name not in summaries())
+ROWS = [
+    BASE | {"encoder": encoder} | change
+    for encoder in (PUBLISHED_ID, UNMEASURED_ID)
+    for change in (
+        {"value": "3.1"},
+        {"value": "2.9", "metric": "knn_error"},
+        {"value": "0.1", "split": "train -> train"},
+        {"value": "2.2", "split": "train minus subset -> subset", "n_train": "897"},
+        {"value": "9.9", "split": "train 10-shot -> val", "n_train": "100"},
+        {"value": "30", "split": "train 3-shot -> val", "n_train": "30"},
+        {"value": "17", "split": "train 1% -> val", "n_train": "13"},
+        PARTS | {"value": "-0.3"},
+        PARTS | {"value": "0.1", "metric": "approximation_plus_usability"},
+        PARTS | {"value": "2.1", "metric": "probe_generalization"},
+        PARTS | {"value": "0.9", "metric": "encoder_generalization"},
+        {"value": "0", "metric": "supervised_twin_error", "split": "train -> train"},
+    )
+]
+
+
+@pytest.fixture
+def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
+    return user_of(tmp_path, monkeypatch)
+
+
+def test_they_make_nothing_measured_twice(add_rows: AddRows) -> None:
+    before = measured_twice()
+    add_rows(*ROWS)
+    assert measured_twice() == before == []
+
+
+def test_they_are_measurements_like_any_others(add_rows: AddRows) -> None:
+    n_before = len(measurements())
+    add_rows(*ROWS)
+    assert len(measurements()) == n_before + len(ROWS)
+    assert {row.value for row in measurements(metrics="knn_error", encoders=PUBLISHED_ID)} == {2.9}
+
+
+def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
+    def everything() -> list[object]:
+        tables = [
+            results_df(as_published=as_published, exclude_wrong=not as_published, extended=True).to_csv()
+            for as_published in (True, False)
+        ]
+        rows = [
+            repr(rows_of(as_published=as_published, exclude_wrong=not as_published))
+            for rows_of in (published_rows, own_rows)
+            for as_published in (True, False)
+        ]
+        studied = [
+            study_table("all", corrected=corrected, with_mine=True).frame.to_csv() for corrected in (True, False)
+        ]
+        cards = [repr(measured(catalogue()[name])) for name in (PUBLISHED_ID, UNMEASURED_ID)]
+        return [
+            summaries(),
+            summaries(exclude_wrong=True),
+            summaries(source=PUBLISHED_SOURCE),
+            tables,
+            rows,
+            studied,
+            cards,
+        ]
+
+    before = everything()
+    add_rows(*ROWS)
+    assert everything() == before
+    assert UNMEASURED_ID not in summaries()
+
+
+def test_a_source_that_measured_other_data_alone_has_no_summary(add_rows: AddRows) -> None:
+    add_rows(*ROWS)
+    with pytest.raises(QueryError, match="No ImageNet-1K risk comes from the source 'measured'"):
+        summaries(source="measured")
+
+
+@pytest.mark.parametrize("arguments", [["results"], ["results", PUBLISHED_ID, "--json"], ["show", UNMEASURED_ID]])
+def test_the_command_line_shows_what_it_showed(add_rows: AddRows, arguments: list[str]) -> None:
+    before = run(*arguments)
+    add_rows(*ROWS)
+    after = run(*arguments)
+    assert (after.exit_code, after.stdout) == (before.exit_code, before.stdout)
+    assert after.exit_code == 0
+
+
+def test_own_rows_of_imagenet_with_other_numbers_of_labels_leave_the_known_settings_alone(add_rows: AddRows) -> None:
+    own = BASE | {"encoder": UNMEASURED_ID, "dataset": "imagenet-1k"}
+    add_rows(
+        own | {"value": "30", "n_train": "1281167"},
+        own | {"value": "60", "split": "train 10-shot -> val", "n_train": "10000"},
+        own | {"value": "33", "n_train": "1281167", "metric": "knn_error"},
+        own | {"value": "5", "split": "val -> val", "n_train": "50000"},
+    )
+    assert summaries()[UNMEASURED_ID].errors == {"100%": 30}
+    assert summaries()[UNMEASURED_ID].decomposition is None

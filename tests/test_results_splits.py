@@ -1,0 +1,129 @@
+"""The words for splits and metrics: those of the published rows, and any number of labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.result_rows import AddRows, user_of
+from zoo.errors import ResultsError, UnknownName
+from zoo.results import PUBLISHED_SOURCE, measurements
+from zoo.vocabulary import METRICS, SPLITS, known_split
+
+
+@pytest.fixture
+def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
+    return user_of(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_train", "shots"),
+    [
+        ("train 1-shot -> val", 1_000, 1),
+        ("train 10-shot -> val", 10_000, 10),
+        ("train 732-shot -> val", 732_000, 732),
+        ("train 2% -> val", 25_623, None),
+        ("train 0.5% -> val", 6_405, None),
+        ("train 0.00000001% -> val", 0, None),
+        ("train 99.9% -> val", 1_279_885, None),
+    ],
+)
+def test_any_number_of_labels_is_a_split(name: str, n_train: int, shots: int | None) -> None:
+    split = known_split(name)
+    assert (split.name, split.n_train, split.shots) == (name, n_train, shots)
+    assert METRICS["linear_probe_error"].takes(name) and METRICS["knn_error"].takes(name)
+    assert not any(METRICS[metric].takes(name) for metric in ("usability", "supervised_twin_error", "uniformity"))
+
+
+def test_the_published_splits_are_spelt_by_the_same_rule() -> None:
+    for name, n_train in (("30-shot", 30_000), ("1%", 12_811), ("5-shot", 5_000), ("3-shot", 3_000)):
+        assert known_split(f"train {name} -> val") is SPLITS[f"train {name} -> val"]
+        assert SPLITS[f"train {name} -> val"].n_train == n_train
+    assert known_split("train -> val").n_train == 1_281_167
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        "0-shot", "03-shot", "-3-shot", "3.5-shot", "3 -shot", "3_0-shot", "\N{FULLWIDTH DIGIT THREE}-shot",
+        "0%", "0.0%", "100%", "101%", "1.0%", "01%", "1.50%", ".5%", "1e-1%", "1 %", "-1%", "5.%", "30-shot ",
+    ],
+)  # fmt: skip
+def test_other_spellings_are_refused(labels: str, add_rows: AddRows) -> None:
+    name = f"train {labels} -> val"
+    with pytest.raises(UnknownName, match=r"There is no split named .* Others are spelt like 'train 10-shot -> val'"):
+        known_split(name)
+    add_rows({"split": name, "dataset": "digits", "n_train": ""})
+    with pytest.raises(
+        ResultsError, match=r"column 'split': found .*expected a split of 'linear_probe_error', 'train 10"
+    ):
+        measurements()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"split": "train 10-shot -> val", "n_train": "10010"},
+            "found 10010, expected 10000 for 'train 10-shot -> val'",
+        ),
+        ({"split": "train 2% -> val", "n_train": "30000"}, "found 30000, expected 25623, give or take 1000, for"),
+        ({"split": "train 1% -> val", "n_train": "14000"}, "found 14000, expected 12811, give or take 1000, for"),
+        (
+            {"split": "train 1% -> val", "n_train": "12812", "source": PUBLISHED_SOURCE},
+            "found 12812, expected 12811 for",
+        ),
+        (
+            {"split": "train 7-shot -> val", "n_train": "71", "dataset": "digits"},
+            "found 71, expected a multiple of 7 for",
+        ),
+        (
+            {"split": "val", "metric": "uniformity", "unit": "dimensionless"},
+            "found 1281167, expected nothing for 'val'",
+        ),
+    ],
+)
+def test_the_number_of_labels_must_fit_the_split(add_rows: AddRows, change: dict[str, str], words: str) -> None:
+    add_rows(change)
+    with pytest.raises(ResultsError, match=f"column 'n_train': {words}"):
+        measurements()
+
+
+def test_a_share_of_each_class_is_rounded_and_a_data_set_of_ones_own_has_its_own_size(add_rows: AddRows) -> None:
+    add_rows(
+        {"split": "train 1% -> val", "n_train": "12820"},
+        {"split": "train 10-shot -> val", "n_train": "10000"},
+        {"split": "train 10-shot -> val", "n_train": "100", "dataset": "digits"},
+        {"split": "train -> val", "n_train": "1347", "dataset": "digits", "metric": "knn_error"},
+        {"split": "val -> val", "n_train": "450", "dataset": "digits"},
+    )
+    assert [row.n_train for row in measurements()[-5:]] == [12820, 10000, 100, 1347, 450]
+
+
+COMPONENT = {"metric": "usability", "unit": "percentage points", "dataset": "digits", "n_train": ""}
+
+
+def test_own_components_keep_their_sign_and_their_interval(add_rows: AddRows) -> None:
+    add_rows(
+        COMPONENT | {"value": "-2.5", "ci_low": "-4", "ci_high": "0.5"},
+        COMPONENT | {"metric": "approximation_plus_usability", "value": "1", "ci_low": "", "ci_high": ""},
+    )
+    first, second = measurements()[-2:]
+    assert (first.value, first.ci_low, first.ci_high) == (-2.5, -4, 0.5)
+    assert second.metric == "approximation_plus_usability"
+
+
+@pytest.mark.parametrize("value", ["-100.5", "101"])
+def test_a_component_is_a_difference_of_two_errors(add_rows: AddRows, value: str) -> None:
+    add_rows(COMPONENT | {"value": value, "ci_low": "", "ci_high": ""})
+    with pytest.raises(ResultsError, match=r"column 'value': .*between -100 and 100 percentage points"):
+        measurements()
+
+
+def test_an_interval_may_miss_its_value_by_rounding_and_no_more(add_rows: AddRows) -> None:
+    add_rows({"value": "24.5", "ci_low": "24.500000000000004", "ci_high": "24.9"})
+    assert measurements()[-1].ci_low == 24.500000000000004
+    add_rows({"value": "24.5", "ci_low": "24.500001", "ci_high": "24.9"})
+    with pytest.raises(ResultsError, match="expected an interval that holds the value"):
+        measurements()

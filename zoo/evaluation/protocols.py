@@ -1,0 +1,211 @@
+"""How the zoo measures: every setting that defines a number, under the name that the rows of ``results/`` carry.
+
+A protocol never changes, for an old number must keep its meaning. Another default, or another way of computing that
+moves a number by more than its tolerance explains, is a new protocol with the next number behind its name, beside the
+old one; a test pins the digest of each. Options of a user's own give a name by rule: :func:`protocol_named`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import QueryError, UnknownName
+
+_LONGEST = 32  # characters of an option in a name; a longer one is told by its hash
+
+_ROWS = {  # what a probe is trained, tuned and evaluated on, and what becomes of several seeds: Appendix C.3
+    "labels": "balanced or stratified by class, drawn by seed",
+    "tuned_on": "training rows outside the setting, as many as the test set; too few of them: its own, held out",
+    "held_out_share": 0.2,
+    "refitted": "on all labels of the setting where some were held out",
+    "n_seeds": 3,
+    "interval": "95 % by bootstrap over images and seeds",
+    "n_bootstrap": 4000,
+}
+_PARTS = _ROWS | {
+    "order": "standard",
+    "subset": "of the training set, as large as the test set; another one is what the probe is tuned on",
+    "own_training_set": "tuned, trained and evaluated on the same images",
+}
+_LOGISTIC = {
+    "Cs": 24,
+    "select": "error",
+    "C": None,
+    "tol": 1e-4,
+    "stop": "convergence",
+    "max_iter": 1000,
+    "precision": "float32",
+}
+_STREAMED = {
+    "n_trials": 30,
+    "epochs": 100,
+    "tuning_share": 0.1,
+    "learning_rate_per_256": (1e-3, 1.0),
+    "weight_decay": (1e-8, 2e-4),
+    "batch_size": (512, 1024, 2048, 4096),
+    "batch_norm": (True, False),
+    "optimizer": ("adam", "sgd", "lars"),
+    "schedule": ("multistep", "cosine", "warmcosine"),
+    "standard_first": True,
+    "n_startup_trials": 20,
+    "candidates_per_pass": 10,
+    "validation_share": 0.1,
+    "precision": "float32",
+    "window_bytes": 1 << 30,
+    "block_rows": 8,
+}
+_NEIGHBOURS = {"k": (10, 20, 100, 200), "temperature": 0.07, "n_left_out": 10_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """One way of measuring."""
+
+    name: str  # in the rows of results/
+    meaning: str  # a sentence
+    probe: str  # class in zoo.evaluation
+    settings: Mapping[str, Any] = field(hash=False)  # options of that class
+    rules: Mapping[str, Any] = field(hash=False)  # everything else that defines the number
+
+    @property
+    def digest(self) -> str:
+        """Hash of what defines the number; the name and the wording of the meaning are free."""
+        return _digest({"probe": self.probe, "settings": dict(self.settings), "rules": dict(self.rules)})
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the provenance of a row."""
+        return {"name": self.name, "probe": self.probe, "settings": dict(self.settings), "rules": dict(self.rules)}
+
+
+def _protocol(name: str, meaning: str, probe: str, settings: dict[str, Any], rules: dict[str, Any]) -> Protocol:
+    return Protocol(
+        name=name,
+        meaning=meaning,
+        probe=probe,
+        settings=MappingProxyType(settings),
+        rules=MappingProxyType(rules),
+    )
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        _protocol(
+            "zoo-logistic-1",
+            "multinomial logistic regression on frozen features, solved to convergence along its whole regularisation "
+            "path; its C has the smallest error on training images that are like those of the evaluation",
+            "LogisticProbe", _LOGISTIC, _ROWS,
+        ),
+        _protocol(
+            "zoo-streamed-1",
+            "linear probe trained by gradient descent for 100 epochs, for features that do not fit in memory; its "
+            "settings are tuned in 30 trials on a tenth of the labels, by the error on training images that are like "
+            "those of the evaluation",
+            "StreamedProbe", _STREAMED, _ROWS,
+        ),
+        _protocol(
+            "zoo-nearest-neighbours-1",
+            "vote of the k training images whose features have the largest cosine, weighted by its exponential at the "
+            "temperature 0.07; k of 10, 20, 100 and 200 has the smallest error on training images that are like those "
+            "of the evaluation",
+            "NeighbourProbe", _NEIGHBOURS, _ROWS,
+        ),
+        _protocol(
+            "zoo-risk-logistic-1",
+            "signed parts of the full-shot error, from errors by `zoo-logistic-1`, with three held-out subsets as "
+            "large as the test set",
+            "LogisticProbe", _LOGISTIC, _PARTS,
+        ),
+        _protocol(
+            "zoo-risk-streamed-1",
+            "signed parts of the full-shot error, from errors by `zoo-streamed-1`, with three held-out subsets as "
+            "large as the test set",
+            "StreamedProbe", _STREAMED, _PARTS,
+        ),
+    )
+}  # fmt: skip
+
+
+def protocol_named(base: str, **changed: Any) -> Protocol:
+    """A protocol, with options of one's own where there are any.
+
+    Parameters
+    ----------
+    base : str
+        One of :data:`PROTOCOLS`.
+    **changed
+        Settings or rules that are to be others. Those that are as they were change nothing.
+
+    Returns
+    -------
+    Protocol
+        Of the same name if nothing changed; else the options are in its name, in the order of the alphabet.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such protocol.
+    QueryError
+        If it has no such option; lists those it has.
+
+    Examples
+    --------
+    >>> protocol_named("zoo-nearest-neighbours-1", k=(20,), temperature=0.07).name
+    'zoo-nearest-neighbours-1 (k=[20])'
+    """
+    if base not in PROTOCOLS:
+        raise UnknownName("protocol", base, PROTOCOLS, hint="results/README.md explains them all.")
+    protocol = PROTOCOLS[base]
+    known = {**protocol.rules, **protocol.settings}
+    unknown = sorted(changed.keys() - known.keys())
+    if unknown:
+        raise QueryError(f"{base!r} has no option {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
+    others = {name: value for name, value in sorted(changed.items()) if not _are_equal(value, known[name])}
+    if not others:
+        return protocol
+    settings, rules = (
+        {name: others.get(name, value) for name, value in one.items()} for one in (protocol.settings, protocol.rules)
+    )
+    told = ", ".join(f"{name}={_short(value)}" for name, value in others.items())
+    return _protocol(f"{base} ({told})", f"{protocol.meaning}; but with {told}", protocol.probe, settings, rules)
+
+
+def protocols_table() -> str:
+    """One row a protocol, for ``results/README.md``."""
+    rows = ["| protocol | meaning | options |", "|---|---|---|"]
+    for protocol in PROTOCOLS.values():
+        options = "; ".join(f"{name} {_text(value)}" for name, value in protocol.settings.items())
+        rows.append(f"| `{protocol.name}` | {protocol.meaning} | {protocol.probe}: {options} |")
+    return "\n".join(rows)
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise QueryError(
+            f"An option of a protocol is {value!r}, expected a text, a finite number, a truth value, None or a list."
+        ) from error
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return _text(one) == _text(other) or bool(one == other)  # JSON has one list where Python has two, and two ones
+
+
+def _short(value: Any) -> str:
+    """An option in a name; no two options look alike."""
+    if isinstance(value, str):
+        is_plain = value.isidentifier() and value not in ("null", "true", "false")
+        text = value if is_plain else _text(value)
+    else:
+        text = _text(value)
+    return text if len(text) <= _LONGEST else f"hash {_digest(value)[:8]}"
+
+
+def _digest(value: Any) -> str:
+    return blake2b(_text(value).encode(), digest_size=16).hexdigest()
