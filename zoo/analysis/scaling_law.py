@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Cells = Mapping[str, Any] | pd.DataFrame
+    Numbers = float | Floats
 
 N_DECOMPOSITION = 1_231_167  # labels with which the components were measured: ImageNet without 50,000 images
 N_FULL_SHOT = 1_281_167
@@ -107,15 +109,15 @@ def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(T=rows["usability"], enc_gen=rows["enc_gen"] + rows["approx"])
 
 
-def law_errors(cells: Mapping[str, Any] | pd.DataFrame, *, alpha: float, w: float) -> Floats:
+def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
     """Errors in percent that the law predicts.
 
     Parameters
     ----------
     cells : mapping or DataFrame
         ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one shape.
-    alpha, w : float
-        Parameters of the law; w is called W in Eq. 25.
+    alpha, w, n_measured : float, or arrays that go with the shape of the cells
+        Parameters of the law, w is called W in Eq. 25; and the labels with which the components were measured.
 
     Returns
     -------
@@ -129,14 +131,12 @@ def law_errors(cells: Mapping[str, Any] | pd.DataFrame, *, alpha: float, w: floa
     >>> float(law_errors(cells, alpha=0.15, w=0.5))
     29.0
     """
-    n, on_train, probe_gen, enc_gen = (
-        np.asarray(cells[name], "float64") for name in ("n", "T", "probe_gen", "enc_gen")
-    )
-    falling = (w * on_train + probe_gen) * (N_DECOMPOSITION / n) ** alpha
+    n, on_train, probe_gen, enc_gen = (np.asarray(cells[key], float) for key in ("n", "T", "probe_gen", "enc_gen"))
+    falling = (w * on_train + probe_gen) * (n_measured / n) ** alpha
     return np.asarray(np.clip(enc_gen + (1 - w) * on_train + falling, 0, 100))
 
 
-def predict(law: ScalingLaw, cells: Mapping[str, Any] | pd.DataFrame) -> Floats:
+def predict(law: ScalingLaw, cells: Cells) -> Floats:
     """Errors in percent that a fitted law predicts; the cells are those of :func:`law_errors`."""
     return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W))
 

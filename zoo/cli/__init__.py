@@ -32,6 +32,10 @@ VERBS = {
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("compare", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
+    "features": Verb("features", "Compute features of labelled images, once."),
+    "probe": Verb("probe", "Train tuned linear probes on features."),
+    "decompose": Verb("decompose", "Show where the full-shot error comes from."),
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -52,6 +56,7 @@ Examples:
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
+  zoo evaluate pocket_simclr_rn_shapes shapes --decompose
   zoo study where_the_risk_lies
   eval "$(zoo completion bash)"
 """

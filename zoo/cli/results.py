@@ -15,14 +15,16 @@ _EPILOG = """\b
 Examples:
   zoo results dino_vitS16 mae_vitB16
   zoo results --exclude-wrong --json
+  zoo results --dataset shapes
 """
 
 
 @click.command("results", epilog=_EPILOG)
 @click.argument("names", nargs=-1, shell_complete=encoder_names)
 @exclude_wrong_option
+@click.option("--dataset", metavar="NAME", help="Rows of this data set, such as 'zoo evaluate' has added.")
 @json_option
-def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
+def command(names: tuple[str, ...], exclude_wrong: bool, dataset: str | None, as_json: bool) -> None:
     """Show the measured errors and their components.
 
     Errors of linear probes on ImageNet-1K, in percent, by the labels the probe had. The components are in percentage
@@ -30,6 +32,11 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
     """
     cards = catalogue()
     wanted = list(dict.fromkeys(cards.id_of(name) for name in names))
+    if dataset is not None:
+        from .other_results import print_rows
+
+        print_rows(dataset, wanted, as_json=as_json, exclude_wrong=exclude_wrong)
+        return
     known = summaries(exclude_wrong=exclude_wrong)
     found = [known[encoder] for encoder in wanted or known if encoder in known]
     without = [encoder for encoder in wanted if encoder not in known]

@@ -1,0 +1,112 @@
+"""Intervals of errors: closed forms, invariances, and how often they hold what they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from zoo.errors import DataError
+from zoo.evaluation.intervals import Interval, error_draws, interval, outcomes_of, surplus_variances
+
+
+def wrong(*counts: tuple[int, int]) -> Any:
+    """One probe an image set of (wrong, right) images."""
+    (n_wrong, n_right) = counts[0]
+    return np.repeat(np.array([1, 0], dtype=np.int8), [n_wrong, n_right])[:, None]
+
+
+def holds(found: Interval, truth: float) -> bool:
+    assert found.ci_low is not None and found.ci_high is not None
+    return found.ci_low <= truth <= found.ci_high
+
+
+@pytest.mark.parametrize(("n_wrong", "n"), [(0, 40), (3, 40), (50, 200), (199, 200)])
+def test_a_single_error_has_the_interval_of_jeffreys(n_wrong: int, n: int) -> None:
+    draws = error_draws(wrong((n_wrong, n - n_wrong)), {"error": [0]}, n_draws=200_000)["error"]
+    expected = 100 * beta.ppf([0.025, 0.975], n_wrong + 0.5, n - n_wrong + 0.5)
+    assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(expected, abs=0.1, rel=0.02)
+
+
+def test_no_wrong_image_is_no_certainty() -> None:
+    found = interval(0.0, error_draws(wrong((0, 100)), {"error": [0]})["error"])
+    assert found.ci_low == 0 and found.ci_high is not None and 1 < found.ci_high < 4
+
+
+def test_the_order_of_the_images_does_not_matter() -> None:
+    random = np.random.default_rng(0)
+    outcomes = random.integers(-1, 2, size=(300, 3)).astype(np.int8)
+    risks = {"one": [0], "mean": [1, 2]}
+    first, mixed = (error_draws(some, risks) for some in (outcomes, random.permutation(outcomes)))
+    assert all(np.array_equal(first[name], mixed[name]) for name in risks)
+
+
+def test_errors_on_the_same_images_go_up_and_down_together() -> None:
+    column = wrong((60, 140))
+    together = error_draws(np.hstack([column, column]), {"a": [0], "b": [1]})
+    apart = [error_draws(column, {"a": [0]}, seed=seed)["a"] for seed in (0, 1)]
+    assert np.std(together["a"] - together["b"]) < 0.15 * np.std(apart[0] - apart[1])
+
+
+def test_images_that_a_probe_has_not_seen_do_not_count() -> None:
+    column = wrong((30, 70))
+    absent = np.full((500, 1), -1, dtype=np.int8)
+    few, among_many = (error_draws(some, {"a": [0]})["a"] for some in (column, np.vstack([column, absent])))
+    assert np.percentile(few, [2.5, 50, 97.5]) == pytest.approx(np.percentile(among_many, [2.5, 50, 97.5]), abs=0.8)
+
+
+def test_a_million_images_are_as_easy_as_a_hundred() -> None:
+    outcomes = np.tile(wrong((1, 3)), (250_000, 1))
+    draws = error_draws(outcomes, {"error": [0]})["error"]
+    assert draws.std() == pytest.approx(100 * (0.25 * 0.75 / 1e6) ** 0.5, rel=0.05)
+
+
+def test_outcomes_are_laid_on_the_images_of_the_set() -> None:
+    table = outcomes_of(4, [(np.array([1, 3]), np.array([True, False])), (None, np.array([False, True, True, True]))])
+    assert table.tolist() == [[-1, 1], [0, 0], [-1, 0], [1, 0]]
+
+
+def test_a_probe_without_images_is_refused() -> None:
+    with pytest.raises(DataError, match="Probe 1 was evaluated on no image"):
+        error_draws(np.array([[0, -1], [1, -1]], dtype=np.int8), {"error": [0]})
+
+
+def test_seeds_that_vary_no_more_than_their_images_add_little() -> None:
+    random = np.random.default_rng(0)
+    draws = random.normal(0.3, 0.05, size=(4000, 10))
+    quiet = surplus_variances(np.full(10, 0.3), draws, random=random)
+    loud = surplus_variances(0.3 + 0.5 * np.arange(-4.5, 5), draws, random=random)
+    assert quiet.max() == 0
+    assert np.median(loud) == pytest.approx(0.25 * np.var(np.arange(10), ddof=1), rel=0.15)
+
+
+def test_intervals_of_an_error_and_of_a_difference_hold_the_truth_as_often_as_they_say() -> None:
+    random, n_repeats, held = np.random.default_rng(5), 1000, [0, 0]
+    for repeat in range(n_repeats):
+        shares = (0.2, 0.27)
+        outcomes = [(random.random((n, 1)) < p).astype(np.int8) for n, p in zip((150, 250), shares, strict=True)]
+        one, two = (error_draws(o, {"e": [0]}, n_draws=400, seed=[repeat, i])["e"] for i, o in enumerate(outcomes))
+        means = [100 * float(o.mean()) for o in outcomes]
+        held[0] += holds(interval(means[0], one), 20)
+        held[1] += holds(interval(means[1] - means[0], two - one), 7)
+    assert all(0.93 <= count / n_repeats <= 0.97 for count in held), held
+
+
+@pytest.mark.parametrize(("seed_effect", "lowest", "highest"), [(0.0, 0.94, 0.99), (0.05, 0.93, 0.98)])
+def test_intervals_over_seeds_and_subsets_hold_the_truth(seed_effect: float, lowest: float, highest: float) -> None:
+    random, n_repeats, n_seeds, n_train, n_subset, held = np.random.default_rng(6), 400, 5, 800, 150, [0, 0]
+    for repeat in range(n_repeats):
+        own = random.random(n_train) < 0.1  # R_AF, on the same images
+        evaluated: list[Any] = [(None, ~own)]
+        for _ in range(n_seeds):
+            subset = random.choice(n_train, n_subset, replace=False)
+            share = 0.25 + seed_effect * random.normal()
+            evaluated.append((subset, random.random(n_subset) >= share))
+        outcomes = outcomes_of(n_train, evaluated)
+        draws = error_draws(outcomes, {"own": [0], "mean": range(1, n_seeds + 1)}, n_draws=400, seed=repeat)
+        mean = 100 * float(np.mean([~correct for _, correct in evaluated[1:]]))
+        held[0] += holds(interval(mean, draws["mean"]), 25)
+        held[1] += holds(interval(mean - 100 * float(own.mean()), draws["mean"] - draws["own"]), 15)
+    assert all(lowest <= count / n_repeats <= highest for count in held), held

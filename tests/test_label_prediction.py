@@ -1,0 +1,171 @@
+"""Predicting errors by labels: planted laws are met exactly, and the published encoders are held as often as stated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.law_population import population
+from zoo.analysis.label_prediction import (
+    CalibratedLaw,
+    calibrated_law,
+    held_out_coverage,
+    predict_labels,
+    published_law,
+)
+from zoo.analysis.scaling_law import N_FULL_SHOT, law_errors, law_rows
+from zoo.analysis.table import study_table, table_of
+from zoo.errors import QueryError
+from zoo.evaluation.risk import RiskReport
+from zoo.metadata import NOT_PUBLISHED
+from zoo.results import RiskDecomposition
+
+ALPHA, W = 0.15, 0.5
+EVERY = law_rows(study_table(), complete_only=False)
+
+
+def report(
+    *,
+    own: float = 8.0,
+    probe: float = 15.0,
+    encoder: float = 3.0,
+    noise: float = 0.0,
+    dataset: str = "imagenet-1k",
+    n_train: int = N_FULL_SHOT,
+    n_test: int = 50_000,
+    n_classes: int = 1000,
+) -> RiskReport:
+    """Components as a decomposition gives them, each with normal noise in its draws."""
+    random = np.random.default_rng(0)
+    draws = {
+        name: value + noise * random.normal(size=2000)
+        for name, value in (
+            ("approximation_plus_usability", own), ("probe_generalization", probe), ("encoder_generalization", encoder)
+        )
+    }  # fmt: skip
+    decomposition = RiskDecomposition(
+        approximation=NOT_PUBLISHED,
+        usability=NOT_PUBLISHED,
+        approximation_plus_usability=own,
+        probe_generalization=probe,
+        encoder_generalization=encoder,
+        approximation_assumed=False,
+    )
+    return RiskReport(
+        encoder="planted",
+        dataset=dataset,
+        order="standard",
+        decomposition=decomposition,
+        intervals={},
+        risks={},
+        draws=draws | {"full_shot_error": sum(draws.values())},
+        n_train=n_train,
+        n_test=n_test,
+        n_classes=n_classes,
+        seed=0,
+        assumption="",
+        warning="",
+    )
+
+
+def planted_law(noise: float = 0.0) -> CalibratedLaw:
+    return calibrated_law(law_rows(table_of(population(40, alpha=ALPHA, w=W, noise=noise))), n_resamples=50)
+
+
+LAW = planted_law()
+
+
+def test_encoders_that_obey_the_law_are_predicted_exactly() -> None:
+    cells = {"n": np.array([3000, 30_000]), "T": 8.0, "probe_gen": 15.0, "enc_gen": 3.0}
+    expected = law_errors(cells, alpha=ALPHA, w=W)
+    found = predict_labels(report(), [3000, 30_000], law=LAW)
+    assert [prediction.law_error for prediction in found] == pytest.approx(expected.tolist(), abs=1e-3)
+    for prediction in found:
+        assert prediction.ci_high - prediction.ci_low < 0.1
+        assert prediction.caveats == ()
+
+
+@pytest.mark.parametrize(("n_train", "n_test"), [(N_FULL_SHOT, 50_000), (1347, 450), (200, 199)])
+def test_calibrated_predictions_meet_the_full_shot_error(n_train: int, n_test: int) -> None:
+    made = report(n_train=n_train, n_test=n_test, n_classes=10, noise=0.5)
+    (found,) = predict_labels(made, [n_train], law=LAW)
+    assert found.error == pytest.approx(26, abs=1e-9)
+    assert found.law_error < 26  # more labels than the components were measured with
+    assert found.ci_low == pytest.approx(26 - 1.96 * 3**0.5 * 0.5, abs=0.15)
+
+
+def test_only_the_ratios_of_the_numbers_of_labels_count() -> None:
+    large, small = report(), report(n_train=N_FULL_SHOT // 100, n_test=500, n_classes=10)
+    one, other = (predict_labels(made, [n], law=LAW)[0] for made, n in ((large, 30_000), (small, 300)))
+    assert one.error == pytest.approx(other.error, abs=0.01)
+
+
+def test_fewer_labels_are_predicted_to_be_worse_and_no_worse_than_a_guess() -> None:
+    made = report(own=30, probe=40, n_train=10_000, n_test=1000, n_classes=10)
+    errors = [found.error for found in predict_labels(made, [10, 100, 1000, 10_000], law=LAW)]
+    assert errors == sorted(errors, reverse=True) and errors[0] == 90
+
+
+def test_what_the_law_misses_widens_the_interval() -> None:
+    sure, unsure = (predict_labels(report(), [5000], law=law)[0] for law in (LAW, planted_law(noise=2.0)))
+    assert unsure.ci_high - unsure.ci_low > 4 > 10 * (sure.ci_high - sure.ci_low)
+
+
+def test_uncertain_components_widen_the_interval() -> None:
+    sure, unsure = (predict_labels(report(noise=noise), [5000], law=LAW)[0] for noise in (0.0, 2.0))
+    assert unsure.ci_high - unsure.ci_low > 5 > 10 * (sure.ci_high - sure.ci_low)
+    assert sure.error == unsure.error
+
+
+def test_a_seed_gives_the_same_prediction() -> None:
+    noisy = report(noise=1.0)
+    assert predict_labels(noisy, [5000], law=LAW, seed=1) == predict_labels(noisy, [5000], law=LAW, seed=1)
+    assert predict_labels(noisy, [5000], law=LAW, seed=1) != predict_labels(noisy, [5000], law=LAW, seed=2)
+
+
+def test_other_data_fewer_labels_and_another_pretraining_are_said() -> None:
+    made = replace(report(dataset="digits", n_train=10_000, n_test=100, n_classes=10), warning="Pretrained elsewhere.")
+    classes, beyond, pretrained = predict_labels(made, [10], law=LAW)[0].caveats
+    assert "digits has 10" in classes and "a 1,000th of the training set" in beyond
+    assert pretrained == "Pretrained elsewhere."
+
+
+@pytest.mark.parametrize("n", [0, 999, N_FULL_SHOT + 1])
+def test_fewer_labels_than_classes_or_more_than_there_are_are_refused(n: int) -> None:
+    with pytest.raises(QueryError, match=r"expected 1,000 \(one a class\) to 1,281,167"):
+        predict_labels(report(), [n], law=LAW)
+
+
+def test_components_of_the_alternative_order_are_refused() -> None:
+    with pytest.raises(QueryError, match=r"alternative decomposition \(Eq. 5\)"):
+        predict_labels(replace(report(), order="alternative"), [5000], law=LAW)
+
+
+def test_encoders_without_a_full_shot_error_tell_nothing_of_misses() -> None:
+    few = EVERY[EVERY["n"] < 20_000]
+    with pytest.raises(QueryError, match="No encoder has an error with every number of labels, the full-shot error"):
+        calibrated_law(few, n_resamples=0)
+
+
+def test_the_published_encoders_are_held_as_often_as_is_stated() -> None:
+    law = published_law()
+    assert len(law.encoders) == 167 and law.ratios[0] == 1
+    facts = EVERY.groupby("encoder").first()
+    one = held_out_coverage(law)
+    assert list(one) == [30_000, 12_811, 5_000, 3_000]
+    assert all(0.93 <= share <= 0.95 for share in one.values())
+    for column in ("objective", "architecture", "year"):
+        assert all(0.92 <= share <= 0.955 for share in held_out_coverage(law, facts[column]).values()), column
+    assert np.abs(law.misses).mean(axis=0) == pytest.approx([0, 2.98, 3.27, 3.76, 4.82], abs=0.03)
+
+
+def test_a_published_encoder_is_predicted_from_its_components_alone() -> None:
+    rows: Any = EVERY[EVERY["encoder"] == "dino_rn50"].set_index("n")
+    own = rows.iloc[0]
+    made = report(own=own["T"], probe=own["probe_gen"], encoder=own["enc_gen"])
+    for found in predict_labels(made, [30_000, 5_000]):
+        assert found.ci_low <= rows["error"][found.n_labels] <= found.ci_high
+        assert found.ci_high - found.ci_low < 25

@@ -1,0 +1,62 @@
+"""``zoo decompose``: where the full-shot error of an encoder comes from, on features that were computed before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..cards import catalogue
+from .measured import print_risk, risk_document
+from .output import json_option, print_json
+from .probe_options import part_options, probe_options, request_of, say
+
+_EPILOG = """\b
+Example:
+  zoo decompose features/dino_rn50/features/birds-train-* features/dino_rn50/features/birds-val-* --supervised 0.84
+"""
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.command("decompose", epilog=_EPILOG)
+@click.argument("train", metavar="TRAIN", type=_FOLDER)
+@click.argument("test", metavar="TEST", type=_FOLDER)
+@probe_options
+@part_options
+@click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
+@click.option(
+    "--supervised",
+    metavar="FOLDER|PERCENT",
+    help="Features of the supervised twin on the training images, or its training error.",
+)
+@json_option
+def command(train: Path, test: Path, supervised: str | None, as_json: bool, **options: Any) -> None:
+    """Decompose the full-shot error into approximation, usability, probe and encoder generalization (Algorithm 1).
+
+    TRAIN and TEST are folders of features, as `zoo features` writes them: of images that the encoder was pretrained on,
+    and of images that are new to it.
+    """
+    from ..evaluation.evaluating import decomposed
+    from ..features import load_features
+
+    of_train, of_test = load_features(train), load_features(test)
+    request = request_of(options, decompose=True, supervised=_twin(supervised))
+    card = catalogue().get(of_train.origin.encoder)  # features may be of an encoder that nobody registered
+    report = decomposed(of_train, of_test, request, card=card, tell=say)
+    if as_json:
+        print_json({"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)})
+    else:
+        print_risk(report)
+
+
+def _twin(given: str | None) -> Any:
+    if given is None:
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        pass  # a folder
+    from ..features import load_features
+
+    return load_features(given)

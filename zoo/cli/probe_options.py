@@ -1,0 +1,84 @@
+"""Options of the verbs that measure by probes, and how they tell what they are doing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ..evaluation.evaluating import Request
+
+_KINDS = ("auto", "logistic", "streamed")
+_SETTINGS = (
+    click.option("--settings", metavar="LIST",
+                 help="Label settings by comma: full, K-shot, P%.  [default: full,30-shot,1%,5-shot,3-shot as far as "
+                      "there are images]"),
+    click.option("--knn/--no-knn", "neighbours", default=True, show_default=True, help="Also nearest neighbours."),
+)  # fmt: skip
+_PROBES = (
+    click.option("--seeds", "n_seeds", type=click.IntRange(1, 1000), default=3, show_default=True,
+                 help="Draws of few-shot labels, and of the held-out subset."),
+    click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
+    click.option("--probe", type=click.Choice(_KINDS), default="auto", show_default=True,
+                 help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory."),
+)  # fmt: skip
+_PARTS = (
+    click.option("--order", type=click.Choice(["standard", "alternative"]), default="standard", show_default=True,
+                 help="Of the decomposition: Eq. 1, or Eq. 5."),
+)  # fmt: skip
+
+
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which label settings, passed on by name."""
+    return _with(command, _SETTINGS)
+
+
+def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How probes are trained, passed on by name."""
+    return _with(command, _PROBES)
+
+
+def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How the full-shot error is decomposed, passed on by name."""
+    return _with(command, _PARTS)
+
+
+def _with(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
+    """What is to be measured.
+
+    Raises
+    ------
+    QueryError
+        If a label setting makes no sense.
+    """
+    from ..evaluation.evaluating import Request
+    from ..evaluation.settings import label_setting
+
+    given = options.get("settings")
+    names = None if given is None else tuple(label_setting(name).name for name in given.split(","))
+    return Request(
+        settings=names,
+        n_seeds=options["n_seeds"],
+        seed=options["seed"],
+        probe=options["probe"],
+        neighbours=options.get("neighbours", False),
+        decompose=decompose,
+        order=options.get("order", "standard"),
+        supervised=supervised,
+        device=options.get("device"),
+    )
+
+
+def say(text: str) -> None:
+    """A line on a terminal about what is being done; nothing in a pipe."""
+    if sys.stderr.isatty():
+        click.echo(click.style(text, dim=True), err=True)

@@ -1,0 +1,191 @@
+"""One penalty at a time: quasi-Newton steps on the logits of all images, two matrix products an iteration.
+
+A step is a direction in the parameters and the same direction in the logits (one product); any length of it is then
+tried without a product; its gradient is the second. The search stops by a certificate. The loss is convex and the
+penalty strongly so: the objective exceeds its least value by no more than the squared gradient over twice the penalty
+(the duality gap of the dual point that the probabilities are), and the solver stops when that is a small share of the
+objective itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .logistic_curvature import Memory, Preconditioner, dot, squared
+from .logistic_problem import Problem
+
+_TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
+"""A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""
+_VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
+"""A decrease of the objective, as a share of it, that is more than rounding."""
+_PATIENCE = {torch.float32: 12, torch.float64: 50}
+"""Iterations without a smaller gap or objective, after which more of this precision would not help."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Point:
+    """Where a solver is, or where it ended."""
+
+    penalty: float
+    parameters: Tensor  # (n_classes, rank + 1)
+    logits: Tensor  # (n, n_classes), of the training images
+    gradient: Tensor | None = None  # of the loss alone, (n_classes, rank + 1)
+    objective: float = float("inf")
+    gap: float = float("inf")  # bound of what the objective is above its least value, as a share of it
+    gradient_norm: float = float("inf")  # of the objective
+    iterations: int = 0
+    converged: bool = False
+    stalled: bool = False
+
+
+class Solver:
+    """Solves one problem under one penalty after the other, and keeps what it learns of the curvature."""
+
+    def __init__(self, problem: Problem, *, n_pairs: int = 10) -> None:
+        self.problem = problem
+        self.preconditioner = Preconditioner(problem)
+        self.memory = Memory(most=n_pairs)
+        self._spare: list[Tensor] = []
+
+    def cold(self, penalty: float) -> Point:
+        """A start from nothing: weights 0, intercepts the log frequencies."""
+        parameters = self.problem.start()
+        logits = parameters[:, -1].expand(self.problem.n, -1).contiguous()
+        return Point(penalty=penalty, parameters=parameters, logits=logits)
+
+    def refreshed(self, point: Point) -> Point:
+        """The same parameters with logits and gradient computed anew, free of what rounding left in them."""
+        logits = self.problem.logits(point.parameters)
+        return Point(penalty=point.penalty, parameters=point.parameters, logits=logits)
+
+    def minimise(
+        self,
+        start: Point,
+        penalty: float,
+        *,
+        tol: float,
+        max_iterations: int,
+        quick: bool = False,
+        along: tuple[Tensor, Tensor] | None = None,
+    ) -> Point:
+        """Minimises loss + penalty / 2 |weights|^2.
+
+        Parameters
+        ----------
+        start : Point
+            Left as it is.
+        penalty : float
+        tol : float
+            Stop when ``gap`` is no larger.
+        max_iterations : int
+        quick : bool
+            Products in bfloat16 where the problem has them.
+        along : pair of tensors, optional
+            A first direction, in parameters and logits, that costs no product: where the path was going.
+        """
+        problem, memory = self.problem, self.memory
+        memory.move(penalty)
+        parameters, logits, gradient = start.parameters, start.logits, start.gradient
+        ridge = torch.full_like(problem.spectrum, penalty)
+        ridge[-1] = 0.0
+        loss, residuals = problem.loss(logits)
+        weight = squared(parameters)
+        if gradient is None:
+            gradient = problem.pulled(residuals, quick=quick)
+        best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
+        while True:
+            objective = loss + 0.5 * penalty * weight
+            full = torch.addcmul(gradient, parameters, ridge)
+            self.preconditioner.renew(residuals, gradient, ridge)
+            gap, norm = self._gap(full, penalty)
+            gap /= max(objective, torch.finfo(torch.float64).tiny)
+            since_best = (
+                0 if gap < 0.9 * best_gap or objective < lowest * (1.0 - _VISIBLE[logits.dtype]) else since_best + 1
+            )
+            best_gap, lowest = min(gap, best_gap), min(objective, lowest)
+            converged, stalled = gap <= tol, since_best >= _PATIENCE[logits.dtype]
+            if converged or stalled or iterations >= max_iterations:
+                break
+            if along is not None:
+                step, move, along = *along, None
+            else:
+                step = memory.direction(full, self.preconditioner)
+                move = None
+            slope = dot(full, step)
+            if slope >= 0.0:
+                if move is not None:
+                    continue
+                if not memory.pairs:  # the preconditioner is positive: only rounding is left
+                    stalled = True
+                    break
+                memory.pairs.clear()
+                continue
+            if move is None:
+                move = problem.logits(step, quick=quick)
+            tried = self._searched(logits, move, loss, objective, slope, penalty * squared(step), residuals)
+            length, logits, loss, residuals = tried
+            if length == 0.0:
+                stalled = True
+                break
+            step = step * length
+            parameters = parameters + step
+            before, gradient = gradient, problem.pulled(residuals, quick=quick)
+            memory.remember(step, gradient - before)
+            weight = squared(parameters)
+            iterations += 1
+        return Point(
+            penalty=penalty, parameters=parameters, logits=logits, gradient=gradient, objective=objective, gap=gap,
+            gradient_norm=norm, iterations=start.iterations + iterations, converged=converged, stalled=stalled,
+        )  # fmt: skip
+
+    def _gap(self, full: Tensor, penalty: float) -> tuple[float, float]:
+        """Bound of what is left to gain, and the gradient's norm; the intercepts count by their own curvature."""
+        weights = squared(full)
+        intercepts = full[:, -1].double().square()
+        curvature = self.problem.n * self.preconditioner.bulk.double()
+        left = weights / (2.0 * penalty) + float((intercepts / (2.0 * curvature)).sum())
+        return left, (weights + float(intercepts.sum())) ** 0.5
+
+    def _searched(
+        self,
+        logits: Tensor,
+        move: Tensor,
+        loss: float,
+        objective: float,
+        slope: float,
+        bend: float,
+        out: Tensor,
+    ) -> tuple[float, Tensor, float, Tensor]:
+        """A good length along a direction, by parabolas through the slope and tried lengths; ``out`` is overwritten.
+
+        ``bend`` is the penalty's second derivative along the direction.
+        """
+        at_slope = slope
+        length, best_length, best = 1.0, 0.0, objective
+        tried = torch.empty_like(logits)
+        # penalty part along the way: objective - loss + length * (slope of the penalty) + bend / 2 length^2; the slope
+        # of the penalty is what the whole slope has beyond the loss's, which the residuals in ``out`` still tell
+        slope_of_penalty = slope - dot(out, move)
+        for _ in range(10):
+            torch.add(logits, move, alpha=length, out=tried)
+            new_loss, out = self.problem.loss(tried, out)
+            value = new_loss + (objective - loss) + length * slope_of_penalty + 0.5 * bend * length**2
+            excess = value - objective - length * at_slope
+            if abs(at_slope) * length < _TOO_SMALL_TO_SEE[logits.dtype] * objective:
+                return length, tried, new_loss, out
+            ideal = -0.5 * at_slope * length**2 / excess if excess > 0.0 else 4.0 * length
+            if value < objective and 0.5 * length <= ideal <= 2.0 * length:
+                return length, tried, new_loss, out
+            if value < best:
+                best, best_length = value, length
+            elif best_length > 0.0:  # a longer or shorter length was better: take it
+                break
+            length = min(max(ideal, 0.1 * length), 4.0 * length)
+        if best_length == 0.0:
+            return 0.0, logits, loss, out
+        torch.add(logits, move, alpha=best_length, out=tried)
+        new_loss, out = self.problem.loss(tried, out)
+        return best_length, tried, new_loss, out

@@ -1,0 +1,276 @@
+"""Multinomial logistic regression on features, with its whole regularisation path: a probe that needs no tuning.
+
+The number that such a probe gives is defined by convergence: by the optimum of a convex objective, not by a solver,
+its learning rate or its number of steps. How it gets there is told in :mod:`.logistic_solver` (one penalty),
+:mod:`.logistic_curvature` (what makes its steps long) and :mod:`.logistic_path` (which penalties).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import DataError, MissingExtra, QueryError
+from .logistic_path import Path, PathPoint, Validation
+from .logistic_problem import centred_and_scaled, problem_of
+from .logistic_reference import Reference, weights_of
+from .logistic_rows import held_out_rows, table_of
+from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+
+try:
+    import numpy as np
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
+
+Array = np.ndarray[Any, Any]
+_MOST_FITS = 24
+_ROWS_AT_A_TIME = 8192
+
+
+class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Minimises ``0.5 / C * |W|^2 + sum of cross-entropies``, scikit-learn's objective, for the best C.
+
+    The intercept is not penalised. For two classes W is the difference of their weights, as in scikit-learn, so that
+    the same C means the same there and here.
+
+    Converged means: the squared norm of the gradient by the weights, over twice the penalty 1 / C, is at most ``tol``
+    times the objective (a small term for the intercepts is added). That is a bound, for the objective is strongly
+    convex: it exceeds its least value by no more than this share of itself. With the default of 1e-4 it is typically
+    above it by 1e-5.
+
+    Parameters
+    ----------
+    Cs : int, sequence of float, or None
+        A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may
+        fit so many. It walks from a penalty that leaves next to nothing of the features towards none, ends when
+        validation has been past its best for two values of C (by log loss; three by error) or the training images are
+        fitted to 1e-5 nats each, and goes the other way if the first was the best. These fits stop at 1e-2 (``tol`` of
+        their row in ``path_``). A later, second optimum would be missed. Then the best C between the best three is
+        interpolated and fitted until it has converged.
+    select : {"error", "log_loss"}
+        What is least on the validation images. Of equal errors the lower log loss wins, then stronger regularisation.
+    C : float, optional
+        This one, and no path.
+    tol : float
+        See above.
+    stop : {"convergence", "scikit-learn"}
+        The second fits every C by scikit-learn's own lbfgs, from zero and with its own tolerance, for comparison with
+        numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
+    max_iter : int
+        Per C; ``report_["converged"]`` says whether it was enough.
+    precision : {"float32", "float64", "bfloat16"}
+        Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, the
+        last fit is made in float32. Where float32 does not reach ``tol``, float64 takes over by itself.
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+    seed : int
+        Of the fifth of the training images, stratified, that C is chosen on where there is no validation data; the
+        probe is fitted on all of them afterwards.
+    progress : callable, optional
+        Told every fit (:class:`zoo.evaluation.logistic_path.PathPoint`) when it is done.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,), ascending
+    coef_, intercept_ : float64 arrays (n_classes, dim) and (n_classes,)
+    report_ : dict
+        Fit for JSON: the chosen C, how well it converged, what it cost, its validation error (percent) and log loss.
+    path_ : list of dict
+        The same for every C, in the order in which they were fitted. Validation images of a class without training
+        images count as errors and have no log loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> probe = LogisticProbe(C=1.0).fit(x, np.array([3, 3, 7, 7]))
+    >>> probe.predict(np.array([[-0.5], [0.5]]))
+    array([3, 7])
+    >>> probe.report_["converged"]
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] | None = None,  # noqa: N803  (scikit-learn's name)
+        select: str = "error",
+        C: float | None = None,  # noqa: N803
+        tol: float = 1e-4,
+        stop: str = "convergence",
+        max_iter: int = 1000,
+        precision: str = "float32",
+        device: str | None = None,
+        seed: int = 0,
+        progress: Callable[[PathPoint], None] | None = None,
+    ) -> None:
+        self.Cs, self.select, self.C, self.tol, self.stop = Cs, select, C, tol, stop
+        self.max_iter, self.precision, self.device, self.seed, self.progress = (
+            max_iter,
+            precision,
+            device,
+            seed,
+            progress,
+        )
+
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> LogisticProbe:
+        """Fits features (n, dim) to labels (n,).
+
+        Raises
+        ------
+        DataError
+            If features or labels are not what they must be: other shapes, NaN or infinity, one class only.
+        QueryError
+            If a parameter has no meaning.
+        """
+        self._check()
+        rows = table_of(x, "x")
+        if y is None:
+            raise DataError("This probe requires y to be passed, but the target y is None: give one label an image.")
+        labels = labels_of(y, len(rows), "y")
+        self.classes_ = classes_of(labels)
+        self.n_features_in_ = rows.shape[1]
+        numbers = numbered(labels, self.classes_)
+        validation = None
+        if both_or_neither(x_val, y_val):
+            rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
+            validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
+        held_out = self.C is None and validation is None
+        fit = self._fit_by_sklearn if self.stop == "scikit-learn" else self._fit_path
+        if held_out:
+            out = held_out_rows(numbers, self.seed)
+            chosen, records, iterations, products = fit(rows[~out], numbers[~out], (rows[out], numbers[out]), self.C)
+            final, _, more, extra = fit(rows, numbers, None, chosen.C)
+            iterations, products, n_val = iterations + more, products + extra, int(out.sum())
+            records = [*records, final]
+        else:
+            chosen, records, iterations, products = fit(rows, numbers, validation, self.C)
+            final, n_val = chosen, 0 if validation is None else len(validation[0])
+        self.path_ = [_jsonable(record) for record in records]
+        self.n_iter_ = max(1, final.iterations)
+        self.report_ = {
+            **_jsonable(final),
+            "validation_error_percent": _number(chosen.validation_error_percent),
+            "validation_log_loss": _number(chosen.validation_log_loss),
+            "select": self.select,
+            "stop": self.stop,
+            "precision": self.precision,
+            "n_train": len(rows),
+            "n_val": n_val,
+            "n_unseen_validation_labels": 0 if validation is None else int((validation[1] < 0).sum()),
+            "held_out_from_training": held_out,
+            "n_fits": len(records),
+            "iterations_of_all": iterations,
+            "products_of_all": products,
+        }
+        return self
+
+    def decision_function(self, x: Any) -> Array:
+        """Logits (n, n_classes); for two classes the difference of the second and the first, (n,)."""
+        logits = self._logits(x)
+        difference: Array = logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+        return difference
+
+    def predict(self, x: Any) -> Array:
+        """The most likely class of each row, (n,)."""
+        places = self._logits(x).argmax(axis=1)
+        predicted: Array = self.classes_[places]
+        return predicted
+
+    def predict_proba(self, x: Any) -> Array:
+        """Probabilities (n, n_classes), float64."""
+        return torch.softmax(torch.from_numpy(self._logits(x)), dim=1).numpy()
+
+    def _fit_path(
+        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
+    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        dtype = torch.float64 if self.precision == "float64" else torch.float32
+        n_classes = len(self.classes_)
+        basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
+        judge = None
+        if validation is not None:
+            judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
+        if self.precision == "bfloat16":
+            problem.quick = problem.z.bfloat16()
+            if judge is not None:
+                judge.quick = judge.z.bfloat16()
+        factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
+        path = Path(
+            problem, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter, c_times_penalty=factor,
+            progress=self.progress,
+        )  # fmt: skip
+        if c is not None:
+            point, record = path.towards(factor / c)
+        elif self.Cs is None or isinstance(self.Cs, int):
+            point, record = path.searched(self.Cs or _MOST_FITS)
+        else:
+            point, record = path.along([factor / value for value in self.Cs])
+        weights, intercepts = basis.weights(point.parameters)
+        self.coef_, self.intercept_ = weights.cpu().numpy(), intercepts.cpu().numpy()
+        self._keep(basis.mean.cpu(), basis.scale, point.parameters[:, -1].double().cpu(), dtype)
+        return record, path.records, path.iterations, problem.products
+
+    def _fit_by_sklearn(
+        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
+    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+        search = Reference(
+            x, y, n_classes=len(self.classes_), validation=validation, select=self.select,
+            max_iterations=self.max_iter, progress=self.progress,
+        )  # fmt: skip
+        if c is not None:
+            model, record = search.fitted(c)
+        elif self.Cs is None or isinstance(self.Cs, int):
+            model, record = search.searched(self.Cs or _MOST_FITS)
+        else:
+            model, record = search.along(self.Cs)
+        self.coef_, self.intercept_ = weights_of(model)
+        dtype = torch.float64 if x.dtype == np.float64 else torch.float32
+        self._keep(torch.zeros(x.shape[1], dtype=torch.float64), 1.0, torch.from_numpy(self.intercept_), dtype)
+        return record, search.records, search.iterations, 2 * search.iterations
+
+    def _keep(self, mean: torch.Tensor, scale: float, intercepts: torch.Tensor, dtype: torch.dtype) -> None:
+        """What predictions are made of: as in the fit, from features that are centred first and lose no digits."""
+        self._mean, self._scale, self._dtype = mean, scale, dtype
+        self._weights = torch.from_numpy(self.coef_ * scale).to(dtype)
+        self._intercepts = intercepts
+
+    def _logits(self, x: Any) -> Array:
+        check_is_fitted(self)
+        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
+        out = np.empty((rows.shape[0], len(self.classes_)))
+        for start in range(0, len(out), _ROWS_AT_A_TIME):
+            some = table_of(rows[start : start + _ROWS_AT_A_TIME], "x", first=start)
+            scaled = centred_and_scaled(some, self._mean, self._scale, self._weights)
+            out[start : start + len(some)] = ((scaled @ self._weights.T).double() + self._intercepts).numpy()
+        return out
+
+    def _check(self) -> None:
+        for name, allowed in (
+            ("select", ("error", "log_loss")),
+            ("stop", ("convergence", "scikit-learn")),
+            ("precision", ("float32", "float64", "bfloat16")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
+        if isinstance(self.Cs, int) and self.Cs < 3:
+            raise QueryError(f"Cs is {self.Cs}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
+        several = () if self.Cs is None or isinstance(self.Cs, int) else tuple(self.Cs)
+        if self.Cs is not None and not isinstance(self.Cs, int) and not several:
+            raise QueryError("Cs is empty, expected at least one value of C, a number of fits, or None.")
+        values = several + (() if self.C is None else (self.C,))
+        for name, value in [("C", value) for value in values] + [("tol", self.tol), ("max_iter", self.max_iter)]:
+            if not (math.isfinite(value) and value > 0):
+                raise QueryError(f"{name} is {value!r}, expected a finite number above 0.")
+
+
+def _jsonable(record: PathPoint) -> dict[str, Any]:
+    return {name: _number(value) if isinstance(value, float) else value for name, value in record.as_dict().items()}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
