@@ -40,7 +40,7 @@ def test() -> Features:
 
 @pytest.fixture(scope="module")
 def evaluation(train: Features, test: Features) -> Evaluation:
-    request = Request(settings=("full", "5-shot", "10%"), n_seeds=2, decompose=True, n_bootstrap=400)
+    request = Request(settings=("full", "5-shot", "10%"), n_seeds=2, n_subsets=2, decompose=True, n_bootstrap=400)
     return evaluate(train, test, request)
 
 
@@ -154,7 +154,7 @@ def test_the_digest_of_features_is_that_of_their_numbers_wherever_they_lie(train
 def test_a_decomposition_alone_is_that_of_the_evaluation(
     train: Features, test: Features, evaluation: Evaluation
 ) -> None:
-    alone = decomposed(train, test, Request(n_seeds=2, n_bootstrap=400))
+    alone = decomposed(train, test, Request(n_subsets=2, n_bootstrap=400))
     assert evaluation.risk is not None and alone.intervals == evaluation.risk.intervals
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation import intervals, risk, settings
+from zoo.evaluation import intervals, measuring, risk, settings
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.probe import LogisticProbe
 from zoo.evaluation.protocols import PROTOCOLS, Protocol, protocol_named, protocols_table
@@ -26,11 +26,11 @@ LEAVE_THE_NUMBER = {  # options of the probes that a protocol leaves open
     "NeighbourProbe": {"device", "seed", "block_bytes"},
 }
 DIGESTS = {
-    "zoo-logistic-1": "7c30c10356b8fbacde26dc232d993a61",
-    "zoo-streamed-1": "055d5cdfdba9a20e325bdd58bc63e6b9",
-    "zoo-nearest-neighbours-1": "816d5824284ac5a5b22c86105587ded3",
-    "zoo-risk-logistic-1": "0ecc2d1111629098053dae188d30c9d5",
-    "zoo-risk-streamed-1": "fd18548bffb35c3977dc17a9b0b9316f",
+    "zoo-logistic-1": "0b4917be57ac19cc566e8e3b06ad56c8",
+    "zoo-streamed-1": "58fef17a01f73ced51e6e44fa435f213",
+    "zoo-nearest-neighbours-1": "26014ea60f1a55d607c5152cd6424f03",
+    "zoo-risk-logistic-1": "69545deecc1f91da5f041f45f8fd16c4",
+    "zoo-risk-streamed-1": "9ed25a44eaf6912e021311a6706d713b",
 }
 
 
@@ -59,8 +59,9 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
-    assert rules["held_out_share"] == settings.TUNING_SHARE
-    assert (rules["n_seeds"], rules["n_bootstrap"]) == (risk.N_SEEDS, intervals.N_DRAWS)
+    assert rules.get("held_out_share") == (settings.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
+    assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, intervals.N_DRAWS)
+    assert rules.get("n_subsets", risk.N_SUBSETS) == risk.N_SUBSETS
     assert rules.get("order", "standard") == risk.ORDERS[0]
     assert not rules.keys() & protocol.settings.keys()
 
@@ -89,7 +90,7 @@ def test_a_digest_depends_on_all_that_defines_the_number_and_on_no_wording() -> 
         ("zoo-logistic-1", {}, "zoo-logistic-1"),
         ("zoo-logistic-1", {"select": "error"}, "zoo-logistic-1"),
         ("zoo-logistic-1", {"select": "log_loss"}, "zoo-logistic-1 (select=log_loss)"),
-        ("zoo-logistic-1", {"select": "log_loss", "n_seeds": 5}, "zoo-logistic-1 (n_seeds=5, select=log_loss)"),
+        ("zoo-logistic-1", {"select": "log_loss", "n_seeds": 7}, "zoo-logistic-1 (n_seeds=7, select=log_loss)"),
         ("zoo-risk-logistic-1", {"order": "alternative"}, "zoo-risk-logistic-1 (order=alternative)"),
         ("zoo-nearest-neighbours-1", {"k": [10, 20, 100, 200]}, "zoo-nearest-neighbours-1"),
         ("zoo-nearest-neighbours-1", {"k": 20}, "zoo-nearest-neighbours-1 (k=20)"),

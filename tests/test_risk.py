@@ -74,7 +74,7 @@ def test_label_noise_of_a_known_rate_is_usability(probe: Any) -> None:
     test_flips = np.arange(100) // K % 5 == 0  # a fifth of each class
     train = features(one_hot(clean_train, K), np.where(flips, (clean_train + 1) % K, clean_train))
     test = features(one_hot(clean_test, K), np.where(test_flips, (clean_test + 1) % K, clean_test), split="val")
-    report = decompose(train, test, probe=probe, supervised=0.0, n_seeds=8)
+    report = decompose(train, test, probe=probe, supervised=0.0, n_subsets=8)
     assert report.decomposition.usability == pytest.approx(100 * rate, abs=TOLERANCE)
     assert report.decomposition.full_shot_error == pytest.approx(20, abs=TOLERANCE)
     found = report.intervals["probe_generalization"]

@@ -59,7 +59,7 @@ def watched(**options: Any) -> list[Watched]:
 
 def test_each_risk_is_tuned_on_what_mirrors_its_evaluation() -> None:
     everything, tests = list(range(N_TRAIN)), [1000 + number for number in range(N_TEST)]
-    full_shot, own, *held_out = watched(n_seeds=2)
+    full_shot, own, *held_out = watched(n_subsets=2)
 
     (_, choice, tuning), (_, refitted, _), (_, evaluated, _) = full_shot.calls
     assert sorted(choice + tuning) == refitted == everything and evaluated == tests
@@ -91,7 +91,7 @@ def test_a_probe_without_refit_holds_out_rows_by_itself() -> None:
         def predict(self, x: Any) -> Any:
             return np.zeros(len(x), dtype=np.int64)
 
-    report = decompose(*numbered(), probe=Plain, n_seeds=1)
+    report = decompose(*numbered(), probe=Plain, n_subsets=1)
     run = report.risks["R_US"].runs[0]
     assert (run.n_train, run.n_tuning, run.refitted, set(run.rows)) == (N_TRAIN, None, True, {"train", "evaluated"})
     assert report.risks["R_AF"].runs[0].n_tuning == N_TRAIN
@@ -110,7 +110,7 @@ def test_a_held_out_part_that_would_take_all_of_a_class_is_refused() -> None:
     rare = features(train.x, np.where(np.arange(24) == 0, 3, train.y % 3))
     many = features(test.x[:22], np.append(np.arange(21) % 3, 3), split="val")
     with pytest.raises(DataError, match=r"22 of 24 images were to be held out; .* \(the smallest, 'class 3', has 1\)"):
-        decompose(rare, many, probe=GridProbe, n_seeds=1)
+        decompose(rare, many, probe=GridProbe, n_subsets=1)
 
 
 def test_features_of_another_encoder_are_refused() -> None:
@@ -165,7 +165,7 @@ def test_a_twin_of_other_images_is_refused() -> None:
     ("options", "message"),
     [
         ({"order": "Eq. 6"}, "There is no decomposition 'Eq. 6'"),
-        ({"n_seeds": 0}, "Asked for 0 seeds; expected at least 1"),
+        ({"n_subsets": 0}, "Asked for 0 held-out subsets; expected at least 1"),
         ({"n_bootstrap": 5}, "Asked for 5 draws of the bootstrap; expected at least 100"),
         ({"supervised": 120.0}, "supervised twin is 120.0; expected 0 to 100 percent"),
     ],
@@ -202,7 +202,7 @@ def test_another_pretraining_distribution_has_a_sentence_of_its_own(facts: dict[
 def test_the_report_says_what_must_be_true_and_warns_by_the_card() -> None:
     train, test = gaussian_pair()
     silent, warned = (
-        decompose(train, test, probe=GridProbe, n_seeds=1, card=known) for known in (None, card("dino_rn50"))
+        decompose(train, test, probe=GridProbe, n_subsets=1, card=known) for known in (None, card("dino_rn50"))
     )
     assert silent.assumption == warned.assumption == ASSUMPTION
     assert silent.warning == "" and "not on planted-images" in warned.warning

@@ -92,7 +92,7 @@ def test_a_trial_that_cannot_win_ends_before_it_has_a_score_and_one_that_can_doe
     sample = sample_of(planted, "usability", FEATURES)
     matrices = folds_of(sample, drawn_folds(sample.n, 3, seed=0, draw=0))
     lost = course_of(matrices, SETTINGS, best=0.01, seed=0)
-    assert lost.rounds is None and lost.boosted < ROUNDS[0] and lost.error > 0.01
+    assert lost.rounds is None and lost.boosted < ROUNDS[0] and lost.hoped_for > 0.01
     won = course_of(matrices, SETTINGS, best=100.0, seed=0)
     assert won.rounds in ROUNDS and won.error < 100.0
 

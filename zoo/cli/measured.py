@@ -47,7 +47,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
         notes.append(f"{len(skipped):,} images could not be read and were left out: {', '.join(skipped[:5])}")
     notes += _not_converged(evaluation)
     if predicted:
-        notes += sorted({caveat for one in predicted.values() for caveat in one.caveats})
+        told = evaluation.risk.warning if evaluation.risk is not None else ""
+        notes += sorted({caveat for one in predicted.values() for caveat in one.caveats} - {told})
     print_notes(notes)
 
 

@@ -19,13 +19,15 @@ _SETTINGS = (
     click.option("--knn/--no-knn", "neighbours", default=True, show_default=True, help="Also nearest neighbours."),
 )  # fmt: skip
 _PROBES = (
-    click.option("--seeds", "n_seeds", type=click.IntRange(1, 1000), default=3, show_default=True,
-                 help="Draws of few-shot labels, and of the held-out subset."),
+    click.option("--seeds", "n_seeds", type=click.IntRange(1, 1000), default=5, show_default=True,
+                 help="Draws of few-shot labels."),
     click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
     click.option("--probe", type=click.Choice(_KINDS), default="auto", show_default=True,
                  help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory."),
 )  # fmt: skip
 _PARTS = (
+    click.option("--subsets", "n_subsets", type=click.IntRange(1, 1000), default=3, show_default=True,
+                 help="Draws of the held-out subset of the decomposition."),
     click.option("--order", type=click.Choice(["standard", "alternative"]), default="standard", show_default=True,
                  help="Of the decomposition: Eq. 1, or Eq. 5."),
 )  # fmt: skip
@@ -68,6 +70,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
     return Request(
         settings=names,
         n_seeds=options["n_seeds"],
+        n_subsets=options.get("n_subsets", 3),
         seed=options["seed"],
         probe=options["probe"],
         neighbours=options.get("neighbours", False),

@@ -15,10 +15,10 @@ from ..features import Features
 from ..metadata import EncoderCard
 from .intervals import N_DRAWS
 from .kept import KeptRuns
-from .measuring import SettingResult, check_count, check_pair, measure_seeds
+from .measuring import N_SEEDS, SettingResult, check_count, check_pair, measure_seeds
 from .probes import Choice, linear_protocols, neighbours_protocol, probe_maker
 from .protocols import Protocol
-from .risk import N_SEEDS, Order, RiskReport, decompose
+from .risk import N_SUBSETS, Order, RiskReport, decompose
 from .settings import PUBLISHED_SETTINGS, LabelSetting, label_setting
 
 Tell = Callable[[str], None]
@@ -29,7 +29,8 @@ class Request:
     """What is to be measured."""
 
     settings: tuple[str, ...] | None = None  # None: the published ones that the data set is large enough for
-    n_seeds: int = N_SEEDS  # of the few-shot settings and of S_sub; all labels are there once
+    n_seeds: int = N_SEEDS  # of the settings with few labels; all labels are there once
+    n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
     probe: str = "auto"  # one of zoo.evaluation.probes.KINDS
     neighbours: bool = True
@@ -150,7 +151,7 @@ def _decomposed(
 ) -> RiskReport:
     return decompose(
         train, test, probe=probe_maker(choice.errors, device=request.device, seed=request.seed),
-        supervised=request.supervised, n_seeds=request.n_seeds, seed=request.seed, order=request.order,
+        supervised=request.supervised, n_subsets=request.n_subsets, seed=request.seed, order=request.order,
         n_bootstrap=request.n_bootstrap, card=card, kept=kept,
         progress=lambda name: tell(f"risk decomposition: {name}"),
     )  # fmt: skip
@@ -159,7 +160,7 @@ def _decomposed(
 def _chosen(train: Features, request: Request) -> Choice:
     return linear_protocols(
         request.probe, n_train=len(train.y), dim=train.dim, n_classes=len(train.classes) or int(train.y.max()) + 1,
-        device=request.device,
+        device=request.device, parts={"n_subsets": request.n_subsets, "order": request.order},
     )  # fmt: skip
 
 

@@ -80,8 +80,6 @@ def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
 
 
 def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
-    if report.order != "standard":  # other quantities by the same names
-        return {}
     protocol = writing.evaluation.protocols.parts
     told = {
         "order": report.order, "n_train": report.n_train, "n_test": report.n_test, "warning": report.warning,

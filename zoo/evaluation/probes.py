@@ -28,7 +28,13 @@ class Choice:
 
 
 def linear_protocols(
-    kind: str, *, n_train: int, dim: int, n_classes: int, device: str | None, options: dict[str, Any] | None = None
+    kind: str,
+    *,
+    n_train: int,
+    dim: int,
+    n_classes: int,
+    device: str | None,
+    parts: dict[str, Any] | None = None,
 ) -> Choice:
     """The protocols for a training set of this size.
 
@@ -37,8 +43,8 @@ def linear_protocols(
     kind : str
         "logistic", "streamed", or "auto", which takes the first where it fits in memory. One kind for all label
         settings, so that its errors may be compared.
-    options : dict, optional
-        Settings of the probe that are to be others than the protocol's; they become part of its name.
+    parts : dict, optional
+        Rules of the decomposition; those that are not the protocol's become part of its name.
 
     Raises
     ------
@@ -49,9 +55,8 @@ def linear_protocols(
     if kind == "auto":
         found = full_shot_probe(n_train, dim, n_classes, device=device)
         kind, reason = found.name, found.reason
-    changed = options or {}
     return Choice(
-        errors=protocol_named(_LINEAR[kind], **changed), parts=protocol_named(_PARTS[kind], **changed), reason=reason
+        errors=protocol_named(_LINEAR[kind]), parts=protocol_named(_PARTS[kind], **(parts or {})), reason=reason
     )
 
 

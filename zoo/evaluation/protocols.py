@@ -23,11 +23,15 @@ _ROWS = {  # what a probe is trained, tuned and evaluated on, and what becomes o
     "tuned_on": "training rows outside the setting, as many as the test set; too few of them: its own, held out",
     "held_out_share": 0.2,
     "refitted": "on all labels of the setting where some were held out",
-    "n_seeds": 3,
+    "n_seeds": 5,
     "interval": "95 % by bootstrap over images and seeds",
     "n_bootstrap": 4000,
 }
-_PARTS = _ROWS | {
+_BY_ITSELF = {name: rule for name, rule in _ROWS.items() if name not in ("held_out_share", "refitted")} | {
+    "tuned_on": "training rows outside the setting, as many as the test set; too few of them: as the probe does itself",
+}
+_PARTS = {
+    "n_subsets": 3,
     "order": "standard",
     "subset": "of the training set, as large as the test set; another one is what the probe is tuned on",
     "own_training_set": "tuned, trained and evaluated on the same images",
@@ -106,26 +110,26 @@ PROTOCOLS = {
             "linear probe trained by gradient descent for 100 epochs, for features that do not fit in memory; its "
             "settings are tuned in 30 trials on a tenth of the labels, by the error on training images that are like "
             "those of the evaluation",
-            "StreamedProbe", _STREAMED, _ROWS,
+            "StreamedProbe", _STREAMED, _BY_ITSELF,
         ),
         _protocol(
             "zoo-nearest-neighbours-1",
             "vote of the k training images whose features have the largest cosine, weighted by its exponential at the "
             "temperature 0.07; k of 10, 20, 100 and 200 has the smallest error on training images that are like those "
             "of the evaluation",
-            "NeighbourProbe", _NEIGHBOURS, _ROWS,
+            "NeighbourProbe", _NEIGHBOURS, _BY_ITSELF,
         ),
         _protocol(
             "zoo-risk-logistic-1",
             "signed parts of the full-shot error, from errors by `zoo-logistic-1`, with three held-out subsets as "
             "large as the test set",
-            "LogisticProbe", _LOGISTIC, _PARTS,
+            "LogisticProbe", _LOGISTIC, _ROWS | _PARTS,
         ),
         _protocol(
             "zoo-risk-streamed-1",
             "signed parts of the full-shot error, from errors by `zoo-streamed-1`, with three held-out subsets as "
             "large as the test set",
-            "StreamedProbe", _STREAMED, _PARTS,
+            "StreamedProbe", _STREAMED, _BY_ITSELF | _PARTS,
         ),
     )
 }  # fmt: skip

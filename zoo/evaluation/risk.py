@@ -68,7 +68,7 @@ Number = TypeVar("Number", float, Any)
 
 Order = Literal["standard", "alternative"]
 ORDERS: tuple[Order, ...] = ("standard", "alternative")
-N_SEEDS = 3
+N_SUBSETS = 3
 FULL = label_setting("full")
 OWN_SPLIT, SUBSET_SPLIT, TEST_SPLIT = "train -> train", "train minus subset -> subset", "val -> val"
 
@@ -109,7 +109,7 @@ def decompose(
     *,
     probe: Callable[[], TunedProbe],
     supervised: Features | float | None = None,
-    n_seeds: int = N_SEEDS,
+    n_subsets: int = N_SUBSETS,
     seed: int = 0,
     order: Order = "standard",
     n_bootstrap: int = N_DRAWS,
@@ -128,8 +128,8 @@ def decompose(
     supervised : Features or float, optional
         The supervised twin, a network of the encoder's architecture: its features of S_tr, or its recorded training
         error in percent. Without one, approximation and usability are merged.
-    n_seeds, seed : int
-        The seeds of S_sub are ``seed``, ``seed + 1``, ...; the bootstrap's is ``seed``.
+    n_subsets, seed : int
+        The seeds of the S_sub are ``seed``, ``seed + 1``, ...; the bootstrap's is ``seed``.
     order : "standard" or "alternative"
         Which generalization comes first: Eq. 1 or Eq. 5, which needs no S_sub.
     n_bootstrap : int
@@ -154,7 +154,7 @@ def decompose(
     QueryError
         If the order, the number of seeds or the recorded error cannot be.
     """
-    _check_request(order, n_seeds=n_seeds, n_bootstrap=n_bootstrap, supervised=supervised)
+    _check_request(order, n_subsets=n_subsets, n_bootstrap=n_bootstrap, supervised=supervised)
     check_pair(train, test)
     if order == "standard" and len(test.y) >= len(train.y):
         raise DataError(
@@ -184,7 +184,7 @@ def decompose(
     else:
         announce("R_AS")
         runs["R_AS"] = tuple(
-            _on_held_out(probe(), train, n=len(test.y), seed=seed + i, kept=kept) for i in range(n_seeds)
+            _on_held_out(probe(), train, n=len(test.y), seed=seed + i, kept=kept) for i in range(n_subsets)
         )
 
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
@@ -275,10 +275,10 @@ def _risk(name: str, error: Interval, runs: tuple[ProbeRun, ...]) -> Risk:
     return Risk(name=name, metric=metric, split=runs[0].split if runs else OWN_SPLIT, error=error, runs=runs)
 
 
-def _check_request(order: str, *, n_seeds: int, n_bootstrap: int, supervised: Features | float | None) -> None:
+def _check_request(order: str, *, n_subsets: int, n_bootstrap: int, supervised: Features | float | None) -> None:
     if order not in ORDERS:
         raise QueryError(f"There is no decomposition {order!r}; expected 'standard' (Eq. 1) or 'alternative' (Eq. 5).")
-    check_count(n_seeds, what="seeds")
+    check_count(n_subsets, what="held-out subsets")
     check_count(n_bootstrap, what="draws of the bootstrap", fewest=100)
     if isinstance(supervised, int | float) and not 0 <= supervised <= 100:
         raise QueryError(f"The training error of the supervised twin is {supervised}; expected 0 to 100 percent.")

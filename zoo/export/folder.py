@@ -100,7 +100,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
     """
     if MARK in card.id:
         raise QueryError(
-            f"{card.id!r} names other features of an encoder, and a folder holds an encoder; export {own_id(card.id)!r}."
+            f"{card.id!r} names other features of an encoder, and a folder holds all of it; export {own_id(card.id)!r}."
         )
     if card.is_untrained:
         raise QueryError(
