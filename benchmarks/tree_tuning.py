@@ -8,8 +8,9 @@ Two experiments, both sides in one run.
    then the zoo in one process and in one process a core, in turns, on the same folds and settings; the scores must be
    equal.
 2. Equal result: a search of ``--trials`` trials in which each is an ``xgb.cv``, then the zoo's search until it has
-   found an error as small, over the same space with the same sampler. "To its best" counts the other side's time only
-   until it found its best, though it could not know that this was the end.
+   found an error as small, over the same space. Theirs is Optuna's TPE as it comes; both depend on luck, so several
+   seeds (``--repetitions``), which have other folds too, say more than several targets. "To its best" counts the other
+   side's time only until it found its best, though it could not know that this was the end.
 
 ``--busy`` starts that many processes that do nothing but compute, and ends them. ``seed_per_iteration`` is set on both
 sides: otherwise the folds of ``xgb.cv`` draw from one stream of random numbers, and no fold can be repeated alone.
@@ -39,7 +40,7 @@ import xgboost
 
 from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.table import study_table
-from zoo.analysis.tree_search import ROUNDS, Tuned, new_search, suggested
+from zoo.analysis.tree_search import ROUNDS, Tuned, suggested
 from zoo.analysis.tree_tuning import tune
 from zoo.analysis.trees import FIXED, drawn_folds, fold_errors, number_of_workers, others, out_of_fold, sample_of
 
@@ -136,7 +137,7 @@ def equal_result(targets: list[Target], pool: ProcessPoolExecutor, n_trials: int
 
 
 def _their_search(target: Target, n_trials: int) -> dict[str, float]:
-    search = new_search(target.seed)
+    search = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=target.seed))
     start, cpu = time.perf_counter(), time.process_time()
     best, at_best = float("inf"), 0.0
     for _ in range(n_trials):

@@ -24,8 +24,9 @@ _HEAD = """\
 #
 # "error" is the mean of the fold RMSEs on the folds of the search, in percentage points. It is the least of all that
 # the search saw and flatters. "by_fold" and "pooled" are explained variance in percent over one division into 30 other
-# folds; they may still flatter, for the settings have seen the same encoders. "nested_by_fold" and "nested_pooled" do
-# not: over the same 30 folds, each is predicted with settings that were searched anew, as thoroughly, without it.
+# folds; they may still flatter, for the settings have seen the same encoders. "nested_by_fold" and "nested_pooled",
+# where they are given, do not: over the same 30 folds, each is predicted with settings that were searched anew, as
+# thoroughly, without it.
 """
 
 
@@ -93,7 +94,8 @@ def written_parameters(
         raise QueryError("Got no tuned settings to write, expected at least one; tune an outcome first.")
     how = {
         "function": "zoo.analysis.tree_tuning.tune_all", "table": table, "n_folds": found[0].n_folds,
-        "seed": found[0].seed, "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
+        "seed": found[0].seed, "sampler": found[0].sampler,
+        "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
     }  # fmt: skip
     lines = [_HEAD, "[how]", f"date = {date}", *(f"{name} = {_toml(value)}" for name, value in how.items())]
     for tuned in found:

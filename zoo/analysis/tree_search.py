@@ -11,8 +11,11 @@ The search is organised otherwise, and takes a fraction of the time (``benchmark
   to the end, on 240 random trials of six outcomes in 20 orders each, this took 12 % of the rounds and made the best
   error 0.09 % larger on average and 0.5 % at most. Scores that are given are exact.
 * One thread a fold, and every trial uses the same matrices.
+* 20 trials are random before the sampler takes over, not 10: seven settings are many, and with four seeds each the best
+  of 50 trials was better every time (usability: 4.39 to 4.80 instead of 4.63 to 4.81 percentage points).
 * After each 50 trials the sampler starts afresh with another seed, for it settles where it first found something good;
-  the best of all counts.
+  the best of all counts. What it is told of a trial that was given up is what that could have come to at best, or it
+  would take slow learners for bad ones.
 
 An error that was searched for is the least of many noisy ones and flatters; score settings on other folds.
 """
@@ -36,6 +39,7 @@ except ModuleNotFoundError as error:
 
 ROUNDS = (300, 1000, 2000)  # at which a trial is scored
 _FRESH_AFTER = 50  # trials of one sampler
+_RANDOM = 20  # of them, before the estimator takes over
 _SEED_STEP = 1_000_003  # between two samplers of one search
 _STEP, _WINDOW = 50, 100  # rounds between two looks at the error, and rounds whose fall is continued
 FoldMatrices = tuple[xgboost.DMatrix, xgboost.DMatrix, Array]
@@ -56,6 +60,7 @@ class Tuned:
     n_trials: int
     n_pruned: int  # of them given up before they had a score
     share_boosted: float  # of the rounds that boosting every trial to the end would have taken
+    sampler: str = f"TPE after {_RANDOM} random trials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,7 @@ def searched(search: Search) -> Tuned:
             trial = study.ask()
             tried = suggested(trial)
             course = course_of(matrices, tried, best=best, seed=seed, give_up=search.give_up)
-            study.tell(trial, course.hoped_for)  # or the sampler would take slow learners for bad ones
+            study.tell(trial, course.hoped_for)
             n_done, boosted = n_done + 1, boosted + course.boosted
             if course.rounds is None:
                 n_pruned += 1
@@ -135,7 +140,7 @@ def suggested(trial: optuna.Trial) -> dict[str, Any]:
 
 def new_search(seed: int) -> optuna.Study:
     """A search by the tree-structured Parzen estimator; asked and told, so that it prints nothing."""
-    return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM))
 
 
 def folds_of(sample: Sample, folds: Sequence[Array]) -> list[FoldMatrices]:
