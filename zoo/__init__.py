@@ -39,8 +39,11 @@ __all__ = [
 ]
 
 _SUBMODULES = frozenset(
-    {"analysis", "cards", "datasets", "encoders", "errors", "features", "preprocess", "representations", "results"}
-)
+    (
+        "analysis", "cards", "datasets", "encoders", "errors", "evaluation", "features", "preprocess",
+        "representations", "results",
+    )
+)  # fmt: skip
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,19 +13,22 @@ import click
 from ..cards import catalogue
 from ..content import content_folder
 from ..errors import MissingExtra
-from ..results import SETTINGS, Summary, summaries
+from ..results import SETTINGS, Summary, measurements, summaries
 from .facts import points, short_number
-from .output import json_option, print_json, print_table
+from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
-    from ..datasets import ImageSet
+    from ..evaluation.evaluating import Evaluation
 
-_ENCODER = "init_vitS16"
+_DATA = "digits"
+_TWINS = {"pocket_simclr_rn_digits": "pocket_sup_rn_digits", "pocket_mae_vit_digits": "pocket_sup_vit_digits"}
+_SPLITS = {"full": "train -> val", "5-shot": "train 5-shot -> val"}
 _LIBRARIES = {  # distributions by the module that is imported
     "numpy": "numpy",
+    "scipy": "scipy",
+    "pandas": "pandas",
     "PIL": "pillow",
     "sklearn": "scikit-learn",
     "torch": "torch",
@@ -43,19 +47,22 @@ _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-output"),
     show_default=True,
-    help="Where the features go.",
-)
-@click.option(
-    "--images", "n_images", type=click.IntRange(20, 1797), default=256, show_default=True, help="Digits to featurise."
+    help="Where features and probes are kept.",
 )
 @json_option
-def command(out: Path, n_images: int, as_json: bool) -> None:
-    """Run the main job on real input: rank, recommend, compare, load, featurise, save and read back.
+def command(out: Path, as_json: bool) -> None:
+    """Run the main job on real input: rank, recommend, compare; load, featurise, probe and decompose.
 
-    Needs no network: the numbers are the published ones, and the images are scikit-learn's handwritten digits.
+    Needs no network: the first numbers are the published ones; then two tiny encoders, whose weights come with the zoo,
+    are measured on held-out images of scikit-learn's handwritten digits. Nothing is added to your results.
     """
+    _require_libraries()
     if as_json:
-        print_json({"best": _best(), **_featurise(out, n_images, show=False)})
+        evaluations = [_evaluated(name, out) for name in _TWINS]
+        from .measured import document_of
+
+        documents = [document_of(evaluation) for evaluation in evaluations]
+        print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
         return
     _heading("The best encoders by number of labels: lowest error of a linear probe on ImageNet-1K, percent")
     small = f"best up to {short_number(_SMALL)} parameters"
@@ -67,19 +74,13 @@ def command(out: Path, n_images: int, as_json: bool) -> None:
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
         _run(verb, arguments)
-    _heading(f"Features of {n_images} handwritten digits under {_ENCODER}, an untrained encoder")
-    found = _featurise(out, n_images, show=True)
-    click.echo(f"loaded through {found['loaded_through']}")
-    click.echo(f"{found['n_images']} images, features of {found['dim']} dimensions")
-    click.echo(f"saved to {found['folder']} and read back: {'equal' if found['read_back_equal'] else 'DIFFERENT'}")
-    click.echo(
-        f"nearest-neighbour accuracy, each image against all others: {found['accuracy']:.1%} "
-        f"(raw pixels {found['pixel_accuracy']:.1%}, always the most frequent digit {found['majority_accuracy']:.1%})"
-    )
-    if not found["read_back_equal"]:
-        raise click.ClickException(
-            f"The features in {found['folder']} are not those that were written; check the disk."
-        )
+    from .measured import print_evaluation
+
+    for name, twin in _TWINS.items():
+        _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
+        print_evaluation(_evaluated(name, out))
+    _print_standing()
+    print_notes([f"features and probes are in {out}"])
 
 
 def _heading(text: str) -> None:
@@ -122,32 +123,33 @@ def _lowest(group: list[Summary], setting: str) -> Summary:
     return min((summary for summary in group if setting in summary.errors), key=lambda summary: summary.errors[setting])
 
 
-def _featurise(out: Path, n_images: int, *, show: bool) -> dict[str, Any]:
-    _require_libraries()
-    import numpy as np
+def _evaluated(name: str, out: Path) -> Evaluation:
+    """One encoder on the digits, with its supervised twin."""
+    from ..datasets import open_images
+    from ..evaluation.evaluating import Request, evaluate
+    from ..evaluation.featurising import featurise_data, runs_folder
 
-    from ..datasets import digits
-    from ..features import Bar, featurise, load_features
+    data = open_images(_DATA)
+    twin = featurise_data(_TWINS[name], data, root=out, parts=("train",))["train"]
+    features = featurise_data(name, data, root=out, load=_load)
+    request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
+    kept = runs_folder(out, name)
+    return evaluate(features["train"], features["val"], request, card=catalogue()[name], kept=kept)
 
-    images = digits(n_images=n_images)
-    encoder, preprocess, through = _load()
-    progress = Bar() if show else None
-    features = featurise(encoder, preprocess, images, name=_ENCODER, batch_size=32, progress=progress)
-    folder = features.save(out / f"digits-{_ENCODER}", replace=True)
-    read = load_features(folder)
-    x = np.asarray(read.x)
-    equal = np.array_equal(x, features.x) and np.array_equal(read.y, features.y) and read.origin == features.origin
-    return {
-        "encoder": _ENCODER,
-        "loaded_through": through,
-        "folder": str(folder),
-        "n_images": len(read),
-        "dim": read.dim,
-        "read_back_equal": equal,
-        "accuracy": _nearest_neighbour_accuracy(x, read.y),
-        "pixel_accuracy": _nearest_neighbour_accuracy(_pixels(images), read.y),
-        "majority_accuracy": float(np.bincount(read.y).max() / len(read.y)),
-    }
+
+def _load(name: str) -> tuple[torch.nn.Module, Any]:
+    """Through torch.hub where there is a checkout, as a user of the hub would; else through zoo.load."""
+    repository = content_folder("metadata").parent
+    if (repository / "hubconf.py").is_file():
+        import torch
+
+        found: tuple[torch.nn.Module, Any] = torch.hub.load(  # type: ignore[no-untyped-call]
+            str(repository), name, source="local"
+        )
+        return found
+    from ..loading import load
+
+    return load(name)
 
 
 def _require_libraries() -> None:
@@ -159,31 +161,31 @@ def _require_libraries() -> None:
             raise MissingExtra(distribution, extra="demo", needed_for="The demo") from error
 
 
-def _load() -> tuple[torch.nn.Module, Any, str]:
-    """Through torch.hub where there is a checkout, as a user of the hub would; else through zoo.load."""
-    repository = content_folder("metadata").parent
-    if (repository / "hubconf.py").is_file():
-        import torch
-
-        encoder, preprocess = torch.hub.load(str(repository), _ENCODER, source="local")  # type: ignore[no-untyped-call]
-        return encoder, preprocess, f'torch.hub.load(..., "{_ENCODER}", source="local")'
-    from ..loading import load
-
-    return *load(_ENCODER), f'zoo.load("{_ENCODER}")'
-
-
-def _pixels(images: ImageSet) -> np.ndarray:
-    import numpy as np
-
-    return np.stack([np.asarray(image, dtype=np.float32).ravel() for image in images.images])  # (n, 64)
+def _standing() -> list[dict[str, Any]]:
+    """Errors that are in the results, of every encoder that was measured on the digits, the best first."""
+    rows = [row for row in measurements(metrics="linear_probe_error") if row.dataset == _DATA]
+    found = []
+    for encoder in dict.fromkeys(row.encoder for row in rows):
+        of_encoder = [row for row in rows if row.encoder == encoder]
+        by_split = {
+            setting: [row.value for row in of_encoder if row.split == split] for setting, split in _SPLITS.items()
+        }
+        if all(by_split.values()):
+            found.append({"encoder": encoder, **{setting: fmean(values) for setting, values in by_split.items()}})
+    return sorted(found, key=lambda one: float(one["full"]))
 
 
-def _nearest_neighbour_accuracy(x: np.ndarray, y: np.ndarray) -> float:
-    """Share of images whose nearest other image, by Euclidean distance, has the same label."""
-    import numpy as np
-
-    centred = x.astype(np.float64) - x.mean(axis=0)
-    squares = (centred**2).sum(axis=1)
-    distances = squares[:, None] + squares[None, :] - 2 * centred @ centred.T  # (n, n)
-    np.fill_diagonal(distances, np.inf)
-    return float((y[distances.argmin(axis=1)] == y).mean())
+def _print_standing() -> None:
+    _heading(f"Where they stand: the results on {_DATA}, error of a linear probe in percent")
+    cards = catalogue()
+    rows = [
+        [
+            f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
+            points(one["full"]),
+            points(one["5-shot"]),
+            str(cards[one["encoder"]].objective.mode),
+            str(cards[one["encoder"]].pretraining.dataset),
+        ]
+        for one in _standing()
+    ]
+    print_table(["encoder", "full", "5-shot", "objective", "pretrained on"], rows, right=[1, 2])
