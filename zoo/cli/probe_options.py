@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ..errors import QueryError
 
 if TYPE_CHECKING:
     from ..evaluation.evaluating import Request
@@ -24,6 +27,9 @@ _PROBES = (
     click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
     click.option("--probe", type=click.Choice(_KINDS), default="auto", show_default=True,
                  help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory."),
+    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
+                 help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the protocol's name then "
+                      "tells it. Repeatable."),
 )  # fmt: skip
 _PARTS = (
     click.option("--subsets", "n_subsets", type=click.IntRange(1, 1000), default=3, show_default=True,
@@ -73,12 +79,27 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
         n_subsets=options.get("n_subsets", 3),
         seed=options["seed"],
         probe=options["probe"],
+        changed=_settings(options["changed"]),
         neighbours=options.get("neighbours", False),
         decompose=decompose,
         order=options.get("order", "standard"),
         supervised=supervised,
         device=options.get("device"),
     )
+
+
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """Values are read as JSON has them where they are JSON, else as text."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name or name in found:
+            raise QueryError(f"Got --set {text!r}, expected NAME=VALUE, each name once.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 def say(text: str) -> None:

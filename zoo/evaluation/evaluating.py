@@ -6,9 +6,10 @@ lost one probe at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..errors import DataError, QueryError
 from ..features import Features
@@ -33,6 +34,7 @@ class Request:
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
     probe: str = "auto"  # one of zoo.evaluation.probes.KINDS
+    changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
     order: Order = "standard"
@@ -160,7 +162,7 @@ def _decomposed(
 def _chosen(train: Features, request: Request) -> Choice:
     return linear_protocols(
         request.probe, n_train=len(train.y), dim=train.dim, n_classes=len(train.classes) or int(train.y.max()) + 1,
-        device=request.device, parts={"n_subsets": request.n_subsets, "order": request.order},
+        device=request.device, changed=request.changed, parts={"n_subsets": request.n_subsets, "order": request.order},
     )  # fmt: skip
 
 

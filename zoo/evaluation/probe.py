@@ -46,9 +46,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     Cs : int, sequence of float, or None
         A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may
-        fit so many. It walks from a penalty that leaves next to nothing of the features towards none, ends when
-        validation has been past its best for two values of C (by log loss; three by error) or the training images are
-        fitted to 1e-5 nats each, and goes the other way if the first was the best. These fits stop at 1e-2 (``tol`` of
+        fit so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none,
+        ends when validation is past its best by one value of C (by log loss; two by error) or the training images are
+        fitted to 1e-5 nats each, and goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
         their row in ``path_``). A later, second optimum would be missed. Then the best C between the best three is
         interpolated and fitted until it has converged.
     select : {"error", "log_loss"}

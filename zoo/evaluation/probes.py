@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from ..errors import QueryError
 from .full_shot import full_shot_probe
 from .measuring import TunedProbe
 from .protocols import PROTOCOLS, Protocol, protocol_named
@@ -34,7 +35,8 @@ def linear_protocols(
     dim: int,
     n_classes: int,
     device: str | None,
-    parts: dict[str, Any] | None = None,
+    changed: Mapping[str, Any] | None = None,
+    parts: Mapping[str, Any] | None = None,
 ) -> Choice:
     """The protocols for a training set of this size.
 
@@ -43,8 +45,10 @@ def linear_protocols(
     kind : str
         "logistic", "streamed", or "auto", which takes the first where it fits in memory. One kind for all label
         settings, so that its errors may be compared.
-    parts : dict, optional
-        Rules of the decomposition; those that are not the protocol's become part of its name.
+    changed : mapping, optional
+        Settings of the probe; those that are not the protocol's become part of its name.
+    parts : mapping, optional
+        Rules of the decomposition, likewise.
 
     Raises
     ------
@@ -55,8 +59,12 @@ def linear_protocols(
     if kind == "auto":
         found = full_shot_probe(n_train, dim, n_classes, device=device)
         kind, reason = found.name, found.reason
+    own, rules = dict(changed or {}), dict(parts or {})
+    known = PROTOCOLS[_LINEAR[kind]].settings
+    if unknown := sorted(own.keys() - known.keys()):
+        raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
     return Choice(
-        errors=protocol_named(_LINEAR[kind]), parts=protocol_named(_PARTS[kind], **(parts or {})), reason=reason
+        errors=protocol_named(_LINEAR[kind], **own), parts=protocol_named(_PARTS[kind], **own, **rules), reason=reason
     )
 
 
