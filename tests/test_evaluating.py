@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.planted_features import features
 from zoo.errors import DataError, QueryError
+from zoo.evaluation import streamed_state
 from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate
 from zoo.evaluation.evaluation_rows import features_digest, rows_of_evaluation
 from zoo.features import Features, load_features
@@ -124,6 +126,28 @@ def test_a_kept_probe_is_not_taken_for_one_of_other_images_or_another_protocol(
     evaluate(train, test, request, kept=tmp_path)
     evaluate(clouds("train", 70, seed=5), test, request, kept=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_long_fit_goes_on_within_a_probe_and_leaves_nothing_behind(
+    train: Features, test: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"n_trials": 4, "epochs": 3, "candidates_per_pass": 2, "n_startup_trials": 2}
+    request = Request(settings=("full",), probe="streamed", changed=changed, neighbours=False, n_bootstrap=200)
+    whole = evaluate(train, test, request)
+    keep = streamed_state.Kept.keep_trials
+
+    def interrupted(self: streamed_state.Kept, trials: list[Any]) -> None:
+        keep(self, trials)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(streamed_state.Kept, "keep_trials", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(train, test, request, kept=tmp_path)
+    monkeypatch.undo()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".fit"]
+    resumed = evaluate(train, test, request, kept=tmp_path)
+    assert resumed.settings[0].error == whole.settings[0].error
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
 def test_a_damaged_kept_probe_is_measured_again(train: Features, test: Features, tmp_path: Path) -> None:

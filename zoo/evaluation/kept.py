@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -91,11 +92,17 @@ class KeptRuns:
         try:
             with replaced(path) as file:
                 file.write(json.dumps(fields).encode())
+            if self.state_folder(key).is_dir():  # of a fit that has ended
+                shutil.rmtree(self.state_folder(key))
         except OSError as error:
             raise DataError(
                 f"The measured probe could not be kept in {path} ({error.strerror or error}); what was finished before "
                 "stays, make room or name another folder."
             ) from error
+
+    def state_folder(self, key: str) -> Path:
+        """Where a long fit may keep how far it is; it is removed with the end of the run."""
+        return self.folder / f"{key}.fit"
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"

@@ -59,6 +59,13 @@ class Regularised(Protocol):
         """Arguments that make another one like it."""
 
 
+@runtime_checkable
+class Resumable(Protocol):
+    """A probe that keeps the state of a long fit in a folder, and goes on from there."""
+
+    folder: Any  # None: keeps nothing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProbeRun:
     """One tuned probe and how wrong it was."""
@@ -115,6 +122,8 @@ def run_probe(
         key = kept.key(train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows)
         if (found := kept.find(key)) is not None:
             return found
+        if isinstance(probe, Resumable) and probe.folder is None:
+            probe.folder = kept.state_folder(key)
     trained, report = _trained(probe, train, division)
     correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
