@@ -1,6 +1,6 @@
 """The regularisation path of a multinomial logistic regression: from strong to weak, then in between.
 
-A search walks by half powers of ten from the penalty that hides all but the first direction of the data towards none,
+A search walks by powers of ten from the penalty that hides all but the first direction of the data towards none,
 each fit beginning where the last two point to, and as far as the validation data want it. There every fit stops early
 (``_LOOSE``), for it only says where the best penalty lies. Between the best and its two neighbours the path is smooth
 in the logarithm of the penalty: validation logits interpolated between the three fits, at the price of no fit at all,
@@ -20,13 +20,12 @@ from torch import Tensor
 from .logistic_problem import Problem, cross_entropies
 from .logistic_solver import Point, Solver
 
-_STEP = math.sqrt(10.0)
-_LOOSE = 1e-2
-_ROUGH = 1e-1
+_STEP = 10.0
+_LOOSE = 3e-3
 _CLEARLY = 0.005  # of the validation log loss
 _BETWEEN = 8  # interpolated penalties between two neighbours of the best
 _FITTED = 1e-5  # objective per image, in nats, at which the walk has reached its weak end
-_PATIENCE = {"log_loss": 2, "error": 3}  # fits without a better one that end the walk
+_PATIENCE = {"log_loss": 1, "error": 2}  # fits without a better one that end the walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,17 +131,17 @@ class Path:
         spectrum = self.problem.spectrum[:-1]
         current = float(spectrum.max()) / self.problem.n_classes if len(spectrum) else penalty
         points = [self.solver.cold(max(current, penalty))]
-        while current > penalty * _STEP:
+        while current > penalty * math.sqrt(_STEP):
             start = points[-1]
             along = _onwards(points, current) if len(points) > 2 else None
             point = solved(
-                self.solver, start, current, tol=max(_ROUGH, self.tol), max_iterations=self.max_iterations,
+                self.solver, start, current, tol=max(_LOOSE, self.tol), max_iterations=self.max_iterations,
                 quick=self._quick, along=along,
             )  # fmt: skip
             points = [points[0], *points[1:][-1:], point]
             self.iterations += point.iterations
             point.iterations = 0
-            current /= _STEP**2
+            current /= _STEP
         final = self._fitted(
             points[-1], penalty, self.tol, along=_onwards(points, penalty) if len(points) > 2 else None
         )

@@ -23,6 +23,7 @@ _VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
 """A decrease of the objective, as a share of it, that is more than rounding."""
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
 """Iterations without a smaller gap or objective, after which more of this precision would not help."""
+_SHORT = 0.3
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -130,6 +131,8 @@ class Solver:
             if length == 0.0:
                 stalled = True
                 break
+            if length < _SHORT:  # the loss bends otherwise than what is remembered of it
+                memory.pairs.clear()
             step = step * length
             parameters = parameters + step
             before, gradient = gradient, problem.pulled(residuals, quick=quick)

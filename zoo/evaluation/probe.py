@@ -17,6 +17,7 @@ from .logistic_problem import centred_and_scaled, problem_of
 from .logistic_reference import Reference, weights_of
 from .logistic_rows import held_out_rows, table_of
 from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+from .threads import threads_for
 
 try:
     import numpy as np
@@ -139,8 +140,14 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if both_or_neither(x_val, y_val):
             rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
             validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
-        held_out = self.C is None and validation is None
         fit = self._fit_by_sklearn if self.stop == "scikit-learn" else self._fit_path
+        n, dim = rows.shape
+        with threads_for(n * min(n, dim) * len(self.classes_)):
+            self._fit(fit, rows, numbers, validation)
+        return self
+
+    def _fit(self, fit: Any, rows: Array, numbers: Array, validation: tuple[Array, Array] | None) -> None:
+        held_out = self.C is None and validation is None
         if held_out:
             out = held_out_rows(numbers, self.seed)
             chosen, records, iterations, products = fit(rows[~out], numbers[~out], (rows[out], numbers[out]), self.C)
@@ -167,7 +174,6 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "iterations_of_all": iterations,
             "products_of_all": products,
         }
-        return self
 
     def decision_function(self, x: Any) -> Array:
         """Logits (n, n_classes); for two classes the difference of the second and the first, (n,)."""

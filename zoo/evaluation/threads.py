@@ -1,0 +1,34 @@
+"""One thread for small work: threads that wait for each other at every step cost more than they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import MissingExtra
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
+
+SMALL = 50_000_000
+"""Multiplications of one matrix product, some milliseconds of one core.
+
+Below it a second thread gains a third at most where the cores are idle; where they are not, each of the thousands of
+steps waits for a thread that is not running, which was seen to take fifty times as long.
+"""
+
+
+@contextmanager
+def threads_for(n_multiplications: float) -> Iterator[None]:
+    """Lets torch use one thread in the block if its products are small; as many as before after it."""
+    before = torch.get_num_threads()
+    if n_multiplications >= SMALL or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
