@@ -47,7 +47,7 @@ def test_the_chosen_c_is_as_good_as_the_best_of_a_fine_grid_of_converged_fits(da
     assert probe.report_["validation_log_loss"] == pytest.approx(
         log_loss(data["y_val"], probe.predict_proba(data["x_val"])), rel=1e-5
     )
-    assert probe.report_["converged"] and probe.report_["gap"] <= 1e-5
+    assert probe.report_["converged"] and probe.report_["gap"] <= 1e-4
 
 
 def test_the_least_validation_error_is_chosen_when_it_is_asked_for(data: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ def test_values_of_c_are_fitted_as_given_from_strong_to_weak_each_to_the_end(dat
     probe = LogisticProbe(Cs=(1.0, 0.01, 0.1)).fit(**data)
     assert [one["C"] for one in probe.path_] == pytest.approx([0.01, 0.1, 1.0])
     for one in probe.path_:
-        assert one["converged"] and one["gap"] <= one["tol"] == 1e-5
+        assert one["converged"] and one["gap"] <= one["tol"] == 1e-4
         alone = LogisticProbe(C=one["C"]).fit(**data)
         assert alone.report_["objective"] == pytest.approx(one["objective"], rel=1e-4)
 

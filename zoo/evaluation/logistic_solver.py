@@ -24,6 +24,9 @@ _VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
 """Iterations without a smaller gap or objective, after which more of this precision would not help."""
 _SHORT = 0.3
+_ALWAYS, _EVERY = 3, 4
+"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly, and costs as
+much as half a product."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,7 +48,7 @@ class Point:
 class Solver:
     """Solves one problem under one penalty after the other, and keeps what it learns of the curvature."""
 
-    def __init__(self, problem: Problem, *, n_pairs: int = 10) -> None:
+    def __init__(self, problem: Problem, *, n_pairs: int = 6) -> None:
         self.problem = problem
         self.preconditioner = Preconditioner(problem)
         self.memory = Memory(most=n_pairs)
@@ -100,7 +103,8 @@ class Solver:
         while True:
             objective = loss + 0.5 * penalty * weight
             full = torch.addcmul(gradient, parameters, ridge)
-            self.preconditioner.renew(residuals, gradient, ridge)
+            if iterations < _ALWAYS or iterations % _EVERY == 0:
+                self.preconditioner.renew(residuals, gradient, ridge)
             gap, norm = self._gap(full, penalty)
             gap /= max(objective, torch.finfo(torch.float64).tiny)
             since_best = (
