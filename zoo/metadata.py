@@ -125,7 +125,7 @@ class Weights:
     """Where the trained weights are and how their file is laid out."""
 
     availability: Maybe[Availability]  # can anybody have them, on request, or nobody any more
-    url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, or zoo: of a registered encoder
+    url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
     mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete
     same_file_as: Maybe[str]  # id of the encoder whose file this is too

@@ -2,7 +2,8 @@
 
 What is looked for, in this order: the user's registered encoders, the mirror if ``ZOO_MIRROR`` names one (and then
 nothing else), the cache, the places of the card, the best one first. A later place is tried when an earlier one cannot
-be reached; a file that is there and wrong ends the search.
+be reached; a file that is there and wrong ends the search. Weights that come with the zoo need neither network nor
+mirror, and are written into the lock file of an experiment alone: a place among the zoo's own files is no download.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .weights.fetch import Fetched, fetch
 from .weights.http import finished_record
 from .weights.places import shown, source
 from .weights.reading import read_checkpoint
+from .weights.shipped import is_shipped
 
 _HASHED = "sha256:"
 """Scheme under which the cache knows the user's own files: their SHA-256."""
@@ -63,7 +65,7 @@ def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -
         if found is not None:
             return found
         place = mirror_place()
-        if place and weights is None:
+        if place and weights is None and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
                 f"The mirror {mirror.shown_mirror(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
@@ -93,7 +95,7 @@ def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
         If a folder cannot be read.
     """
     keys = [choice.key for choice in choices]
-    place = None if is_own else mirror_place()
+    place = None if is_own or _come_with_the_zoo(choices) else mirror_place()
     for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
         for choice in choices:
             found = found_in(folder, choice.key)
@@ -115,6 +117,10 @@ def remedy(found: Found, *, name: str) -> str:
 def own_store() -> Path:
     """Where the weights of registered encoders are, in the user's own folder."""
     return user_folder() / "weights"
+
+
+def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
+    return any(is_shipped(choice.places[0]) for choice in choices)
 
 
 class _TakenAwayError(StoreError):
@@ -164,7 +170,8 @@ def _kept_anew(card: EncoderCard, encoder: Encoder, choice: Candidate, *, first:
     with converted(card, encoder, choice, first=first) as (tensors, origins):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
-                lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=True)
+                is_download = not is_shipped(origin.place)
+                lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
         return keep(weights_folder(), card.id, tensors, encoder=encoder, origins=origins, layout=choice.layout)
 
 
@@ -205,7 +212,7 @@ def converted(
             tuple(
                 store.Origin(
                     place=store.kept_name(place),
-                    address=file.origin,
+                    address=place if is_shipped(place) else file.origin,  # the same on every machine
                     sha256=file.sha256,
                     size_bytes=file.size_bytes,
                     format=checkpoint.format,

@@ -32,6 +32,10 @@ _SPLITS = {"train": 0, "val": 1}
 _SIZES_PX = range(8, 1025)
 
 
+KEPT_BYTES = 1 << 27
+"""Of rendered images that stay in memory, for the next encoder that looks at them; 40,000 of 32 px."""
+
+
 @dataclass(frozen=True)
 class Renderer:
     """Renders the images of one split by their numbers."""
@@ -45,11 +49,21 @@ class Renderer:
         return Image.fromarray(self.pixels(number))
 
     def pixels(self, number: int) -> np.ndarray:
-        """Uint8 (size_px, size_px, 3)."""
-        return render(self.scene(number), self.size_px)
+        """Uint8 (size_px, size_px, 3), not to be written to."""
+        known = _rendered.get((self, number))
+        if known is not None:
+            return known
+        pixels = render(self.scene(number), self.size_px)
+        pixels.setflags(write=False)
+        if (len(_rendered) + 1) * pixels.nbytes <= KEPT_BYTES:
+            _rendered[self, number] = pixels
+        return pixels
 
     def scene(self, number: int) -> Scene:
         return draw_scene(number % self.n_classes, (self.seed, _SPLITS[self.split], number, 0))
+
+
+_rendered: dict[tuple[Renderer, int], np.ndarray] = {}  # the same whoever asks, so that nobody sees that it is kept
 
 
 def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: int = 32, seed: int = 0) -> ImageData:

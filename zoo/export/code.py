@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..metadata import EncoderCard
 
+_LONGEST = 120  # characters of a line
 _POOLED = "features = network(images)"
 _TOKENS = "tokens = network.forward_features(images)"
 _HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
@@ -33,12 +34,12 @@ def plain_code(card: EncoderCard) -> str | None:
     options = dict(card.architecture.options)
     if library == "torchvision":
         imports = "from torchvision import models, transforms"
-        build = [f"network = models.get_model({_arguments(name, {'weights': None} | options)})"]
+        build = _built("models.get_model", name, {"weights": None} | options)
         build += ["network.fc = torch.nn.Identity()"]
     else:
         imports = "from torchvision import transforms"
         pooled = {} if features == [_POOLED] else {"global_pool": ""}
-        build = [f"network = timm.create_model({_arguments(name, {'num_classes': 0} | pooled | options)})"]
+        build = _built("timm.create_model", name, {"num_classes": 0} | pooled | options)
         build += _projection(card)
     lines = [
         *(["import timm"] if library == "timm" else []),
@@ -113,8 +114,13 @@ def _projection(card: EncoderCard) -> list[str]:
     return []
 
 
-def _arguments(name: str, options: dict[str, object]) -> str:
-    return ", ".join([_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())])
+def _built(function: str, name: str, options: dict[str, object]) -> list[str]:
+    """The call that builds the network, an argument a line where one line would be too long."""
+    arguments = [_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())]
+    line = f"network = {function}({', '.join(arguments)})"
+    if len(line) <= _LONGEST:
+        return [line]
+    return [f"network = {function}(", *(f"    {argument}," for argument in arguments), ")"]
 
 
 def _literal(value: object) -> str:

@@ -120,7 +120,8 @@ def _opening(card: EncoderCard) -> str:
     named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)
     layer = _FEATURES[card.representation.layer].format(order=card.representation.order)
-    px, size = card.preprocess.crop_px, f"{card.architecture.n_parameters / 1e6:,.1f} million parameters"
+    px, n = card.preprocess.crop_px, card.architecture.n_parameters
+    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"`{_inline(card.architecture.exact)}`, {size}"
     text = (
         f"An image encoder ({network}), trained {how}. It turns an image of {px} x {px} pixels into "

@@ -8,6 +8,7 @@ place                                  the file there
 ``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
 ``timm:vit_small_patch16_224.dino``    where the installed timm keeps these weights
 ``torchvision:ResNet50_Weights.V``     where the installed torchvision keeps these weights
+``shipped:pocket/NAME.safetensors``    that file of the zoo's own folder ``metadata/``
 ``weights.pth``, ``~/w.pth``           the user's own file; ``file://`` is understood too
 =====================================  ================================================================================
 """
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from ..errors import MissingExtra, QueryError, WeightsRefused, nearest_names
+from .shipped import shipped_file
 
 _HUB_NAMES = (
     "model.safetensors",
@@ -98,6 +100,8 @@ def source(place: str) -> Source:
     QueryError
         If the scheme is unknown, the place is not formed as its scheme needs it, or timm or torchvision have no such
         weights.
+    WeightsUnavailable
+        If it should have come with the zoo and is not there.
     MissingExtra
         If timm or torchvision are needed and not installed.
     """
@@ -111,11 +115,13 @@ def source(place: str) -> Source:
         return _timm(place, rest)
     if scheme == "torchvision":
         return _torchvision(place, rest)
+    if scheme == "shipped":
+        return replace(_path(str(shipped_file(place)), ""), place=place)
     if scheme in ("", "file"):
         return _path(place, scheme)
     raise QueryError(
         f"The place {place!r} begins with the unknown scheme {scheme!r}, expected https:, hf:, timm:, torchvision:, "
-        "file: or a path; write ./ before a path that holds a colon."
+        "shipped:, file: or a path; write ./ before a path that holds a colon."
     )
 
 
