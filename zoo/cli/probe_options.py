@@ -28,8 +28,8 @@ _PROBES = (
     click.option("--probe", type=click.Choice(_KINDS), default="auto", show_default=True,
                  help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory."),
     click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
-                 help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the name of the protocol "
-                      "then tells it. Repeatable."),
+                 help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the protocol is then "
+                      "named for it. Repeatable."),
 )  # fmt: skip
 _PARTS = (
     click.option("--subsets", "n_subsets", type=click.IntRange(1, 1000), default=3, show_default=True,
