@@ -34,7 +34,7 @@ class DamagedHere:
 
     def __call__(self, index: int) -> object:
         if index in self.damaged:
-            raise CorruptImage(self.whole.names[index], image_set=self.whole.name, reason="cut in the middle")
+            raise CorruptImage.of(self.whole.names[index], image_set=self.whole.name, reason="cut in the middle")
         return self.whole.images[index]
 
 

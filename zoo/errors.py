@@ -21,7 +21,7 @@ A message is one sentence that says what we got, what we expected, where, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 
 class ZooError(Exception):
@@ -91,20 +91,22 @@ class CorruptImage(DataError):
         Its name in the image set.
     """
 
-    def __init__(self, image: str, *, image_set: str, reason: object) -> None:
-        self.image, self._rest = image, (image_set, str(reason))
-        super().__init__(
+    def __init__(self, image: str, sentence: str) -> None:
+        self.image = image
+        super().__init__(sentence)
+
+    @classmethod
+    def of(cls, image: str, *, image_set: str, reason: object) -> CorruptImage:
+        """The error of an image, with the sentence that says so."""
+        return cls(
+            image,
             f"The image {image!r} of {image_set!r} cannot be read ({reason}); restore or remove it, or go on without "
-            "it with --skip-corrupt."
+            "it with --skip-corrupt.",
         )
 
-    def __reduce__(self) -> tuple[Callable[..., CorruptImage], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type[CorruptImage], tuple[str, str]]:
         """Workers of a loader send it to the process that waits for them."""
-        return _corrupt_image, (self.image, *self._rest)
-
-
-def _corrupt_image(image: str, image_set: str, reason: str) -> CorruptImage:
-    return CorruptImage(image, image_set=image_set, reason=reason)
+        return type(self), (self.image, str(self))
 
 
 class MissingExtra(ZooError, ImportError):

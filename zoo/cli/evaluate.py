@@ -51,7 +51,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features and measured probes are kept.  [default: in the cache]",
 )
-@click.option("--source", default="measured", show_default=True, help="Who measured, as the results say it.")
+@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
 @click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
 @json_option
 def command(

@@ -193,7 +193,7 @@ def decoded(path: str, *, image: str, image_set: str) -> Image.Image:
             opened.load()
             return opened
     except DECODING_ERRORS as error:
-        raise CorruptImage(image, image_set=image_set, reason=reason_of(error)) from error
+        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
 
 
 def reason_of(error: BaseException) -> str:

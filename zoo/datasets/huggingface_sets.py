@@ -123,7 +123,7 @@ def _read(opened: Any, column: str, image_set: str, index: int) -> Image.Image:
     try:
         image = opened[index][column]
     except DECODING_ERRORS as error:
-        raise CorruptImage(str(index), image_set=image_set, reason=reason_of(error)) from error
+        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
     if image is None:
-        raise CorruptImage(str(index), image_set=image_set, reason="there is none")
+        raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
     return image  # type: ignore[no-any-return]

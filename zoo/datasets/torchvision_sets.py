@@ -178,5 +178,5 @@ def _read(opened: Any, image_set: str, index: int) -> Image.Image:
     try:
         image = opened[index][0]
     except DECODING_ERRORS as error:
-        raise CorruptImage(str(index), image_set=image_set, reason=reason_of(error)) from error
+        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
     return image  # type: ignore[no-any-return]

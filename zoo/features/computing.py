@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..datasets import ImageSet
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import CorruptImage, DataError, MissingExtra, QueryError
 from .decoding import Decoding, Preprocess
-from .forward import Computed, Forward, compute, device_for, number_type, unreadable
+from .forward import Computed, Forward, compute, device_for, number_type
 from .hashes import preprocess_hash, weights_hash
 from .index import (
     Finished,
@@ -247,7 +247,7 @@ def _told(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
 def _require_wanted(forward: Forward, skipped: Sequence[Skipped]) -> None:
     """Refuses features without some of the images where all were asked for."""
     if skipped and not forward.skip_corrupt:
-        raise unreadable(skipped[0])
+        raise CorruptImage(skipped[0].image, skipped[0].reason)
 
 
 def _require_one_dim(dims: set[int], origin: Origin) -> None:

@@ -61,7 +61,7 @@ class Decoding:
             try:
                 tensors.append(self.preprocess(self.images[position][0]))
                 read.append(position)
-            except CorruptImage as error:  # as a value, for worker processes hand on no error that has fields
+            except CorruptImage as error:  # as a value: the others of the batch are wanted
                 unreadable.append(Skipped(image=error.image, position=position, reason=str(error)))
             except DataError as error:  # and would make several lines of this one
                 return Batch([], None, [], refusal=str(error))

@@ -183,7 +183,8 @@ class _Filling:
         if batch.refusal:
             raise DataError(batch.refusal)
         if batch.unreadable and not self._forward.skip_corrupt:
-            raise unreadable(batch.unreadable[0])
+            first = batch.unreadable[0]
+            raise CorruptImage(first.image, first.reason)
 
     def take(self, batch: Batch, output: object) -> None:
         """Takes what the encoder made of a batch; None if it had no image."""
@@ -235,13 +236,6 @@ class _Filling:
             f"The image {images.names[first]!r} of {images.name!r} (number {first}){others} has features that are not "
             f"finite under {self._forward.name!r}; check the image, the weights and the precision."
         )
-
-
-def unreadable(image: Skipped) -> CorruptImage:
-    """The error that was met when an image was read, perhaps in another process or at another time."""
-    error = CorruptImage.__new__(CorruptImage, image.reason)  # the sentence is there already
-    error.image = image.image
-    return error
 
 
 @contextmanager
