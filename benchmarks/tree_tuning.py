@@ -12,11 +12,11 @@ Two experiments, both sides in one run.
    seeds (``--repetitions``), which have other folds too, say more than several targets. "To its best" counts the other
    side's time only until it found its best, though it could not know that this was the end.
 
-On two quiet cores (load 1.4): equal work 11.3 s a round by ``xgb.cv`` with its default threads, 10.1 with one thread, 4.3
-by the zoo, so 2.65 times faster; while others used the machine (load 2.6 to 6.1) 154, 10.5 and 4.4 s, so 35 times. Equal
-result, 50 trials, seed 0: usability 325 and 31 s, approximation 126 and 31, probe generalization 92 (36 until its best)
-and 9, encoder generalization 140 (123) and 9: 4 to 16 times faster, 4 to 14 to its best. (The last two were measured
-with a search that began with 10 random trials and not with 20; usability was not reached by that one in 400 trials.)
+On two quiet cores (load 1.4): equal work 11.3 s a round by ``xgb.cv`` with its default threads, 10.1 with one thread,
+4.3 by the zoo, so 2.65 times faster; while others used the machine (load 2.6 to 6.1) 154, 10.5 and 4.4 s, so 35 times.
+Equal result, 50 trials, seed 0: usability 325 and 31 s, approximation 126 and 31, probe generalization 92 (36 until its
+best) and 9, encoder generalization 140 (123) and 9: 4 to 16 times faster, 4 to 14 to its best. (The last two were
+measured with a search that began with 10 random trials and not with 20; usability was not reached by that one in 400.)
 
 ``--busy`` starts that many processes that do nothing but compute, and ends them. ``seed_per_iteration`` is set on both
 sides: otherwise the folds of ``xgb.cv`` draw from one stream of random numbers, and no fold can be repeated alone.

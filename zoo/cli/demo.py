@@ -13,6 +13,7 @@ import click
 from ..cards import catalogue
 from ..content import content_folder
 from ..errors import MissingExtra
+from ..metadata import Maybe, Missing
 from ..results import SETTINGS, Summary, measurements, summaries
 from .facts import points, short_number
 from .output import json_option, print_json, print_notes, print_table
@@ -175,6 +176,10 @@ def _standing() -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: float(one["full"]))
 
 
+def _word(value: Maybe[str]) -> str:
+    return "" if isinstance(value, Missing) else value
+
+
 def _print_standing() -> None:
     _heading(f"Where they stand: the results on {_DATA}, error of a linear probe in percent")
     cards = catalogue()
@@ -183,8 +188,8 @@ def _print_standing() -> None:
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
             points(one["full"]),
             points(one["5-shot"]),
-            str(cards[one["encoder"]].objective.mode),
-            str(cards[one["encoder"]].pretraining.dataset),
+            cards[one["encoder"]].objective.mode,
+            _word(cards[one["encoder"]].pretraining.dataset),
         ]
         for one in _standing()
     ]
