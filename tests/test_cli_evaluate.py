@@ -80,8 +80,13 @@ def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
 def test_a_twin_splits_approximation_from_usability(folders: dict[str, str]) -> None:
     found = document("decompose", folders["train"], folders["val"], "--subsets", "1", "--supervised", "2.5")
     assert found["parts"]["approximation"]["value"] == 2.5
-    twin = document("decompose", folders["train"], folders["val"], "--subsets", "1", "--supervised", folders["train"])
-    assert twin["parts"]["usability"]["value"] == 0  # it is its own twin
+    own = run("decompose", folders["train"], folders["val"], "--supervised", folders["train"], code=2).output
+    assert "trained as 'contrastive'" in own
+    twin = document("evaluate", ENCODER, IMAGES, *QUICK, "--decompose", "--supervised", "pocket_sup_rn_shapes")
+    parts = twin["evaluations"][0]["decomposition"]["parts"]
+    assert parts["approximation"]["value"] + parts["usability"]["value"] == pytest.approx(
+        parts["approximation_plus_usability"]["value"]
+    )
 
 
 def test_several_representations_are_measured_each_on_its_own() -> None:
@@ -141,6 +146,7 @@ def test_features_of_another_encoder_or_the_same_images_are_refused(folders: dic
     ][0]["folder"]
     assert "encoder" in run("probe", folders["train"], other, code=2).output
     assert "same" in run("probe", folders["train"], folders["train"], code=2).output
+    assert "training images first" in run("probe", folders["val"], folders["train"], code=2).output
     assert "no features folder" in run("probe", folders["train"], str(tmp_path / "none"), code=2).output
 
 

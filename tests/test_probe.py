@@ -168,7 +168,7 @@ def test_it_is_a_scikit_learn_classifier() -> None:
         ({"stop": "early"}, "stop is 'early'"),
         ({"precision": "float16"}, "precision is 'float16'"),
         ({"Cs": 1}, "Cs is 1, expected 3 fits or more"),
-        ({"Cs": []}, "Cs is empty"),
+        ({"Cs": []}, "expected 3 fits or more, values of C"),
         ({"Cs": [1.0, 0.0]}, "C is 0.0, expected a finite number above 0"),
         ({"C": math.inf}, "C is inf"),
         ({"tol": 0.0}, "tol is 0.0"),
@@ -202,3 +202,19 @@ def test_what_cannot_be_fitted_is_refused_in_one_sentence(data: dict[str, Any]) 
         probe.predict(broken)
     with pytest.raises(DataError, match="expecting 24 features"):
         probe.predict(x[:, :3])
+
+
+def test_the_search_goes_on_where_one_feature_hides_all_the_others() -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(400) % 4
+    x = np.eye(4)[y] + 0.3 * random.normal(size=(400, 4))
+    hidden = np.column_stack([x, 3000.0 * random.normal(size=400)]).astype(np.float32)
+    for select in ("error", "log_loss"):
+        probe = LogisticProbe(select=select).fit(hidden[:200], y[:200], x_val=hidden[200:], y_val=y[200:])
+        assert probe.report_["validation_error_percent"] < 10
+
+
+@pytest.mark.parametrize("parameters", [{"C": "a"}, {"C": True}, {"Cs": 3.5}, {"Cs": {}}, {"max_iter": 2.5}])
+def test_a_parameter_of_another_kind_is_refused_in_a_sentence(parameters: dict[str, Any]) -> None:
+    with pytest.raises(QueryError, match=f"{next(iter(parameters))} is .*, expected"):
+        LogisticProbe(**parameters).fit(np.eye(4), np.arange(4) % 2)

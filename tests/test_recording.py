@@ -31,7 +31,7 @@ BASE = Measurement(
     ci_low=0.1 + 0.2,
     ci_high=math.pi,
     protocol="zoo-logistic-1",
-    source="measured",
+    source="own",
     date="2026-11-20",
 )
 FULL = replace(BASE, split="train -> val", n_train=1347)
@@ -46,7 +46,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def mine() -> list[Measurement]:
-    return [row for row in measurements() if row.source == "measured" and row.dataset == "digits"]
+    return [row for row in measurements() if row.source == "own" and row.dataset == "digits"]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def test_what_was_recorded_is_read_back_equal_to_the_last_digit(results: Path) -
     assert mine() == [BASE, FULL]
     assert (results / "measured" / "dino_vitS16.csv").read_text().splitlines()[1] == (
         "dino_vitS16,linear_probe_error,digits,train 10-shot -> val,100,0,1.5555555555555556,percent,"
-        "0.30000000000000004,3.141592653589793,zoo-logistic-1,measured,2026-11-20"
+        "0.30000000000000004,3.141592653589793,zoo-logistic-1,own,2026-11-20"
     )
 
 

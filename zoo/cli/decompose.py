@@ -32,17 +32,19 @@ _FOLDER = click.Path(path_type=Path)
 )
 @json_option
 def command(train: Path, test: Path, supervised: str | None, as_json: bool, **options: Any) -> None:
-    """Decompose the full-shot error into approximation, usability, probe and encoder generalization (Algorithm 1).
+    """Show where the full-shot error comes from.
 
-    TRAIN and TEST are folders of features, as `zoo features` writes them: of images that the encoder was pretrained on,
-    and of images that are new to it.
+    Algorithm 1 takes it apart into approximation, usability, probe and encoder generalization. TRAIN and TEST are
+    folders of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of images that
+    are new to it.
     """
     from ..evaluation.evaluating import decomposed
     from ..features import load_features
 
     of_train, of_test = load_features(train), load_features(test)
     request = request_of(options, decompose=True, supervised=_twin(supervised))
-    card = catalogue().get(of_train.origin.encoder)  # features may be of an encoder that nobody registered
+    name = of_train.origin.encoder
+    card = catalogue()[name] if name in catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
     report = decomposed(of_train, of_test, request, card=card, tell=say)
     if as_json:
         print_json({"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)})

@@ -58,7 +58,7 @@ def command(
     names: tuple[str, ...], images: str, decompose: bool, supervised: str | None, root: Path | None, source: str,
     record: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Measure encoders on labelled images.
+    """Measure encoders on your labelled images.
 
     Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
     it was if it was stopped. Every number becomes a row of your results.

@@ -41,10 +41,10 @@ Examples:
 def command(
     name: str, images: str, parts: str, root: Path | None, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
-    """Compute the features of labelled images under an encoder.
+    """Compute features of labelled images, once.
 
-    They are written shard by shard; the same command goes on where it was if it was stopped, and does nothing if all is
-    there. `zoo probe` and `zoo decompose` take the folders.
+    The features of an encoder are written shard by shard; the same command goes on where it was if it was stopped, and
+    does nothing if all is there. `zoo probe` and `zoo decompose` take the folders.
     """
     from ..evaluation.featurising import PARTS, evaluations_folder, featurise_data
     from ..features import Bar
@@ -70,6 +70,6 @@ def command(
         return
     rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
-    left_out = [skipped.image for features in found.values() for skipped in features.skipped]
+    left_out = [f"{part}: {skipped.image}" for part, features in found.items() for skipped in features.skipped]
     if left_out:
         print_notes([f"{len(left_out):,} images could not be read and were left out: {', '.join(left_out[:10])}"])

@@ -43,8 +43,13 @@ def print_evaluation(evaluation: Evaluation) -> None:
         f"percent of the test images, lower is better; 95 % intervals; protocol {evaluation.protocols.errors.name}"
     ]
     notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
-    if skipped := [one.image for part in (train, test) for one in part.skipped]:
+    if skipped := [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]:
         notes.append(f"{len(skipped):,} images could not be read and were left out: {', '.join(skipped[:5])}")
+    runs = [run for result in evaluation.settings for run in result.runs if not run.refitted]
+    few = sorted({run.n_tuning for run in runs if run.n_tuning is not None})
+    if few:
+        chosen = " or ".join(f"{n:,}" for n in few)
+        notes.append(f"settings of probes with few labels were chosen on {chosen} further labelled training images")
     notes += _not_converged(evaluation)
     if predicted:
         told = evaluation.risk.warning if evaluation.risk is not None else ""

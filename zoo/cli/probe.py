@@ -27,10 +27,10 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
 @json_option
 def command(train: Path, test: Path, as_json: bool, **options: Any) -> None:
-    """Train tuned linear probes on TRAIN in every label setting and test them on TEST.
+    """Train tuned linear probes on features.
 
-    Both are folders of features, as `zoo features` writes them. Nothing is added to your results; `zoo evaluate` does
-    that.
+    They learn from TRAIN in every label setting and are tested on TEST. Both are folders of features, as `zoo features`
+    writes them. Nothing is added to your results; `zoo evaluate` does that.
     """
     from ..evaluation.evaluating import evaluate
     from ..features import load_features

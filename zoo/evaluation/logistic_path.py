@@ -149,12 +149,17 @@ class Path:
 
     def _walked(self, most: int) -> list[_Fit]:
         """Fits from strong to weak, of which the best is not at an end unless there are no more."""
-        largest = float(self.problem.spectrum[:-1].max())
+        spectrum = self.problem.spectrum[:-1]
+        largest = float(spectrum.max())
         penalty = largest / self.problem.n_classes
+        half_seen = float(spectrum.median()) / self.problem.n_classes
         fits: list[_Fit] = []
         best, since_best = 0, 0
         loose = max(_LOOSE, self.tol)
-        while len(fits) < max(most - 2, 1) and since_best < _PATIENCE[self.select]:
+        while len(fits) < max(most - 2, 1):
+            may_end = not fits or (penalty * _STEP <= half_seen and self._beats_guessing(fits[best]))
+            if may_end and since_best >= _PATIENCE[self.select]:
+                break
             fits.append(self._continued(fits[-2:], penalty, loose))
             if self._key(fits[-1]) < self._key(fits[best]) or len(fits) == 1:
                 best, since_best = len(fits) - 1, 0
@@ -171,6 +176,14 @@ class Path:
             fits.insert(0, fit)
             best = 0 if self._key(fit) < self._key(fits[1]) else 1
         return fits
+
+    def _beats_guessing(self, fit: _Fit) -> bool:
+        """Whether it errs less on the validation images than the most frequent of their classes would."""
+        if self.validation is None:
+            return True
+        known = self.validation.y[self.validation.y >= 0]
+        most = int(torch.bincount(known).max()) if len(known) else 0
+        return fit.record.validation_error_percent < 100.0 * (1.0 - most / len(self.validation.y))
 
     def _continued(self, fits: Sequence[_Fit], penalty: float, tol: float) -> _Fit:
         """A fit that begins with the last one, and goes first where the last two point to."""

@@ -137,6 +137,11 @@ def check_pair(train: Features, test: Features) -> None:
             f"The training features have {train.x.shape[1]} dimensions and the test features {test.x.shape[1]}; "
             "expected the same: compute both with one encoder."
         )
+    if (train.origin.split, test.origin.split) == ("val", "train"):
+        raise DataError(
+            f"The training features are of the part 'val' of {train.origin.dataset!r}, the test features of 'train'; "
+            "expected the training images first."
+        )
     if train.origin.images_hash == test.origin.images_hash:
         raise DataError(
             f"The training and the test features are of the same {len(train.y):,} images of {train.origin.dataset!r}; "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors import DataError, MissingExtra, QueryError
@@ -49,8 +50,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Cs : int, sequence of float, or None
         A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may
         fit so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none,
-        ends when validation is past its best by one value of C (by log loss; two by error) or the training images are
-        fitted to 1e-5 nats each, and goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
+        ends when validation is past its best by one value of C (by log loss; two by error), but not before half of the
+        features' directions count and something beats guessing; or when the training images are fitted to 1e-5 nats
+        each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
         their row in ``path_``). A later, second optimum would be missed. Then the best C between the best three is
         interpolated and fitted until it has converged.
     select : {"error", "log_loss"}
@@ -264,19 +266,25 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ):
             if getattr(self, name) not in allowed:
                 raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
-        if isinstance(self.Cs, int) and self.Cs < 3:
-            raise QueryError(f"Cs is {self.Cs}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
-        several = () if self.Cs is None or isinstance(self.Cs, int) else tuple(self.Cs)
-        if self.Cs is not None and not isinstance(self.Cs, int) and not several:
-            raise QueryError("Cs is empty, expected at least one value of C, a number of fits, or None.")
+        several: tuple[Any, ...] = ()
+        if isinstance(self.Cs, list | tuple | np.ndarray):
+            several = tuple(self.Cs)
+        if self.Cs is not None and not several and not (_is_number(self.Cs, Integral) and self.Cs >= 3):  # type: ignore[operator]
+            raise QueryError(f"Cs is {self.Cs!r}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
         values = several + (() if self.C is None else (self.C,))
-        for name, value in [("C", value) for value in values] + [("tol", self.tol), ("max_iter", self.max_iter)]:
-            if not (math.isfinite(value) and value > 0):
+        for name, value in [("C", value) for value in values] + [("tol", self.tol)]:
+            if not (_is_number(value, Real) and math.isfinite(value) and value > 0):
                 raise QueryError(f"{name} is {value!r}, expected a finite number above 0.")
+        if not (_is_number(self.max_iter, Integral) and self.max_iter > 0):
+            raise QueryError(f"max_iter is {self.max_iter!r}, expected a whole number above 0.")
 
 
 def _jsonable(record: PathPoint) -> dict[str, Any]:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.as_dict().items()}
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 
 
 def _number(value: float) -> float | None:

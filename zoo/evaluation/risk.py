@@ -42,6 +42,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from ..cards import catalogue
 from ..errors import DataError, MissingExtra, QueryError
 from ..features import Features
 from ..metadata import NOT_PUBLISHED, EncoderCard
@@ -286,6 +287,12 @@ def _check_request(order: str, *, n_subsets: int, n_bootstrap: int, supervised: 
 
 def _check_twin(twin: Features, train: Features) -> None:
     check_features(twin)
+    name = twin.origin.encoder
+    if name in catalogue() and catalogue()[name].objective.mode != "supervised":
+        raise DataError(
+            f"The twin {name!r} was trained as {catalogue()[name].objective.mode!r}; expected a network that was "
+            "trained with the labels, or its training error in percent."
+        )
     if twin.origin.images_hash != train.origin.images_hash or not np.array_equal(twin.y, train.y):
         raise DataError(
             f"The features of the supervised twin {twin.origin.encoder!r} are of other images or labels than the "

@@ -104,7 +104,7 @@ def classes_of(labels: Array) -> Array:
     """
     classes: Array = np.unique(labels)
     if len(classes) < 2:
-        raise DataError(f"y holds one class only ({classes[0]!r}), expected 2 or more classes to tell apart.")
+        raise DataError(f"y holds one class only ({classes[0].item()!r}), expected 2 or more classes to tell apart.")
     return classes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from textwrap import shorten
 
 from ..datasets import ImageSet
 from ..drift import full_precision
@@ -89,7 +90,7 @@ def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> t
         device = torch.device(wanted)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        reason = shorten(str(error).partition("\n")[0], 120, placeholder=" ...").rstrip(".")
         raise QueryError(
             f"The device {str(wanted)!r} cannot be used here ({reason}); expected 'cpu', or a GPU that torch sees."
         ) from error

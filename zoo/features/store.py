@@ -29,8 +29,8 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Features", "Skipped", "load_features", "verify"]
 
-SHARD_SIZE = 8192
-"""Images a shard: 67 MB at 2,048 dimensions, minutes of work, and a multiple of the usual sizes of a batch."""
+SHARD_SIZE = 1024
+"""Images a shard, which is what a kill may cost: 8 MB at 2,048 dimensions, and a multiple of usual sizes of a batch."""
 
 
 @dataclass(frozen=True, eq=False)
