@@ -13,6 +13,12 @@ of ``tol`` that is no worse. Objectives are computed in float64 from each side's
 would take at the machine's rate for one of that shape, measured in the same run, and nothing else; the multiple says
 how far we are from it.
 
+On two cores (load 2, of this run itself), seed 0, 30 rounds: 5-shot of 100 classes 0.37 s against 30.4 s, 82 times
+faster (aim 100), validation log loss 1.159 against 1.525; 3-shot of 1,000 classes with 384 features 3.01 s against
+110.9 s, 37 times (aim 50), 2.666 against 3.064. One cold fit at C = 1: 8.1 and 6.8 times faster than scikit-learn (aim
+10), 14.2 and 2.2 times faster than torch's L-BFGS (aim 4), the objective lower than either's where it is stopped.
+The aims are not reached yet.
+
 The features are drawn, not an encoder's: the spectrum of the noise falls as rank ** -0.5 as features' spectra do, and
 that of the class means faster, so that the first directions hold most of what tells classes apart and regularisation
 matters; half of the means' variance is shared by groups of ten classes, which get confused; a ReLU-like offset makes
