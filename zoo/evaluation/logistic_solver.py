@@ -25,8 +25,8 @@ _PATIENCE = {torch.float32: 12, torch.float64: 50}
 """Iterations without a smaller gap or objective, after which more of this precision would not help."""
 _SHORT = 0.3
 _ALWAYS, _EVERY = 3, 4
-"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly, and costs as
-much as half a product."""
+"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly, and costs
+nearly as much as a product."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

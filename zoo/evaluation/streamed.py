@@ -30,8 +30,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
-__NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
-
 
 _NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
 

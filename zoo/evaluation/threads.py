@@ -15,8 +15,8 @@ except ModuleNotFoundError as error:
 SMALL = 50_000_000
 """Multiplications of one matrix product, some milliseconds of one core.
 
-Below it a second thread gains a third at most where the cores are idle; where they are not, each of the thousands of
-steps waits for a thread that is not running, which was seen to take fifty times as long.
+Below it a second thread has little to gain; and where the cores are busy, each of the thousands of steps waits for a
+thread that is not running, which was seen to take fifty times as long.
 """
 
 
