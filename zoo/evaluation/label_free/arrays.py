@@ -1,0 +1,119 @@
+"""What label-free metrics accept as features, views and ids, and the sentences in which they refuse anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import DataError, MissingExtra
+from ..logistic_rows import table_of
+from ..streamed_checks import Array, labels_of
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
+
+
+def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:
+    """Features as an array (n, dim) in memory, float64 if they are, else float32; finite.
+
+    Parameters
+    ----------
+    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
+    name : str
+        What the caller calls it.
+    least : int
+        Rows below which there is no answer.
+    needed_for : str
+        The metric, for the sentence.
+
+    Raises
+    ------
+    DataError
+        If it is no table of finite numbers with so many rows.
+
+    Examples
+    --------
+    >>> features_of([[1, 2], [3, 4]]).dtype
+    dtype('float64')
+    >>> features_of([[1.0, 2.0]], least=3, needed_for="TwoNN")
+    Traceback (most recent call last):
+    ...
+    zoo.errors.DataError: z has 1 row, but TwoNN needs at least 3: give it more images.
+    """
+    rows = table_of(_on_cpu(z), name)
+    if len(rows) < least:
+        raise DataError(
+            f"{name} has {len(rows)} row{'s' * (len(rows) != 1)}, but {needed_for} needs at least {least}: "
+            "give it more images."
+        )
+    return rows
+
+
+def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "this metric") -> tuple[Array, Array]:
+    """Views of images as features (n, dim), and the number of the image each is a view of, int64 (n,).
+
+    Parameters
+    ----------
+    z : array, shape (n_images, n_views, dim), or (n, dim) with ``ids``
+    ids : n numbers or names, optional
+        Which image each row is a view of, in any order.
+    name, needed_for : str
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two images, an image has fewer than two views, or ids do not match rows.
+
+    Examples
+    --------
+    >>> rows, ids = views_of(np.arange(12.0).reshape(2, 3, 2))
+    >>> rows.shape, ids.tolist()
+    ((6, 2), [0, 0, 0, 1, 1, 1])
+    """
+    z = _on_cpu(z)
+    shape = tuple(getattr(z, "shape", np.shape(z)))
+    if len(shape) == 3:
+        if ids is not None:
+            raise DataError(
+                f"{name} has the shape {shape} and ids were given, too; expected (n_images, n_views, dim) "
+                "alone or (n, dim) with ids."
+            )
+        rows = features_of(np.asarray(z).reshape(-1, shape[2]), name, needed_for=needed_for)
+        numbers = np.repeat(np.arange(shape[0]), shape[1])
+    else:
+        rows = features_of(z, name, needed_for=needed_for)
+        if ids is None:
+            raise DataError(
+                f"{name} has the shape {shape}, but {needed_for} needs to know which rows are views of one image: "
+                "pass an array (n_images, n_views, dim), or ids."
+            )
+        numbers = np.unique(labels_of(ids, len(rows), "ids"), return_inverse=True)[1]
+    counts = np.bincount(numbers)
+    if len(counts) < 2:
+        raise DataError(f"{name} holds views of 1 image, but {needed_for} needs at least 2 images.")
+    if counts.min() < 2:
+        raise DataError(
+            f"{int((counts < 2).sum())} of {len(counts)} images in {name} have one view only, but {needed_for} needs "
+            "at least 2 views of each."
+        )
+    return rows, numbers.astype(np.int64)
+
+
+def require_varied(z: Array, name: str, *, needed_for: str) -> None:
+    """Refuses features that are the same in every row.
+
+    Raises
+    ------
+    DataError
+    """
+    if bool((z == z[:1]).all()):
+        raise DataError(
+            f"All {len(z)} rows of {name} are equal, so {needed_for} is not defined: the representation has collapsed "
+            "to a point, or it is always the same image."
+        )
+
+
+def _on_cpu(z: Any) -> Any:
+    """A tensor of any device as one that NumPy can read."""
+    return z.detach().cpu() if hasattr(z, "detach") else z
