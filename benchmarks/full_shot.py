@@ -249,7 +249,10 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=2048, help="features [2048]")
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument(
-        "--signal", type=float, default=0.12, help="standard deviation of class means over that in a class"
+        "--signal",
+        type=float,
+        default=1.75,
+        help="deviation of class means over that in a class, in the first direction",
     )
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)
