@@ -252,7 +252,7 @@ def main() -> None:
         "--signal",
         type=float,
         default=1.75,
-        help="deviation of class means over that in a class, in the first direction",
+        help="of class means, over that in a class",
     )
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)

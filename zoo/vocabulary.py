@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from .errors import UnknownName
+from .labelfree import LABEL_FREE_METRICS
 
 COLUMNS = (
     "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
@@ -105,6 +106,14 @@ _COMPONENT = (
     "percentage points", True, ("train -> val",),
     "part of the full-shot error; signed where measured here, clipped at 0 where published",
 )  # fmt: skip
+_LABEL_FREE_SPLITS = {  # by what a metric needs
+    "features": _PLAIN,
+    "views": _ALL_IMAGES,
+    "rotations": ("train -> val",),
+    "labelled": ("train -> val",),
+    "source and target": ("train -> val",),
+    "pixels": ("train -> val",),
+}
 METRICS = {
     metric.name: metric
     for metric in (
@@ -125,16 +134,9 @@ METRICS = {
         ),
         Metric("probe_generalization", *_COMPONENT),
         Metric("encoder_generalization", *_COMPONENT),
-        Metric("correlation_rank", "dimensions", None, _PLAIN, "rank of the correlation matrix of the features"),
-        Metric("feature_rank", "dimensions", None, _PLAIN, "rank of the feature matrix"),
-        Metric("uniformity", "dimensionless", None, _PLAIN, "log mean Gaussian potential of normalised features"),
-        Metric(
-            "alignment", "dimensionless", None, _ALL_IMAGES,
-            "mean squared distance of two normalised features of the same class",
-        ),
-        Metric(
-            "nc1", "dimensionless", None, _ALL_IMAGES,
-            "neural collapse: trace of within-class covariance times pseudo-inverse of between-class covariance",
+        *(
+            Metric(one.name, one.unit, None, _LABEL_FREE_SPLITS[one.needs], one.meaning)
+            for one in LABEL_FREE_METRICS.values()
         ),
         Metric("intra_class_variance", "squared feature units", None, _ALL_IMAGES, "mean variance within a class"),
         Metric("inter_class_variance", "squared feature units", None, _ALL_IMAGES, "variance of the class means"),

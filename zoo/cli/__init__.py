@@ -36,6 +36,7 @@ VERBS = {
     "features": Verb("features", "Compute features of labelled images, once."),
     "probe": Verb("probe", "Train tuned linear probes on features."),
     "decompose": Verb("decompose", "Show where the full-shot error comes from."),
+    "metric": Verb("metric", "Tell how good features are, without labels."),
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -57,6 +58,7 @@ Examples:
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
+  zoo metric all pocket_simclr_rn_shapes shapes
   zoo study where_the_risk_lies
   eval "$(zoo completion bash)"
 """

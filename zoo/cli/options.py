@@ -25,6 +25,14 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
         return []
 
 
+def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of label-free metrics behind the last comma, and ``all``."""
+    from ..labelfree import LABEL_FREE_METRICS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(last, ["all", *LABEL_FREE_METRICS])]
+
+
 def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
     from ..content import content_folder

@@ -79,7 +79,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
         n_subsets=options.get("n_subsets", 3),
         seed=options["seed"],
         probe=options["probe"],
-        changed=_settings(options["changed"]),
+        changed=settings_of(options["changed"]),
         neighbours=options.get("neighbours", False),
         decompose=decompose,
         order=options.get("order", "standard"),
@@ -88,8 +88,8 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
     )
 
 
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """Values are read as JSON has them where they are JSON, else as text."""
+def settings_of(given: Sequence[str]) -> dict[str, Any]:
+    """Settings from NAME=VALUE. Values are read as JSON has them where they are JSON, else as text."""
     found: dict[str, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")

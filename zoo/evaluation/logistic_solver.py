@@ -23,6 +23,7 @@ _VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
 """A decrease of the objective, as a share of it, that is more than rounding."""
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
 """Iterations without a smaller gap or objective, after which more of this precision would not help."""
+_PATIENCE_OF_QUICK, _VISIBLE_TO_QUICK = 3, 3e-4  # of products in bfloat16, whose rounding soon is all that is left
 _SHORT = 0.3
 _ALWAYS, _EVERY = 3, 4
 """The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly, and costs
@@ -52,7 +53,6 @@ class Solver:
         self.problem = problem
         self.preconditioner = Preconditioner(problem)
         self.memory = Memory(most=n_pairs)
-        self._spare: list[Tensor] = []
 
     def cold(self, penalty: float) -> Point:
         """A start from nothing: weights 0, intercepts the log frequencies."""
@@ -100,6 +100,12 @@ class Solver:
         if gradient is None:
             gradient = problem.pulled(residuals, quick=quick)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
+        patience, visible = _PATIENCE[logits.dtype], _VISIBLE[logits.dtype]
+        if quick and problem.quick is not None:
+            patience, visible = _PATIENCE_OF_QUICK, _VISIBLE_TO_QUICK
+        spare: Tensor | None = (
+            None  # memory for logits: that of the iteration before, for new pages cost more than sums
+        )
         while True:
             objective = loss + 0.5 * penalty * weight
             full = torch.addcmul(gradient, parameters, ridge)
@@ -107,11 +113,9 @@ class Solver:
                 self.preconditioner.renew(residuals, gradient, ridge)
             gap, norm = self._gap(full, penalty)
             gap /= max(objective, torch.finfo(torch.float64).tiny)
-            since_best = (
-                0 if gap < 0.9 * best_gap or objective < lowest * (1.0 - _VISIBLE[logits.dtype]) else since_best + 1
-            )
+            since_best = 0 if gap < 0.9 * best_gap or objective < lowest * (1.0 - visible) else since_best + 1
             best_gap, lowest = min(gap, best_gap), min(objective, lowest)
-            converged, stalled = gap <= tol, since_best >= _PATIENCE[logits.dtype]
+            converged, stalled = gap <= tol, since_best >= patience
             if converged or stalled or iterations >= max_iterations:
                 break
             if along is not None:
@@ -130,8 +134,10 @@ class Solver:
                 continue
             if move is None:
                 move = problem.logits(step, quick=quick)
-            tried = self._searched(logits, move, loss, objective, slope, penalty * squared(step), residuals)
+            last = logits
+            tried = self._searched(logits, move, loss, objective, slope, penalty * squared(step), residuals, spare)
             length, logits, loss, residuals = tried
+            spare = last if iterations and logits is not last else None  # the first logits are the caller's
             if length == 0.0:
                 stalled = True
                 break
@@ -165,14 +171,15 @@ class Solver:
         slope: float,
         bend: float,
         out: Tensor,
+        spare: Tensor | None,
     ) -> tuple[float, Tensor, float, Tensor]:
-        """A good length along a direction, by parabolas through the slope and tried lengths; ``out`` is overwritten.
+        """A good length along a direction, by parabolas through the slope and tried lengths; ``out`` and ``spare`` are overwritten.
 
         ``bend`` is the penalty's second derivative along the direction.
         """
         at_slope = slope
         length, best_length, best = 1.0, 0.0, objective
-        tried = torch.empty_like(logits)
+        tried = torch.empty_like(logits) if spare is None else spare
         # penalty part along the way: objective - loss + length * (slope of the penalty) + bend / 2 length^2; the slope
         # of the penalty is what the whole slope has beyond the loss's, which the residuals in ``out`` still tell
         slope_of_penalty = slope - dot(out, move)

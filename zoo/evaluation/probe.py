@@ -2,7 +2,8 @@
 
 The number that such a probe gives is defined by convergence: by the optimum of a convex objective, not by a solver,
 its learning rate or its number of steps. How it gets there is told in :mod:`.logistic_solver` (one penalty),
-:mod:`.logistic_curvature` (what makes its steps long) and :mod:`.logistic_path` (which penalties).
+:mod:`.logistic_curvature` (what makes its steps long),
+:mod:`.logistic_path` and :mod:`.logistic_search` (which penalties).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .logistic_path import Path, PathPoint, Validation
 from .logistic_problem import centred_and_scaled, problem_of
 from .logistic_reference import Reference, weights_of
 from .logistic_rows import held_out_rows, table_of
+from .logistic_search import searched
 from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .threads import threads_for
 
@@ -144,9 +146,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
             validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
         fit = self._fit_by_sklearn if self.stop == "scikit-learn" else self._fit_path
-        n, dim = rows.shape
-        with threads_for(n * min(n, dim) * len(self.classes_)):
-            self._fit(fit, rows, numbers, validation)
+        self._fit(fit, rows, numbers, validation)
         return self
 
     def _fit(self, fit: Any, rows: Array, numbers: Array, validation: tuple[Array, Array] | None) -> None:
@@ -213,12 +213,13 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problem, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter, c_times_penalty=factor,
             progress=self.progress,
         )  # fmt: skip
-        if c is not None:
-            point, record = path.towards(factor / c)
-        elif self.Cs is None or isinstance(self.Cs, int):
-            point, record = path.searched(self.Cs or _MOST_FITS)
-        else:
-            point, record = path.along([factor / value for value in self.Cs])
+        with threads_for(problem.z.numel() * n_classes):
+            if c is not None:
+                point, record = path.towards(factor / c)
+            elif self.Cs is None or isinstance(self.Cs, int):
+                point, record = searched(path, self.Cs or _MOST_FITS)
+            else:
+                point, record = path.along([factor / value for value in self.Cs])
         weights, intercepts = basis.weights(point.parameters)
         self.coef_, self.intercept_ = weights.cpu().numpy(), intercepts.cpu().numpy()
         self._keep(basis.mean.cpu(), basis.scale, point.parameters[:, -1].double().cpu(), dtype)

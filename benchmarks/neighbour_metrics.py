@@ -1,0 +1,210 @@
+"""What intrinsic dimension and cluster learnability take, against what one would type today.
+
+    python benchmarks/neighbour_metrics.py [--rows 10000] [--dim 2048] [--repeats 3] [--large 50000] [--json]
+
+TwoNN: ours against scikit-dimension's, and the search of two neighbours against faiss's flat index (aims: 4 and 2 times
+faster with the same neighbours, the same value to 1e-6). Cluster learnability: ours against scikit-learn's ``KMeans``
+with one start and ``KNeighborsClassifier`` on the same normalised features (aim: 5 times faster), and the objectives
+of k-means alone over ``--seeds`` seeds (aim: no worse on average). ``--large`` is searched in a process of its own,
+for its time and for the memory that it takes beside the features; 0 leaves it out. Sides take turns in one process; the
+medians are printed, with load and threads. A library that is not installed is left out, and it is said so: pip install
+scikit-dimension faiss-cpu.
+
+The features are drawn, not an encoder's: groups whose centres and noise fall with the rank of the direction as
+features' spectra do, turned so that no feature is a direction, and off the origin, as after a ReLU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+from sklearn.neighbors import KNeighborsClassifier
+
+from zoo.evaluation.label_free.clusters import kmeans
+from zoo.evaluation.label_free.dimension import intrinsic_dimension
+from zoo.evaluation.label_free.learnability import cluster_learnability
+from zoo.evaluation.label_free.nearest import nearest
+
+
+def drawn(n: int, dim: int, n_groups: int, seed: int) -> np.ndarray:
+    """Features, float32 (n, dim), made block by block so that no more memory is taken than they need."""
+    generator = np.random.default_rng(seed)
+    ranks = np.arange(1, dim + 1, dtype=np.float32)
+    centres = generator.standard_normal((n_groups, dim), dtype=np.float32) * 1.5 * ranks**-0.7
+    turn = np.linalg.qr(generator.standard_normal((dim, dim), dtype=np.float32))[0]
+    z = np.empty((n, dim), dtype=np.float32)
+    for start in range(0, n, 4096):
+        part = z[start : start + 4096]
+        noise = generator.standard_normal(part.shape, dtype=np.float32) * ranks**-0.5
+        part[:] = (centres[generator.integers(0, n_groups, len(part))] + noise) @ turn + np.float32(0.3)
+    return z
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that a call takes, and what it gives."""
+    start = time.perf_counter()
+    found = call()
+    return time.perf_counter() - start, found
+
+
+def in_turns(sides: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """Median seconds of each side, and what each gave last; one takes its turn after the other."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    found = {}
+    for _ in range(repeats):
+        for name, side in sides.items():
+            taken, found[name] = timed(side)
+            seconds[name].append(taken)
+    return {name: median(taken) for name, taken in seconds.items()}, found
+
+
+def by_faiss(z: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the k nearest neighbours; the nearest of all is the row itself."""
+    import faiss
+
+    index = faiss.IndexFlatL2(z.shape[1])
+    index.add(z)
+    rows = index.search(z, k + 1)[1]
+    others = rows != np.arange(len(z))[:, None]
+    others[:, -1] &= ~others.all(axis=1)
+    found: np.ndarray = rows[others].reshape(len(z), k)
+    return found
+
+
+def two_nn(z: np.ndarray, repeats: int) -> dict[str, Any]:
+    """Intrinsic dimension, and the search that it rests on."""
+    sides: dict[str, Callable[[], Any]] = {
+        "ours": lambda: intrinsic_dimension(z).value,
+        "our search": lambda: nearest(z, 2)[1],
+        "ours, float64 features": lambda: intrinsic_dimension(z.astype(np.float64)).value,
+    }
+    if find_spec("skdim"):
+        from skdim.id import TwoNN
+
+        sides["scikit-dimension"] = lambda: float(TwoNN().fit(z).dimension_)
+    if find_spec("faiss"):
+        sides["faiss"] = lambda: by_faiss(z, 2)
+    seconds, found = in_turns(sides, repeats)
+    record: dict[str, Any] = {"seconds": seconds, "dimension": found["ours"]}
+    if "scikit-dimension" in found:
+        record["scikit-dimension / ours"] = seconds["scikit-dimension"] / seconds["ours"]
+        record["relative difference"] = abs(found["ours"] / found["scikit-dimension"] - 1)
+    if "faiss" in found:
+        record["faiss / our search"] = seconds["faiss"] / seconds["our search"]
+        record["faiss / ours"] = seconds["faiss"] / seconds["ours"]
+        record["rows with other neighbours than faiss"] = int((found["faiss"] != found["our search"]).any(axis=1).sum())
+    record["left out"] = [name for name in ("scikit-dimension", "faiss") if name not in found]
+    return record
+
+
+def learnability(z: np.ndarray, n_clusters: int, repeats: int) -> dict[str, Any]:
+    """k-means and nearest neighbours, from features as they come to the value."""
+
+    def theirs() -> float:
+        unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+        labels = KMeans(n_clusters, n_init=1, random_state=0).fit_predict(unit)
+        drawn_rows = np.random.default_rng(0).permutation(len(z))
+        train, val = np.split(drawn_rows, 2)
+        classifier = KNeighborsClassifier(1, metric="cosine").fit(unit[train], labels[train])
+        return float(classifier.score(unit[val], labels[val]))
+
+    sides = {"ours": lambda: cluster_learnability(z, n_clusters=n_clusters).value, "scikit-learn": theirs}
+    seconds, found = in_turns(sides, repeats)
+    return {"seconds": seconds, "value": found, "scikit-learn / ours": seconds["scikit-learn"] / seconds["ours"]}
+
+
+def clustering(z: np.ndarray, n_clusters: int, n_seeds: int) -> dict[str, Any]:
+    """k-means alone: objectives and seconds, seed by seed, and at the default settings of both sides."""
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+    objectives: dict[str, list[float]] = {"ours": [], "scikit-learn": []}
+    seconds: dict[str, list[float]] = {"ours": [], "scikit-learn": []}
+    iterations: dict[str, list[int]] = {"ours": [], "scikit-learn": []}
+    for seed in range(n_seeds):
+        taken, mine = timed(lambda seed=seed: kmeans(unit, n_clusters, seed=seed))
+        seconds["ours"].append(taken)
+        taken, other = timed(lambda seed=seed: KMeans(n_clusters, n_init=1, random_state=seed).fit(unit))
+        seconds["scikit-learn"].append(taken)
+        objectives["ours"].append(mine.objective)
+        objectives["scikit-learn"].append(float(np.square(unit - other.cluster_centers_[other.labels_]).sum() / len(z)))
+        iterations["ours"].append(mine.n_iterations)
+        iterations["scikit-learn"].append(int(other.n_iter_))
+    means = {side: float(np.mean(values)) for side, values in objectives.items()}
+    return {
+        "seconds": {side: median(values) for side, values in seconds.items()},
+        "iterations": iterations,
+        "mean objective": means,
+        "objectives": objectives,
+        "ours / scikit-learn": means["ours"] / means["scikit-learn"],
+    }
+
+
+def _large(n: int, dim: int, answer: Any) -> None:
+    """In a process of its own: seconds, and the most memory beyond that of the features."""
+    z = drawn(n, dim, 100, 0)
+    nearest(z[:300], 2)  # what libraries take at their first use is not the search's
+    with open("/proc/self/statm") as file:
+        before = int(file.read().split()[1]) * resource.getpagesize() / 1024
+    seconds, _ = timed(lambda: nearest(z, 2))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer.put({"rows": n, "seconds": seconds, "features MB": z.nbytes / 1e6, "beside them MB": (peak - before) / 1e3})
+
+
+def large(n: int, dim: int) -> dict[str, Any]:
+    """The search at a size where all distances do not fit."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    process = context.Process(target=_large, args=(n, dim, answer))
+    process.start()
+    found: dict[str, Any] = answer.get()
+    process.join()
+    return found
+
+
+def main() -> None:
+    """Run all parts and print them, or one JSON document."""
+    parser = argparse.ArgumentParser(description="Time of TwoNN and cluster learnability against other libraries.")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--dim", type=int, default=2048)
+    parser.add_argument("--clusters", type=int, default=100)
+    parser.add_argument("--groups", type=int, default=100, help="that the features are drawn in [100]")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5, help="of k-means alone [5]")
+    parser.add_argument("--large", type=int, default=50_000, help="rows of the large search; 0 leaves it out [50000]")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    options = parser.parse_args()
+    load = os.getloadavg()
+    z = drawn(options.rows, options.dim, options.groups, options.seed)
+    record: dict[str, Any] = {"options": vars(options), "threads": torch.get_num_threads(), "load_before": load}
+    record["TwoNN"] = two_nn(z, options.repeats)
+    record["cluster learnability"] = learnability(z, options.clusters, options.repeats)
+    record["k-means"] = clustering(z, options.clusters, options.seeds)
+    if options.large:
+        record["large search"] = large(options.large, options.dim)
+    record["load_after"] = os.getloadavg()
+    if options.json:
+        print(json.dumps(record, indent=1))
+        return
+    print(f"{options.rows} rows of {options.dim} features, {record['threads']} threads, load {load[0]:.1f} before and "
+          f"{record['load_after'][0]:.1f} after")  # fmt: skip
+    for part in ("TwoNN", "cluster learnability", "k-means", "large search"):
+        if part in record:
+            print(f"\n{part}")
+            for name, value in record[part].items():
+                print(f"  {name:40} {json.dumps(value)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Image sets of views and of turned images: what is in them, and that they are the same whoever asks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.feature_runs import encoder, image_set, with_damaged
+from zoo.cards import catalogue
+from zoo.datasets import ImageSet, pixels_of, shapes
+from zoo.datasets.augmentations import Recipe, recipe_of
+from zoo.datasets.views import drawn_images, rotations_of, view_preprocess, views_of
+from zoo.errors import CorruptImage, DataError, QueryError
+from zoo.features import featurise
+from zoo.preprocess import build_preprocess
+
+CARD = catalogue()["pocket_simclr_rn_shapes"]
+
+
+@pytest.fixture(scope="module")
+def images() -> ImageSet:
+    return shapes(classes=4, train=12, val=8).train
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    return replace(recipe_of(CARD), size_px=8, resize_px=8)
+
+
+def bytes_of(views: ImageSet, numbers: Sequence[int] | None = None) -> dict[str, bytes]:
+    chosen = range(len(views)) if numbers is None else numbers
+    return {views.names[number]: views.images[number].tobytes() for number in chosen}
+
+
+def test_row_iq_plus_j_is_view_j_of_image_i(images: ImageSet, recipe: Recipe) -> None:
+    views = views_of(images, recipe, q=3)
+    assert len(views) == 36 and views.labels.tolist() == np.repeat(np.arange(12), 3).tolist()
+    assert views.names[7] == f"{images.names[2]}#view1" and views.classes == tuple(images.names)
+    assert (views.name, views.split) == ("shapes-4-classes-32px", "train pretraining-augmented")
+    assert {views.images[number].size for number in (0, 35)} == {(8, 8)}
+    assert len(set(bytes_of(views).values())) == 36
+
+
+def test_views_by_a_named_recipe_are_called_otherwise(images: ImageSet) -> None:
+    assert views_of(images, recipe_of(CARD, recipe="crop")).split == "train augmented"
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(images: ImageSet, recipe: Recipe) -> None:
+    first, again, other = (views_of(images, recipe, q=2, seed=seed) for seed in (0, 0, 1))
+    assert bytes_of(first) == bytes_of(again) and first.fingerprint == again.fingerprint
+    assert not set(bytes_of(first).values()) & set(bytes_of(other).values())
+    assert first.fingerprint != other.fingerprint
+
+
+def test_a_view_depends_neither_on_other_images_nor_on_the_order_nor_on_who_comes_first(
+    images: ImageSet, recipe: Recipe
+) -> None:
+    whole = views_of(images, recipe, q=3)
+    expected = bytes_of(whole)
+    assert bytes_of(whole, [35, 3, 4, 0, 35, 1]) == {name: expected[name] for name in bytes_of(whole, [0, 1, 3, 4, 35])}
+    backwards = views_of(images.subset(np.arange(12)[::-1].copy(), split="train"), recipe, q=3)
+    assert bytes_of(backwards) == expected and backwards.fingerprint != whole.fingerprint
+    some = views_of(images.subset([5, 2], split="train"), recipe, q=3)
+    assert bytes_of(some).items() <= expected.items()
+
+
+def test_fewer_images_and_fewer_views_are_among_the_more(images: ImageSet, recipe: Recipe) -> None:
+    many = bytes_of(views_of(images, recipe, n=9, q=4, seed=3))
+    few = views_of(images, recipe, n=5, q=2, seed=3)
+    assert len(few) == 10 and bytes_of(few).items() <= many.items()
+
+
+def test_images_are_drawn_by_name_and_not_by_place(images: ImageSet) -> None:
+    backwards = images.subset(np.arange(12)[::-1].copy(), split="train")
+    one, other = drawn_images(images, 5, seed=2), drawn_images(backwards, 5, seed=2)
+    assert {images.names[place] for place in one} == {backwards.names[place] for place in other}
+    assert one.tolist() == sorted(one.tolist()) and one.tolist() != drawn_images(images, 5, seed=3).tolist()
+    assert drawn_images(images, 12).tolist() == list(range(12))
+
+
+def test_every_image_is_drawn_equally_often() -> None:
+    images = image_set(10)
+    counts = np.bincount(np.concatenate([drawn_images(images, 3, seed=seed) for seed in range(400)]), minlength=10)
+    assert counts.sum() == 1200 and abs(counts - 120).max() < 4.5 * np.sqrt(400 * 0.3 * 0.7)
+
+
+@pytest.mark.parametrize("what", ["q", "n", "seed"])
+def test_what_makes_other_views_makes_another_fingerprint(images: ImageSet, recipe: Recipe, what: str) -> None:
+    usual = views_of(images, recipe, n=4, q=3, seed=0).fingerprint
+    assert views_of(images, recipe, **({"n": 4, "q": 3, "seed": 0} | {what: 5})).fingerprint != usual
+    assert views_of(images, replace(recipe, augmentations=("flip",)), n=4, q=3, seed=0).fingerprint != usual
+
+
+def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(images: ImageSet, recipe: Recipe) -> None:
+    views = views_of(images, recipe, n=4, q=2)
+    bytes_of(views)
+    assert bytes_of(pickle.loads(pickle.dumps(views))) == bytes_of(views)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(bytes_of, (views,)) == bytes_of(views)
+        turned = rotations_of(images, n=2)
+        assert pool.apply(bytes_of, (turned,)) == bytes_of(turned)
+
+
+def test_workers_give_the_features_that_one_process_gives(images: ImageSet, recipe: Recipe) -> None:
+    views = views_of(images, recipe, q=4)
+    alone, together = (
+        featurise(encoder(), view_preprocess(CARD), views, name="small", batch_size=5, n_workers=n_workers)
+        for n_workers in (0, 2)
+    )
+    assert np.array_equal(np.asarray(alone.x), np.asarray(together.x)) and alone.x.shape[0] == 48
+    assert alone.classes == tuple(images.names) and np.array_equal(alone.y, np.repeat(np.arange(12), 4))
+
+
+def test_all_views_of_an_unreadable_image_are_skipped_together(recipe: Recipe) -> None:
+    views = views_of(with_damaged(image_set(6), 2), recipe, q=3)
+    with pytest.raises(CorruptImage, match=r"class/002\.png"):
+        views.images[7]
+    found = featurise(encoder(), view_preprocess(CARD), views, name="small", skip_corrupt=True)
+    assert [image.position for image in found.skipped] == [6, 7, 8]
+    assert found.y.tolist() == np.repeat([0, 1, 3, 4, 5], 3).tolist()
+
+
+@pytest.mark.parametrize("q", [1, 0, -3, True, 2.5])
+def test_fewer_than_two_views_are_refused(images: ImageSet, recipe: Recipe, q: int) -> None:
+    with pytest.raises(QueryError, match=r"expected at least q=2"):
+        views_of(images, recipe, q=q)
+
+
+@pytest.mark.parametrize("n", [13, 0, -1, True])
+def test_more_images_than_there_are_are_refused(images: ImageSet, recipe: Recipe, n: int) -> None:
+    with pytest.raises(QueryError, match=r"which has 12; expected 1 to 12"):
+        views_of(images, recipe, n=n)
+    with pytest.raises(QueryError, match=r"which has 12; expected 1 to 12"):
+        rotations_of(images, n=n)
+
+
+def test_a_seed_that_is_none_is_refused(images: ImageSet, recipe: Recipe) -> None:
+    with pytest.raises(DataError, match="whole number from 0 on"):
+        views_of(images, recipe, seed=-1)
+
+
+def test_turned_images_are_turned_by_quarters_to_the_last_pixel(images: ImageSet) -> None:
+    turned = rotations_of(images, n=3, seed=1)
+    chosen = drawn_images(images, 3, seed=1)
+    assert len(turned) == 12 and turned.labels.tolist() == [0, 1, 2, 3] * 3
+    assert turned.classes[1] == "90 degrees" and turned.names[2] == f"{images.names[chosen[0]]}#180"
+    pixels = pixels_of(turned).reshape(3, 4, 32, 32, 3)
+    sources = pixels_of(images)[chosen]
+    for turns in range(4):
+        assert np.array_equal(pixels[:, turns], np.rot90(sources, turns, axes=(1, 2)))
+    assert turned.fingerprint != rotations_of(images, n=3, seed=2).fingerprint
+
+
+@pytest.mark.parametrize("name", ["pocket_simclr_rn_shapes", "dino_vitS16", "clip_vitB32"])
+def test_the_preprocessing_of_views_is_the_encoders_without_resize_and_crop(name: str) -> None:
+    preprocess = catalogue()[name].preprocess
+    same_size = replace(preprocess, resize_px=32, crop_px=32)
+    image = shapes(classes=2, train=2, val=2).train.images[0]
+    assert torch.equal(view_preprocess(catalogue()[name])(image), build_preprocess(same_size)(image))
+    assert pickle.loads(pickle.dumps(view_preprocess(catalogue()[name])))(image).shape == (3, 32, 32)

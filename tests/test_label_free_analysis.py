@@ -1,0 +1,248 @@
+"""Correlations of metrics with accuracy and what choosing by a metric costs: closed forms, scipy, planted answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau, pearsonr, spearmanr
+
+from zoo.analysis import label_free_correlations as correlating
+from zoo.analysis.label_free_populations import (
+    Population,
+    direction_of,
+    hyperparameter_groups,
+    population_of,
+    published_population,
+    resnets_of,
+)
+from zoo.analysis.label_free_predictions import ANY, OVERALL, WITHIN, predictions
+from zoo.analysis.label_free_selection import ACCURACY, CHANCE, GAIN, ORACLE, REGRET, overall_selections, selections
+from zoo.analysis.resampled_correlations import RESAMPLED, Resampling, drawn_counts, kendall
+from zoo.analysis.table import study_table, table_of
+from zoo.errors import QueryError
+
+FEW = Resampling(n_resamples=200)
+THEIRS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}
+
+
+def column(values: object, name: str = "metric") -> pd.Series:
+    numbers = np.asarray(values, dtype=float)
+    return pd.Series(numbers, index=[f"enc{place:03d}" for place in range(len(numbers))], name=name)
+
+
+def pair(n: int = 30, *, noise: float = 1.0, seed: int = 0) -> tuple[pd.Series, pd.Series]:
+    """A metric with ties that goes with an accuracy."""
+    rng = np.random.default_rng(seed)
+    accuracy = rng.normal(70, 5, n)
+    return column(np.round((accuracy + noise * 5 * rng.normal(size=n)) / 3) * 3), column(accuracy, "full-shot")
+
+
+def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> Population:
+    """``rankme`` orders the encoders of an objective exactly, and objectives the wrong way round."""
+    rng = np.random.default_rng(seed)
+    facts, values, accuracies = {}, {}, {}
+    for objective in range(n_objectives):
+        for epochs in range(n_each):
+            encoder = f"o{objective}_e{epochs}"
+            accuracies[encoder] = 50 + 5 * objective + epochs + rng.uniform(0, 0.5)
+            facts[encoder] = {"objective": f"objective {objective}", "ssl_mode": "siamese", "epochs": 100.0 * 2**epochs}
+            values[encoder] = {
+                "rankme": 1000 - 100 * objective + 10 * epochs, "uniformity": rng.normal(),
+                "alpha_req": 1 + 0.1 * epochs, "nc1": rng.normal(),
+            }  # fmt: skip
+    frame = pd.DataFrame.from_dict(values, orient="index")
+    return population_of("planted", "nowhere", frame, pd.DataFrame({"full-shot": accuracies}), table_of(facts))
+
+
+@pytest.mark.parametrize("statistic", RESAMPLED)
+def test_a_statistic_of_counts_is_that_of_scipy_on_the_drawn_rows(statistic: str) -> None:
+    x, y = pair(20)
+    counts = drawn_counts(20, 25, 3)
+    ours = RESAMPLED[statistic](x.to_numpy(), y.to_numpy(), counts)
+    for count, value in zip(counts, ours, strict=True):
+        drawn = np.repeat(np.arange(20), count.astype(int))
+        assert value == pytest.approx(THEIRS[statistic](x.iloc[drawn], y.iloc[drawn])[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+@pytest.mark.parametrize("statistic", RESAMPLED)
+def test_correlations_with_the_oracle_are_those_of_scipy_at_any_scale(statistic: str, scale: float) -> None:
+    x, y = pair()
+    found = correlating.oracle_correlations(pd.DataFrame({"m": x * scale}), y, population="some", resampling=FEW)
+    (one,) = [estimate for estimate in found if estimate.method.startswith(statistic)]
+    value, p = THEIRS[statistic](x, y)
+    assert (one.value, one.p) == (pytest.approx(value), pytest.approx(p))
+    assert one.ci_low is not None and one.ci_high is not None and one.ci_low < value < one.ci_high
+    assert (one.term, one.outcome, one.n) == ("m", "full-shot", 30)
+
+
+def test_drawing_objectives_gives_a_wider_interval_than_drawing_encoders_that_are_alike() -> None:
+    x, y = pair(10, noise=2.0)
+    copies = pd.DataFrame({"x": np.repeat(x.to_numpy(), 6), "y": np.repeat(y.to_numpy(), 6)})
+    copies.index = [f"enc{place:03d}" for place in range(60)]
+    groups = pd.Series([f"objective {place // 6}" for place in range(60)], index=copies.index)
+    widths = []
+    for clusters in (None, groups):
+        *_, tau = correlating.oracle_correlations(
+            copies[["x"]], copies["y"], population="some", resampling=Resampling(clusters=clusters, n_resamples=400)
+        )
+        assert tau.ci_low is not None and tau.ci_high is not None
+        widths.append(tau.ci_high - tau.ci_low)
+        assert ("10 clusters" in tau.method) == (clusters is not None)
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_the_order_of_the_encoders_changes_nothing() -> None:
+    population = planted()
+    order = np.random.default_rng(1).permutation(len(population))
+    resampling = Resampling(clusters=population.objectives, n_resamples=100)
+    one, other = (
+        correlating.oracle_correlations(population.predictors.iloc[rows], population.oracle.iloc[rows],
+                                        population="planted", resampling=resampling)
+        for rows in (np.arange(len(order)), order)
+    )  # fmt: skip
+    for first, second in zip(one, other, strict=True):
+        assert first.value == pytest.approx(second.value)
+        assert first.ci_low == pytest.approx(second.ci_low)
+
+
+def test_within_objectives_only_pairs_of_one_objective_count() -> None:
+    population = planted()
+    (rank, *_) = correlating.within_correlations(
+        population.predictors, population.oracle, population.objectives, population="planted", of="objective"
+    )
+    assert (rank.term, rank.value, rank.n) == ("rankme", pytest.approx(1.0), 30)
+    overall = kendalltau(population.values["rankme"], population.oracle).statistic
+    assert overall < -0.5
+
+
+def test_a_masked_tau_counts_pairs_one_by_one() -> None:
+    x, y = pair(16)
+    groups = np.arange(16) // 4
+    mask = (groups[:, None] == groups).astype(float)
+    concordant = untied_x = untied_y = 0.0
+    for i in range(16):
+        for j in range(i):
+            if groups[i] == groups[j]:
+                dx, dy = np.sign(x.iloc[i] - x.iloc[j]), np.sign(y.iloc[i] - y.iloc[j])
+                concordant, untied_x, untied_y = concordant + dx * dy, untied_x + abs(dx), untied_y + abs(dy)
+    ours = kendall(x.to_numpy(), y.to_numpy(), np.ones((1, 16)), mask)[0]
+    assert ours == pytest.approx(concordant / np.sqrt(untied_x * untied_y))
+
+
+def test_a_metric_that_never_varies_has_no_correlation_and_says_so() -> None:
+    _, y = pair(8)
+    found = correlating.oracle_correlations(pd.DataFrame({"m": column([2048.0] * 8)}), y, population="some")
+    assert [one.value for one in found] == [None] * 3
+    assert {one.note for one in found} == {"m never varies"}
+
+
+def test_fewer_than_five_encoders_are_left_out_or_refused() -> None:
+    x, y = pair(4)
+    assert correlating.oracle_correlations(pd.DataFrame({"m": x}), y, population="some") == []
+    with pytest.raises(QueryError, match=r"^4 encoders of 'some' have both n_clusters=9, k=1 and full-shot, expected"):
+        correlating.setting_correlations({(9, 1): x}, y, population="some")
+
+
+def test_the_better_of_two_predictors_is_ahead_beyond_chance() -> None:
+    x, y = pair(40, noise=3.0)
+    both = pd.DataFrame({"good": y + 0.1, "poor": x})
+    (ahead,) = correlating.correlation_differences(both, y, [("good", "poor")], population="some", resampling=FEW)
+    (behind,) = correlating.correlation_differences(both, y, [("poor", "good")], population="some", resampling=FEW)
+    assert ahead.value == pytest.approx(1 - kendalltau(x, y).statistic)
+    assert ahead.ci_low is not None and ahead.ci_low > 0
+    assert behind.value == pytest.approx(-(ahead.value or 0))
+
+
+def test_the_joint_rank_is_that_of_the_geometric_mean_of_ranks() -> None:
+    x, y = pair(25)
+    first = column(y + np.random.default_rng(5).normal(0, 3, 25), "first")
+    both, alone, added = correlating.joint_correlations(pd.DataFrame({"m": x}), first, y, population="some")
+    product = np.sqrt((-x).rank() * (-first).rank())
+    assert both.value == pytest.approx(kendalltau(-product, y).statistic)
+    assert alone.value == pytest.approx(kendalltau(first, y).statistic)
+    assert (both.term, alone.term, added.term) == ("m with first", "first", "m with first - first")
+    assert added.value == pytest.approx((both.value or 0) - (alone.value or 0))
+
+
+def test_settings_come_in_order_with_their_correlations() -> None:
+    x, y = pair(12)
+    found = correlating.setting_correlations({(16, 5): x, (4, 1): y}, y, population="some", resampling=FEW)
+    assert [one.term for one in found] == ["n_clusters=4, k=1"] * 3 + ["n_clusters=16, k=5"] * 3
+    assert found[0].value == pytest.approx(1.0)
+    doubled = correlating.setting_correlations({(4, 1): x}, y, population="some", combine=lambda one: -one)
+    assert doubled[2].value == pytest.approx(-kendalltau(x, y).statistic)
+
+
+def test_metrics_are_turned_so_that_more_is_better() -> None:
+    population = planted()
+    predictors = population.predictors
+    assert (predictors["rankme"] == population.values["rankme"]).all()
+    assert (predictors["uniformity"] == -population.values["uniformity"]).all()
+    assert predictors["alpha_req"].max() == 0.0
+    assert direction_of("nc1") == "none" and "nc1" not in population.choosers
+
+
+def test_a_pick_its_regret_and_its_gain_are_exact() -> None:
+    accuracy = column([60, 70, 80, 50, 90, 40], "full-shot")
+    groups = pd.Series(["a", "a", "a", "b", "b", "c"], index=accuracy.index)
+    metrics = pd.DataFrame({"m": column([1, 3, 2, 5, 4, 9]), "tie": column([1, 1, 1, 7, 7, 9])})
+    one, tied = selections(metrics, accuracy, groups, population="some", of="epochs")
+    assert [(pick.chosen, pick.accuracy, pick.best) for pick in one.picks] == [
+        (("enc001",), 70.0, "enc002"), (("enc003",), 50.0, "enc004"),
+    ]  # fmt: skip
+    assert one.n_singles == 1
+    expected = {ACCURACY: 60.0, ORACLE: 85.0, CHANCE: 70.0, REGRET: 25.0, GAIN: -10 / 15}
+    assert {name: one.estimate(name).value for name in expected} == pytest.approx(expected)
+    assert one.estimate(REGRET).ci_low is None and "2 groups" in one.estimate(REGRET).note
+    assert (tied.n_ties, tied.estimate(GAIN).value) == (2, pytest.approx(0.0))
+
+
+def test_the_oracle_itself_recovers_everything() -> None:
+    population = planted()
+    predictors = pd.DataFrame({"oracle": population.oracle})
+    for found in (
+        selections(predictors, population.oracle, population.objectives, population="p", of="o", resampling=FEW)[0],
+        overall_selections(predictors, population.oracle, population="p", resampling=FEW)[0],
+    ):
+        regret, gain = found.estimate(REGRET), found.estimate(GAIN)
+        assert (regret.value, regret.ci_low, regret.ci_high) == (0.0, 0.0, 0.0)
+        assert (gain.value, gain.ci_low) == (pytest.approx(1.0), pytest.approx(1.0))
+
+
+def test_equally_accurate_encoders_leave_nothing_to_gain() -> None:
+    accuracy = column([70.0] * 6, "full-shot")
+    (found,) = overall_selections(pd.DataFrame({"m": column(range(6))}), accuracy, population="some", resampling=FEW)
+    assert found.estimate(GAIN).value is None and "equally accurate" in found.estimate(GAIN).note
+    assert found.estimate(REGRET).value == 0.0
+
+
+def test_a_population_answers_by_choice_within_objectives_and_overall() -> None:
+    population = planted()
+    assert set(hyperparameter_groups(population, ["epochs", "objective", "batch_size"])) == {"epochs", "objective"}
+    found = predictions(population, n_resamples=100)
+    assert set(found.selected) == {"epochs", "objective", ANY, WITHIN, OVERALL}
+    by_epochs, overall = found.selection("rankme", "epochs"), found.selection("rankme", OVERALL)
+    assert by_epochs is not None and overall is not None
+    assert len(by_epochs.picks) == 6 and by_epochs.estimate(REGRET).value == pytest.approx(0.0)
+    assert (overall.estimate(REGRET).value or 0) > 15  # the wrong objective
+    assert all(one.metric != "nc1" for kind in found.selected.values() for one in kind)
+    ahead = found.difference("rankme", "uniformity")
+    behind = found.difference("uniformity", "rankme")
+    assert ahead is not None and behind is not None
+    assert (ahead.value, ahead.ci_low) == (-(behind.value or 0), -(behind.ci_high or 0))
+    assert found.correlation("rankme", "Kendall", "nothing") is None
+    assert all(one.p_adjusted is not None for one in found.correlations)
+
+
+def test_the_published_population_has_contrast_where_both_parts_are_known() -> None:
+    table = study_table()
+    population = published_population(table)
+    known = table.frame[["train_test", "train_uniformity"]].dropna().index
+    assert set(known) <= set(population.values.index)
+    assert len(population) + sum(population.left_out.values()) == len(table)
+    both = table.frame.loc[population.values.index, "train_uniformity"]
+    contrast = population.values["contrast"].dropna()
+    assert np.allclose(contrast, (population.values["alignment"] + both)[contrast.index])
+    assert (resnets_of(population).facts.frame["architecture_exact"] == "resnet50").all()

@@ -1,0 +1,297 @@
+"""LiDAR is its paper's formula, whatever the rows' order and scale, and says so where it has no value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.errors import DataError, QueryError
+from zoo.evaluation.label_free import whitening
+from zoo.evaluation.label_free.catalogue import compute
+from zoo.evaluation.label_free.lidar import lidar, lidar_from_scatter
+
+
+def covariances(rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unbiased covariance within and between images, as the words say."""
+    images = [rows[ids == one].astype(np.float64) for one in np.unique(ids)]
+    means = np.array([image.mean(axis=0) for image in images])
+    within = sum((image - image.mean(axis=0)).T @ (image - image.mean(axis=0)) for image in images)
+    centred = means - means.mean(axis=0)
+    return within / sum(len(image) - 1 for image in images), centred.T @ centred / (len(images) - 1)
+
+
+def direct(z: np.ndarray, *, delta: float = 0.0, eps: float = 1e-7) -> float:
+    """Equations 1 and 2 with an inverse square root."""
+    within, between = covariances(z.reshape(-1, z.shape[-1]), np.repeat(np.arange(len(z)), z.shape[1]))
+    values, vectors = np.linalg.eigh(within + delta * np.eye(len(within)))
+    root = vectors / np.sqrt(values) @ vectors.T
+    found = np.linalg.eigvalsh(root @ between @ root).clip(0)
+    shares = found / found.sum() + eps
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def drawn(
+    n: int = 40, q: int = 5, dim: int = 16, *, rank: int | None = None, seed: int = 0, offset: float = 1.0
+) -> np.ndarray:
+    """Views of images with uneven spectra between and within, around a mean that is not 0; of that rank."""
+    generator = np.random.default_rng(seed)
+    inner = rank or dim
+    means = generator.normal(size=(n, 1, inner)) * np.arange(1, inner + 1) ** -0.7 * 3
+    views = means + generator.normal(size=(n, q, inner)) * np.arange(inner, 0, -1) ** -0.4
+    return views @ generator.normal(size=(inner, dim)) + offset * generator.normal(size=dim)
+
+
+def at_random(z: np.ndarray, seed: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    order = np.random.default_rng(seed).permutation(z.shape[0] * z.shape[1])
+    return z.reshape(-1, z.shape[-1])[order], np.repeat(np.arange(len(z)), z.shape[1])[order]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-4, 3.0])
+@pytest.mark.parametrize("eps", [0.0, 1e-7, 1e-3])
+@pytest.mark.parametrize(("n", "q", "dim"), [(40, 5, 16), (12, 30, 16), (17, 2, 16)])
+def test_it_is_the_formula_of_the_paper(n: int, q: int, dim: int, delta: float, eps: float) -> None:
+    z = drawn(n, q, dim)
+    if eps == 0 and n <= dim:
+        eps = 1e-12  # the oracle takes logarithms of shares that are 0
+    assert lidar(z, delta=delta, eps=eps).value == pytest.approx(direct(z, delta=delta, eps=eps), rel=1e-9)
+
+
+def test_orthogonal_means_of_equal_size_count_one_dimension_each() -> None:
+    means = np.concatenate([np.eye(6), -np.eye(6)]) * 4
+    noise = np.concatenate([np.eye(8)[:, :6], -np.eye(8)[:, :6]])
+    z = means[:, None, :] + noise
+    assert lidar(z, eps=0.0).value == pytest.approx(6, rel=1e-12)
+    assert lidar(z[:1].repeat(2, axis=0) + np.array([1.0, -1.0])[:, None, None], eps=0.0).value == pytest.approx(1)
+
+
+def test_eigenvalues_of_zero_contribute_what_eps_says() -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=(6, 4, 10))
+    noise -= noise.mean(axis=1, keepdims=True)
+    z = np.concatenate([noise, -noise], axis=1)
+    z[..., 0] += np.arange(6.0)[:, None]  # one direction tells images apart, so that shares are 1 + eps, eps, ...
+    eps = 1e-3
+    expected = np.exp(-(1 + eps) * np.log(1 + eps) - 9 * eps * np.log(eps))
+    assert lidar(z, eps=eps).value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_rows_and_the_names_of_images_change_nothing(dtype: Any) -> None:
+    z = drawn().astype(dtype)
+    rows, ids = at_random(z)
+    expected = lidar(z).value
+    assert lidar(rows, ids).value == pytest.approx(expected, rel=1e-11)
+    assert lidar(rows, [f"image {i % 7}-{i}" for i in ids]).value == pytest.approx(expected, rel=1e-11)
+    assert lidar(torch.from_numpy(rows), ids).value == pytest.approx(expected, rel=1e-11)
+
+
+def test_images_may_have_different_numbers_of_views() -> None:
+    rows, ids = at_random(drawn())
+    rows, ids = rows[17:], ids[17:]
+    found = lidar(rows, ids)
+    within, between = covariances(rows, ids)
+    same = lidar_from_scatter(within, between, n_images=found.n_images, n_views=found.n_views)
+    assert found.n_views[0] < found.n_views[1]
+    assert found.value == pytest.approx(same.value, rel=1e-10)
+
+
+@pytest.mark.parametrize("power", [-20, -7, 0, 7, 20])
+@pytest.mark.parametrize("rank", [None, 5])
+def test_the_scale_of_the_features_changes_nothing(power: int, rank: int | None) -> None:
+    z = drawn(rank=rank).astype(np.float32)
+    scaled = z * np.float32(2.0) ** (power * 3)
+    assert lidar(scaled).value == pytest.approx(lidar(z).value, rel=1e-12)
+    assert lidar(drawn(rank=rank) * 10.0**power).value == pytest.approx(lidar(drawn(rank=rank)).value, rel=1e-9)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e9])
+def test_an_invertible_linear_map_changes_nothing(condition: float) -> None:
+    z = drawn()
+    generator = np.random.default_rng(3)
+    left, right = (np.linalg.qr(generator.normal(size=(16, 16)))[0] for _ in range(2))
+    mapped = z @ (left * np.geomspace(1, 1 / condition, 16) @ right)
+    assert lidar(mapped).value == pytest.approx(lidar(z).value, rel=max(1e-11, 1e-14 * condition))
+
+
+@pytest.mark.parametrize("dim", [32, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 50.0])
+def test_a_collapsed_representation_has_the_value_of_its_few_dimensions(dim: int, dtype: Any, offset: float) -> None:
+    inner = drawn(60, 4, 20, seed=2, offset=0.0)
+    basis = np.random.default_rng(1).normal(size=(20, dim))
+    expected = lidar(inner, eps=0.0)
+    z = inner @ basis + offset * np.random.default_rng(2).normal(size=dim)
+    found = lidar(z.astype(dtype), eps=0.0)
+    assert found.rank_within == expected.rank_within == 20
+    assert found.value == pytest.approx(expected.value, rel=1e-4 if dtype == np.float32 else 1e-10)
+
+
+def test_products_of_float32_features_that_were_computed_in_float32_are_collapsed_too() -> None:
+    inner = drawn(60, 4, 20, seed=2, offset=0.0)
+    z = inner.astype(np.float32) @ np.random.default_rng(1).normal(size=(20, 400)).astype(np.float32)
+    assert lidar(z).rank_within == 20
+    assert lidar(z.astype(np.float64)).rank_within == 20
+    assert lidar(z).value == pytest.approx(lidar(inner).value, rel=1e-3)
+
+
+def test_columns_that_never_change_count_as_zeros() -> None:
+    z = drawn()
+    dead = np.concatenate([z, np.zeros((*z.shape[:2], 3)), np.full((*z.shape[:2], 2), 7.0)], axis=2)
+    assert lidar(dead, eps=0.0).value == pytest.approx(lidar(z, eps=0.0).value, rel=1e-11)
+    assert lidar(dead).rank_within == 16
+    assert lidar(dead, eps=1e-4).value > lidar(z, eps=1e-4).value
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-2, 10.0])
+def test_more_dimensions_than_rows_are_the_same_formula(delta: float) -> None:
+    z = drawn(6, 4, 40)
+    assert lidar(z, delta=delta).value == pytest.approx(direct(z, delta=delta), rel=1e-9)
+    assert lidar(z.astype(np.float32), delta=delta).value == pytest.approx(direct(z, delta=delta), rel=1e-5)
+
+
+def test_a_small_delta_is_taken_literally_where_the_scatter_is_singular() -> None:
+    z = drawn(60, 4, 30, rank=6, offset=0.0)
+    assert lidar(z, delta=1e-9).value == pytest.approx(lidar(z).value, rel=1e-6)
+    assert lidar(z, delta=1e-9).rank_within == 30
+    assert lidar(z, delta=1e-6).value == pytest.approx(direct(z, delta=1e-6), rel=1e-6)
+
+
+def planted(n: int = 40, q: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Views, and noise of 5 dimensions, of mean 0 in every image and uncorrelated with how views of an image differ."""
+    half = drawn(n, q // 2, 8)
+    noise = np.random.default_rng(9).normal(size=(n, q // 2, 5))
+    return np.concatenate([half, half], axis=1), np.concatenate([noise, -noise], axis=1)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_noise_that_tells_no_image_apart_does_not_change_it(size: float) -> None:
+    z, noise = planted()
+    before, after = lidar(z, eps=0.0), lidar(np.concatenate([z, size * noise], axis=2), eps=0.0)
+    assert after.value == pytest.approx(before.value, rel=1e-10)
+    assert (before.rank_within, after.rank_within) == (8, 13)
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-3])
+def test_with_noise_dimensions_it_is_below_the_bound_of_proposition_1(delta: float) -> None:
+    z, noise = planted()
+    eps, p, r = 1e-9, z.shape[2], noise.shape[2]
+    within, between = covariances(z.reshape(-1, p), np.repeat(np.arange(len(z)), z.shape[1]))
+    spectrum = np.linalg.eigvals(np.linalg.solve(within + delta * np.eye(p), between)).real
+    total = spectrum.sum()
+    assert spectrum.max() / total < 1 - np.exp(-1)
+    assert delta < (np.exp(-1) - eps) * total
+    bound = np.exp(-2 * p * np.log(total / (total + r * delta)) - r * delta / total * np.log(delta / total))
+    before = lidar(z, delta=delta, eps=eps).value
+    after = lidar(np.concatenate([z, noise], axis=2), delta=delta, eps=eps).value
+    assert after <= before * bound * (1 + 1e-6)
+
+
+def test_few_views_let_noise_count_by_one_over_their_number() -> None:
+    noise = np.random.default_rng(0).normal(size=(4000, 4, 3))
+    within, between = covariances(noise.reshape(-1, 3), np.repeat(np.arange(4000), 4))
+    assert np.linalg.eigvals(np.linalg.solve(within, between)) == pytest.approx(np.full(3, 1 / 4), rel=0.1)
+
+
+def test_float32_products_are_taken_where_they_are_good_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    z = (generator.normal(size=(300, 1, 64)) + generator.normal(size=(300, 6, 64))).astype(np.float32)
+    exact = lidar(z.astype(np.float64)).value
+    monkeypatch.setattr(whitening, "_SMALL", 0)
+    assert lidar(z).value == pytest.approx(exact, rel=1e-7)
+    assert lidar(z).value != exact
+    monkeypatch.setattr(whitening, "_SINGLE_LIMIT", 0.0)
+    assert lidar(z).value == pytest.approx(exact, rel=1e-12)
+    monkeypatch.setattr(whitening, "_DOUBLE_LIMIT", 1.0)
+    assert lidar(z).value == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
+def test_float32_features_of_any_condition_are_within_1e_6(condition: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    z = drawn(300, 6, 64)
+    generator = np.random.default_rng(3)
+    left, right = (np.linalg.qr(generator.normal(size=(64, 64)))[0] for _ in range(2))
+    z = (z @ (left * np.geomspace(1, condition**-0.5, 64) @ right)).astype(np.float32)
+    monkeypatch.setattr(whitening, "_SMALL", 0)
+    assert lidar(z).value == pytest.approx(direct(z), rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_covariances_give_what_rows_give(delta: float) -> None:
+    z = drawn(30, 6, 24, rank=9)
+    within, between = covariances(z.reshape(-1, 24), np.repeat(np.arange(30), 6))
+    found = lidar_from_scatter(within, between, n_images=30, n_views=6, delta=delta)
+    assert found.value == pytest.approx(lidar(z, delta=delta).value, rel=1e-8)
+    assert found.rank_within == (24 if delta else 9)
+    assert lidar_from_scatter(torch.from_numpy(within), between, n_images=30, n_views=(6, 6), delta=delta) == found
+
+
+def test_rows_are_not_changed_and_may_be_read_only_or_turned_round() -> None:
+    z = drawn()
+    before = z.copy()
+    rows, ids = z.reshape(-1, 16), np.repeat(np.arange(40), 5)
+    expected = lidar(z).value
+    assert np.array_equal(z, before)
+    rows.setflags(write=False)
+    assert lidar(rows, ids).value == expected
+    assert lidar(rows[::-1], ids[::-1]).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_catalogue_computes_it() -> None:
+    z = drawn()
+    found = compute("lidar", z=z)
+    assert found.value == lidar(z).value
+    assert found.details["n_images"] == 40
+
+
+@pytest.mark.parametrize(
+    ("z", "options", "sentence"),
+    [
+        (np.zeros((3, 1, 4)), {}, "one view only"),
+        (np.zeros((1, 3, 4)), {}, "at least 2 images"),
+        (np.zeros((3, 3, 4)), {}, "All 9 rows of z are equal"),
+        (np.full((3, 3, 4), np.nan), {}, "NaN or infinity"),
+        (np.zeros((6, 4)), {}, "which rows are views of one image"),
+        (np.zeros((6, 4)), {"ids": [0, 0, 1, 1]}, "expected one label for each of the 6 rows"),
+        (drawn(10, 3, 40), {}, "LiDAR is infinite there (10 images of 3 views); give it more views or images, or a"),
+        (drawn(4, 2, 40), {}, "LiDAR is infinite there (4 images of 2 views)"),
+        (np.arange(12.0).reshape(4, 1, 3).repeat(2, axis=1), {}, "LiDAR is infinite"),
+        (np.arange(12.0).reshape(1, 4, 3).repeat(5, axis=0), {}, "mean of the views is the same for every image"),
+        (np.arange(12.0).reshape(1, 4, 3).repeat(5, axis=0), {"delta": 1.0}, "mean of the views is the same"),
+    ],
+)
+def test_what_has_no_lidar_is_refused_in_a_sentence(z: np.ndarray, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        lidar(z, **options)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"delta": -1.0}, {"eps": -1e-7}, {"delta": float("nan")}, {"eps": float("inf")}])
+def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(QueryError, match="expected a number that is 0 or above"):
+        lidar(drawn(), **options)
+
+
+@pytest.mark.parametrize(
+    ("within", "between", "options", "sentence"),
+    [
+        (np.eye(2), np.eye(3), {}, "of the same features"),
+        (np.eye(3)[:2], np.eye(3), {}, "expected a covariance matrix (dim, dim)"),
+        (np.diag([1.0, 0.0]), np.eye(2), {}, "LiDAR is infinite"),
+        (np.ones((2, 2)), np.eye(2), {}, "LiDAR is infinite"),
+        (np.eye(2), np.zeros((2, 2)), {}, "same for every image"),
+        (np.diag([1.0, -1.0]), np.eye(2), {}, "negative variance"),
+        (np.full((2, 2), np.nan), np.eye(2), {}, "NaN or infinity"),
+        (np.eye(2), np.eye(2), {"n_images": 1}, "at least 2 images"),
+        (np.eye(2), np.eye(2), {"n_views": 1}, "at least 2 views"),
+    ],
+)
+def test_covariances_without_a_lidar_are_refused(
+    within: np.ndarray, between: np.ndarray, options: dict[str, int], sentence: str
+) -> None:
+    with pytest.raises((DataError, QueryError)) as caught:
+        lidar_from_scatter(within, between, **{"n_images": 5, "n_views": 3, **options})
+    assert sentence in str(caught.value)

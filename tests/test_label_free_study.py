@@ -1,0 +1,220 @@
+"""The study of label-free metrics: on published statistics, on rows of a user's own, and with nothing measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import kendalltau
+
+from tests.result_rows import user_of
+from tests.test_label_free_measured import POCKET, errors, metric
+from zoo.analysis.label_free_correlations import setting_correlations
+from zoo.analysis.label_free_measured import measured_populations
+from zoo.analysis.label_free_predictions import predictions
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
+from zoo.publishedlabelfree import published_label_free
+from zoo.studies import label_free_claims as claims
+from zoo.studies.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.known import load_study, study_named
+from zoo.studies.label_free_figures import grid_figure
+from zoo.studies.options import StudyOptions
+
+STUDY = load_study(study_named("label_free_vs_probe"))
+FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
+GOOD, RANDOM = "lidar", "rankme"
+
+
+def study(table: StudyTable) -> Findings:
+    found = STUDY(table, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+def claim(findings: Findings, *words: str) -> Claim:
+    (found,) = [one for one in findings.claims if all(word in one.claim for word in words)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def published() -> Findings:
+    return study(study_table())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LiDAR orders pocket encoders as their accuracies on planted data do, RankMe nearly the other way round."""
+    folder = tmp_path_factory.mktemp("home")
+    rows = []
+    for place, encoder in enumerate(POCKET):
+        plain = {"encoder": encoder, "dataset": "planted", "n_train": "", "ci_low": "", "ci_high": "", "source": "me"}
+        error = {
+            "metric": "linear_probe_error",
+            "split": "train -> val",
+            "value": str(20 + 2 * place),
+            "n_train": "100",
+        }
+        views = {"metric": GOOD, "split": "train pretraining-augmented", "unit": "dimensions", "value": str(99 - place)}
+        plain_rank = {"metric": RANDOM, "split": "train", "unit": "dimensions", "value": str(10 + (place + 3) % 15)}
+        rows += [plain | error, *(plain | {"protocol": "zoo-label-free-1"} | one for one in (views, plain_rank))]
+    with pytest.MonkeyPatch.context() as patch:
+        user_of(folder, patch)(*rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mine(home: Path) -> Findings:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_HOME", str(home))
+        return study(study_table(with_mine=True))
+
+
+def test_kendall_of_a_published_statistic_is_that_of_scipy(published: Findings) -> None:
+    pairs = study_table().frame[["train_uniformity", "train_test"]].dropna()
+    expected = kendalltau(-pairs["train_uniformity"], -pairs["train_test"])
+    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("uniformity", "full-shot")
+               and one.method.startswith("Kendall, published encoders,")]  # fmt: skip
+    assert (ours.value, ours.n) == (pytest.approx(expected.statistic), len(pairs))
+    assert ours.p == pytest.approx(expected.pvalue)
+
+
+def test_every_printed_correlation_of_clid_stands_beside_ours(published: Findings) -> None:
+    printed = published_label_free(paper="CLID", table="Table 1")
+    found = [one for one in published.claims if one.source == "CLID, Table 1" and " with accuracy is " in one.claim]
+    assert [one.paper for one in found] == [f"{one.value:.{one.decimals}f}" for one in printed]
+    assert {one.verdict for one in found} <= {"agrees", "not reproducible"}  # of other encoders, so never corrected
+
+
+def test_a_printed_number_agrees_if_our_interval_holds_it(published: Findings) -> None:
+    for statistic, printed in (("Pearson", 0.42), ("Kendall", 0.26)):
+        (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("alignment", "full-shot")
+                   and one.method.startswith(f"{statistic}, published encoders,")]  # fmt: skip
+        assert ours.ci_low is not None and ours.ci_high is not None
+        found = claim(published, f"{statistic} of alignment with accuracy")
+        assert (found.verdict == "agrees") == (ours.ci_low <= printed <= ours.ci_high)
+
+
+@pytest.mark.parametrize(
+    ("method", "metric", "outcome", "value", "n"),  # as the study's own docstring expects them
+    [
+        ("Kendall within objective, published encoders,", "correlation_rank", "full-shot", 0.55, 136),
+        ("Kendall, published encoders,", "correlation_rank", "full-shot", 0.21, 142),
+        ("Kendall, published encoders,", "uniformity", "full-shot", 0.08, 142),
+        ("Kendall, published encoders,", "alignment", "full-shot", 0.19, 114),
+        ("selection by any one choice, published encoders,", "correlation_rank", "regret", 0.86, None),
+        ("selection by any one choice, published encoders,", "correlation_rank", "gain recovered", 0.46, None),
+        ("selection by any one choice, published encoders,", "uniformity", "regret", 1.30, None),
+    ],
+)
+def test_what_the_study_expects_comes_out(
+    published: Findings, method: str, metric: str, outcome: str, value: float, n: int | None
+) -> None:
+    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == (metric, outcome)
+               and one.method.startswith(method)]  # fmt: skip
+    assert ours.value == pytest.approx(value, abs=5e-3)
+    assert n in (None, ours.n)
+
+
+def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: Findings) -> None:
+    table = study_table()
+    parts = {rows.part: rows for rows in published.rows}
+    whole = parts["published encoders"]
+    assert whole.used + sum(whole.left_out.values()) == len(table)
+    assert any("No population here is that of a paper" in note for note in published.notes)
+
+
+def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
+    losses = [oracle - ours for oracle, ours in
+              zip((68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
+                  (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4), strict=True)]  # fmt: skip
+    found = claim(published, "Choosing one hyper-parameter", "effective dimensionality")
+    assert found.paper == f"at most {max(losses):.1f} points" == "at most 1.4 points"
+
+
+def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) -> None:
+    part = {rows.part: rows.used for rows in mine.rows}
+    assert part["encoders measured on planted"] == len(POCKET)
+    values = {one.term: one.value for one in mine.estimates if one.method.startswith("Kendall, encoders measured on pl")
+              and one.outcome == "full-shot"}  # fmt: skip
+    assert values[GOOD] == pytest.approx(1.0) and values[RANDOM] < 0.5
+    regrets = [one for one in mine.estimates if (one.term, one.outcome) == (GOOD, "regret")
+               and "measured on planted" in one.method]  # fmt: skip
+    assert regrets and all(one.value == 0.0 for one in regrets)
+
+
+def test_rows_of_a_user_count_only_when_they_are_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(home))
+    assert "encoders measured on planted" not in {rows.part for rows in study(study_table()).rows}
+
+
+def test_every_figure_of_published_and_planted_rows_can_be_drawn(mine: Findings) -> None:
+    names = [figure.name for figure in mine.figures]
+    assert len(set(names)) == len(names)
+    assert {"kendall_published_encoders", "scatter_encoders_measured_on_planted"} <= set(names)
+    with style():
+        for figure in mine.figures:
+            if "planted" in figure.name:
+                drawing = figure.draw()
+                drawing.canvas.draw()
+                assert drawing.axes
+
+
+def test_claims_without_any_measured_population_say_why() -> None:
+    why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
+    found = [
+        claims.best_claim(why, "ours", "clid", source="s", paper="p"),
+        claims.ahead_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
+        claims.cheaper_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
+        claims.regret_claim(why, "ours", "rankme", FIGURE_1),
+        *claims.rank_claims(why, "ours", "rankme"),
+    ]
+    assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
+
+
+def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_corrected() -> None:
+    shuffled = [POCKET[(7 * place) % len(POCKET)] for place in range(len(POCKET))]
+    views = {"split": "train pretraining-augmented"}
+    (population,) = measured_populations(
+        [*errors(POCKET), *metric(POCKET, GOOD, **views), *metric(shuffled, RANDOM)]
+    ).populations
+    found = predictions(population, n_resamples=200)
+    ahead, behind = (claims.ahead_claim(found, "ours", *pair, source="s", paper="p")
+                     for pair in ((GOOD, RANDOM), (RANDOM, GOOD)))  # fmt: skip
+    assert (ahead.verdict, behind.verdict) == ("agrees", "corrected")
+    assert behind.reason == "it is the other way round"
+    best = claims.best_claim(found, "ours", GOOD, source="s", paper="p")
+    assert best.verdict == "agrees" and "ahead of RankMe, the nearest of 1" in best.ours
+
+
+def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
+    (population,) = measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
+    good, poor = population.oracle, population.oracle.sample(frac=1, random_state=1).set_axis(population.oracle.index)
+    estimates = setting_correlations({(4, 1): good, (4, 9): poor, (9, 1): good}, population.oracle, population="p")
+    assert claims.grid_claim("ours", estimates).verdict == "agrees"
+    assert claims.grid_claim("ours", ()).ours == "not available"
+    with style():
+        drawing = grid_figure("p", estimates).draw()
+    assert len(drawing.axes[0].texts) == 3
+
+
+def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured() -> None:
+    table = table_of({f"planted_{number}": {"train_test": 30.0 + number} for number in range(9)})
+    try:
+        parts = {rows.part for rows in study(table).rows}
+    except QueryError as error:
+        assert "0 encoders of the table have a statistic of their features" in str(error)
+    else:
+        assert parts and not any("published" in part for part in parts)
+
+
+def test_the_study_imports_no_torch() -> None:
+    code = (
+        "import sys; from zoo.studies.known import study_named; from zoo.studies.running import run_studies; "
+        "(run,) = run_studies([study_named('label_free_vs_probe')]); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr

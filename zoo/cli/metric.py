@@ -1,0 +1,264 @@
+"""``zoo metric``: label-free metrics of an encoder on images, or of features in a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError
+from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
+from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .options import encoder_names, metric_names
+from .output import json_option, print_json, print_notes, print_table
+from .probe_options import say, settings_of
+
+if TYPE_CHECKING:
+    from ..datasets import ImageData
+    from ..evaluation.label_free.inputs import Inputs
+    from ..evaluation.label_free.measuring import Measured
+
+_EPILOG = """\b
+Examples:
+  zoo metric --list
+  zoo metric all pocket_simclr_rn_shapes shapes
+  zoo metric lidar,rankme dino_vitS16 ./birds --views-of 1000 --views 50 --device cuda
+  zoo metric rankme features/dino_vitS16/features/birds-train-*
+  zoo metric lidar views.npy --set lidar.delta=1e-4
+"""
+_BETTER = {True: "higher", False: "lower", None: "neither"}
+Record = dict[str, Any]
+
+
+@click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
+@click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
+@click.argument("name", metavar="NAME|FEATURES", required=False, shell_complete=encoder_names)
+@click.argument("images", metavar="[IMAGES]", required=False)
+@click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
+@image_options
+@click.option(
+    "--part",
+    type=click.Choice(["train", "val"]),
+    default="train",
+    show_default=True,
+    help="Whose images metrics of one set of images take.",
+)
+@click.option(
+    "--n-images", type=click.IntRange(1), default=25_600, show_default=True, help="Images of each part, at most."
+)
+@click.option(
+    "--views-of",
+    "n",
+    metavar="N",
+    type=click.IntRange(2),
+    help="Images that views are made of.  [default: 1000, or 5000 above 1024 dimensions]",
+)
+@click.option(
+    "--views",
+    "q",
+    metavar="Q",
+    type=click.IntRange(2),
+    help="Views of each of them.  [default: 50, or 10 above 1024 dimensions]",
+)
+@click.option(
+    "--augmentations",
+    metavar="LIST",
+    help="Of the views, by comma, as crop,flip,color.  [default: those of the encoder's training]",
+)
+@click.option("--target", metavar="IMAGES", help="Data set to transfer to, for the entropy of its labels.")
+@click.option(
+    "--val",
+    "beside",
+    metavar="FEATURES",
+    type=click.Path(path_type=Path),
+    help="Features of validation images, beside FEATURES.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    help="Of images, views, clusters and draws.",
+)
+@click.option(
+    "--set",
+    "changed",
+    metavar="METRIC.NAME=VALUE",
+    multiple=True,
+    help="An option of a metric, as cluster_learnability.k=5; named in the protocol. Repeatable.",
+)
+@click.option(
+    "--out",
+    "root",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where features are kept.  [default: in the cache]",
+)
+@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
+@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@json_option
+def command(
+    metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
+) -> None:  # fmt: skip
+    """Tell how good a representation is without labels: RankMe, LiDAR, CLID and others.
+
+    METRIC is a name, several by comma, or `all`. With IMAGES, an encoder is measured on them: what the metrics need is
+    featurised once and kept, views are made by the augmentations of its training, and the numbers go to your results.
+    Without, FEATURES is a folder of features, an .npy file of z, (n, dim) or (n_images, n_views, dim), or an .npz file
+    of named arrays.
+    """
+    if listing:
+        _list(as_json)
+        return
+    if metrics is None or name is None:
+        raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
+    everything = metrics == "all"
+    wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
+    if images is None:
+        _of_file(wanted, Path(name), options, as_json, everything=everything)
+    else:
+        _of_encoder(wanted, name, images, options, as_json)
+
+
+def _list(as_json: bool) -> None:
+    ordered = LABEL_FREE_METRICS.values()
+    if as_json:
+        print_json({"metrics": [_described(one) for one in ordered]})
+        return
+    rows = [[one.name, one.title, one.needs, one.unit, _BETTER[one.higher_is_better], one.source] for one in ordered]
+    print_table(["metric", "called", "needs", "unit", "better", "source"], rows)
+
+
+def _described(one: LabelFreeMetric) -> Record:
+    return {"name": one.name, "title": one.title, "needs": one.needs, "unit": one.unit,
+            "better": _BETTER[one.higher_is_better], "least_images": one.least, "source": one.source,
+            "meaning": one.meaning}  # fmt: skip
+
+
+def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
+    from ..datasets import open_images
+    from ..evaluation.label_free.inputs import inputs_of
+    from ..evaluation.label_free.measuring import measure
+    from ..features import Bar
+
+    data: ImageData = opened(images, options)
+    target = None if options["target"] is None else open_images(options["target"])
+    needs = {metric(one).needs for one in wanted}
+    say(f"{name}: features of {data.name}")
+    inputs = inputs_of(
+        name, data, needs, target=target, part=options["part"], n_images=options["n_images"], n=options["n"],
+        q=options["q"], seed=options["seed"], recipe=options["augmentations"], root=options["root"],
+        how=featurising(options), progress=lambda label: Bar(),
+    )  # fmt: skip
+    found = []
+    for one in measure(wanted, inputs, seed=options["seed"], options=_options(options["changed"])):
+        say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
+        found.append(one)
+    recorded = _recorded(found, inputs, options["source"]) if options["record"] else None
+    records = [_record(one) for one in found]
+    if as_json:
+        document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes)}
+        print_json(document | {"metrics": records, "recorded": recorded})
+    else:
+        click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
+        _print(records, [*inputs.notes, *_of_recorded(recorded)])
+    _refused(records)
+
+
+def _of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, *, everything: bool) -> None:
+    from ..errors import DataError
+    from ..evaluation.label_free.catalogue import compute
+    from ..evaluation.label_free.files import arguments_for, arrays_of
+
+    arrays = arrays_of(path, beside=options["beside"])
+    chosen = _options(options["changed"])
+    records: list[Record] = []
+    for one in map(metric, wanted):
+        begun_s = time.perf_counter()
+        record: Record = {
+            "metric": one.name,
+            "title": one.title,
+            "unit": one.unit,
+            "better": _BETTER[one.higher_is_better],
+        }
+        try:
+            arguments = arguments_for(one, arrays)
+            seeded = {"seed": options["seed"]} if one.seeded else {}
+            value = compute(one.name, **arguments, **(seeded | chosen.get(one.name, {})))
+        except (DataError, QueryError) as error:
+            if len(wanted) == 1:
+                raise
+            records.append(record | {"value": None, "reason": str(error)})
+            continue
+        records.append(record | {
+            "value": value.value, "reason": "", "n_images": len(arrays["z"]), "n_views": None,
+            "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
+            "details": dict(value.details),
+        })  # fmt: skip
+    if as_json:
+        print_json({"features": str(path), "metrics": records})
+    else:
+        _print([one for one in records if one["value"] is not None or not everything], [])
+    _refused(records)
+
+
+def _record(one: Measured) -> Record:
+    return {
+        "metric": one.metric.name, "title": one.metric.title, "value": one.value, "unit": one.metric.unit,
+        "better": _BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
+        "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
+        "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
+    }  # fmt: skip
+
+
+def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
+    """One line a metric, and why some are missing."""
+    headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
+    rows = [
+        [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
+         "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
+         f"{one['seconds_computing']:.1f}"]
+        for one in records if one["value"] is not None
+    ]  # fmt: skip
+    if rows:
+        print_table(headers, rows, right=[1, 4, 5, 6, 7])
+    reasons: dict[str, list[str]] = {}
+    for one in records:
+        if one["value"] is None:
+            reasons.setdefault(one["reason"], []).append(one["title"])
+    print_notes([*notes, *(f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items())])
+
+
+def _refused(records: Sequence[Record]) -> None:
+    """Nothing at all could be measured: say so by the exit code."""
+    if all(one["value"] is None for one in records):
+        raise click.ClickException("No metric could be computed; see above.")
+
+
+def _recorded(found: Sequence[Measured], inputs: Inputs, source: str) -> Record:
+    from ..evaluation.label_free.measuring import rows_of_measured
+    from ..recording import record
+
+    recorded = record(rows_of_measured(found, inputs, source=source))
+    return {"files": [str(path) for path in recorded.paths], "new": recorded.n_new, "known": recorded.n_known}
+
+
+def _of_recorded(recorded: Record | None) -> list[str]:
+    if recorded is None or not recorded["files"]:
+        return []
+    known = f", {recorded['known']} were there" if recorded["known"] else ""
+    return [f"{recorded['new']} rows added to {', '.join(recorded['files'])}{known}"]
+
+
+def _options(given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Options by metric, from METRIC.NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in settings_of(given).items():
+        name, point, option = key.partition(".")
+        if not point or not option:
+            raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
+        found.setdefault(metric(name).name, {})[option] = value
+    return found

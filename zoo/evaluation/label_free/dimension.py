@@ -1,0 +1,165 @@
+"""Intrinsic dimension of a representation by TwoNN: from how much farther the second neighbour is than the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import DataError, MissingExtra, QueryError
+from ..streamed_checks import Array
+from .arrays import features_of, require_varied
+from .nearest import nearest_points
+from .points import points_of
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="The intrinsic dimension") from error
+
+DISTANCES = ("euclidean", "cosine", "squared_cosine")
+FITS = {"linear": 0.1, "maximum_likelihood": 0.0}
+"""Forms of the fit, and the share of the largest ratios that each discards unless it is told."""
+
+EQUAL = 1e-12
+"""Logarithms of ratios below it are the rounding of equal distances."""
+
+LEAST = 12
+"""Distinct rows below which the fit is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntrinsicDimension:
+    """An estimate by TwoNN and what it rests on."""
+
+    value: float
+    """Dimensions; higher means more expressive."""
+    fit: str
+    distance: str
+    n: int
+    n_duplicates: int
+    """Rows that equal an earlier one; they are left out."""
+    n_used: int
+    """Distinct rows, whose ratios are ranked."""
+    n_discarded: int
+    """Largest ratios that the fit leaves out, or takes for larger than those it sees."""
+
+
+def intrinsic_dimension(
+    z: Any, *, fit: str = "linear", discard: float | None = None, distance: str = "euclidean"
+) -> IntrinsicDimension:
+    """The dimension of the manifold that features lie on, by TwoNN.
+
+    With the ratio mu of the distances of a row to its second and to its first neighbour, mu is Pareto distributed with
+    the dimension as its exponent where the density hardly changes up to the second neighbour. "linear" fits a line
+    through the origin to the points (log mu, -log(1 - F)), F = i / n for the i-th smallest of n ratios, without the
+    largest share of ``discard``, and never with the very largest, where F is 1. "maximum_likelihood" is
+    (n - 1) / sum(log mu), the maximum of the likelihood made unbiased; a share that it discards counts as larger than
+    the largest that is left, as the likelihood of censored ratios has it.
+
+    Rows that equal an earlier one, whose ratio would be infinite, are left out before and counted: copies of rows do
+    not change the value. Rotation, scaling, shifts and the order of rows do not change it, either.
+
+    Parameters
+    ----------
+    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
+        At least 12 distinct rows.
+    fit : str
+        "linear" or "maximum_likelihood".
+    discard : float, optional
+        Share of the largest ratios, from 0 to below 1; 0.1 for the line by default, as its authors advise, else 0.
+    distance : str
+        "euclidean"; "cosine": that of rows scaled to length 1, sqrt(2 - 2 cos); or "squared_cosine": 2 - 2 cos, as
+        CLID prints in its note 3. Squared distances have squared ratios, and thus exactly half the dimension; CLID
+        itself, which brings the values of a population to [0, 1], is the same with either.
+
+    Returns
+    -------
+    IntrinsicDimension
+        ``value`` in dimensions; higher is more expressive.
+
+    Raises
+    ------
+    DataError
+        If there are too few distinct rows, all second neighbours are as far as the first, or a number is not finite.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal neighborhood information"; Lu et al.
+    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of scikit-dimension
+    0.5's TwoNN; up to 0.3 its line had (i - 1) / n.
+
+    Examples
+    --------
+    >>> found = intrinsic_dimension(np.random.default_rng(0).random((2000, 3)))
+    >>> round(found.value), found.n_duplicates, found.n_discarded
+    (3, 0, 200)
+    """
+    if fit not in FITS:
+        raise QueryError(f"fit is {fit!r}, expected {' or '.join(map(repr, FITS))}.")
+    if distance not in DISTANCES:
+        raise QueryError(f"distance is {distance!r}, expected {', '.join(map(repr, DISTANCES))}.")
+    discard = FITS[fit] if discard is None else discard
+    if not 0 <= discard < 1:
+        raise QueryError(f"discard is {discard}, expected a share from 0 to below 1.")
+    rows = features_of(z, least=LEAST, needed_for="the intrinsic dimension by TwoNN")
+    require_varied(rows, "z", needed_for="the intrinsic dimension")
+    metric = "euclidean" if distance == "euclidean" else "cosine"
+    apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST, needed_for="TwoNN")
+    log_ratios = np.sort(np.log(apart[:, 1] / apart[:, 0])) * (2 if distance == "squared_cosine" else 1)
+    n = len(log_ratios)
+    n_kept = min(int(n * (1 - discard)), n - (fit == "linear"))
+    value = (_slope if fit == "linear" else _most_likely)(log_ratios[:n_kept], n)
+    return IntrinsicDimension(
+        value=value,
+        fit=fit,
+        distance=distance,
+        n=len(rows),
+        n_duplicates=n_duplicates,
+        n_used=n,
+        n_discarded=n - n_kept,
+    )
+
+
+def distinct_neighbours(rows: Array, k: int, *, metric: str, least: int, needed_for: str) -> tuple[Array, int]:
+    """Distances (n_used, k) of distinct rows to their nearest ones, and how many rows equal an earlier one.
+
+    Raises
+    ------
+    DataError
+        If fewer than ``least`` rows are distinct.
+    """
+    points = points_of(rows, metric)
+    kept = np.arange(len(points))
+    while len(kept) >= max(least, k + 1):
+        distances, neighbours = nearest_points(points, k, queries=kept, among=kept)
+        copies = (distances[:, 0] == 0) & (neighbours[:, 0] < kept)  # of equal neighbours the first is named
+        if not copies.any():
+            return distances, len(points) - len(kept)
+        kept = kept[~copies]
+    raise DataError(
+        f"z has {len(kept)} distinct row{'s' * (len(kept) != 1)} among {len(points)}, but {needed_for} needs at least "
+        f"{max(least, k + 1)}: give it more images, and each of them once."
+    )
+
+
+def _slope(log_ratios: Array, n: int) -> float:
+    """Of the line through the origin, by least squares; the ratios are the smallest of n, ascending."""
+    _require_spread(log_ratios)
+    heights = -np.log1p(-np.arange(1, len(log_ratios) + 1) / n)
+    return float(log_ratios @ heights) / float(log_ratios @ log_ratios)
+
+
+def _most_likely(log_ratios: Array, n: int) -> float:
+    """Exponent of a Pareto distribution of which only the smallest ratios of n are known."""
+    _require_spread(log_ratios)
+    return (len(log_ratios) - 1) / float(log_ratios.sum() + (n - len(log_ratios)) * log_ratios[-1])
+
+
+def _require_spread(log_ratios: Array) -> None:
+    if len(log_ratios) < 2 or log_ratios[-1] < EQUAL:
+        raise DataError(
+            "The two nearest neighbours of the rows of z are equally far, or too few ratios of their distances are "
+            "left to fit, so TwoNN sees no dimension: give it more images, or discard fewer."
+        )

@@ -1,0 +1,298 @@
+"""Sums from which every spectral metric can be computed, that add up over batches and over processes.
+
+``Gram`` keeps the number of rows, their sum and the sum of their outer products, of features that were moved by
+``shift`` and multiplied by ``scale``, near their mean and to a spread of about 1: what float32 rounds is then small
+against what is to be told apart, a feature that never changes has a sum of squares of exactly 0, and features of any
+scale do not overflow. Only the upper triangle is computed, in stripes of columns over blocks of rows.
+
+A product in float32 is exact to seven digits of the largest eigenvalue and no more. How much was lost is measured: some
+columns of some blocks are multiplied again in float64, and the root mean square of the difference is kept with the sums
+(``lost``). It tells :mod:`.spectrum` which of the singular values are to be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...errors import DataError, MissingExtra, QueryError
+from ..streamed_checks import Array
+from .moments import ROUNDING, Moments
+from .row_blocks import require_finite, tensor_of
+
+try:
+    import numpy as np
+    import torch
+    from scipy.linalg.blas import dsyrk, ssyrk
+    from torch import Tensor
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A spectral metric") from error
+
+_FIRST_ROWS = 1024  # that decide on shift and scale
+_COLUMNS, _SAMPLED = 256, 16
+_LARGEST = 2.0**480  # beyond it a sum of squares may end at infinity
+_SMALLEST = 2.0**-1000
+
+
+class Gram:
+    """Count, sum and second moments of rows that come in batches, in float64.
+
+    Parameters
+    ----------
+    precision : "float64" or "float32"
+        Of products within a block of 1,024 rows or more; sums are float64. In float32 it is about twice as fast, and
+        singular values below a few ten-thousandths of the largest are noise.
+
+    Notes
+    -----
+    Memory: 8 bytes times dim squared (34 MB for 2,048 features, 537 MB for 8,192), on the device of the first batch.
+    On a GPU no update but the first waits for it; NaN is found when the sums are read.
+
+    Examples
+    --------
+    >>> gram, other = Gram(), Gram()
+    >>> gram.update(np.array([[1.0, 0.0], [3.0, 4.0]]))
+    >>> other.update(np.array([[5.0, 2.0]]))
+    >>> (gram + other).count
+    3
+    """
+
+    def __init__(self, *, precision: str = "float64") -> None:
+        if precision not in ("float64", "float32"):
+            raise QueryError(f"The precision of the sums is {precision!r}, expected 'float64' or 'float32'.")
+        self.precision = precision
+        self.count = 0
+        self._blocks = 0
+        self._single = False  # whether float32 holds the scales
+        self._shift = self._scale = self._total = self._moment = torch.empty(0, dtype=torch.float64)
+        self._lost = self._worst = torch.zeros((), dtype=torch.float64)
+
+    @property
+    def dim(self) -> int:
+        """Number of features; 0 before the first batch."""
+        return len(self._shift)
+
+    @property
+    def in_range(self) -> bool:
+        """Whether all numbers were finite, and no sum of squares overflowed or vanished."""
+        squares = self._moment.diagonal()
+        return bool(
+            (torch.isfinite(squares) & torch.isfinite(self._total) & ((squares > 0) | (self._total == 0))).all()
+        )
+
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Adds rows (n, dim), an array or a tensor of any device.
+
+        Raises
+        ------
+        DataError
+            If they are no table of finite numbers, or have another number of features than those before.
+        """
+        rows = tensor_of(batch, "the batch")
+        if not rows.numel():
+            return
+        if self.dim and rows.shape[1] != self.dim:
+            raise DataError(f"A batch has {rows.shape[1]} features, but those before it had {self.dim}.")
+        if rows.device.type == "cpu":
+            require_finite(rows, self.count, "the batches so far")
+        with torch.autocast(rows.device.type, enabled=False):
+            self.add(rows)
+
+    def add(self, rows: Tensor) -> None:
+        """:meth:`update` by rows of :func:`.row_blocks.tensor_of` that were checked."""
+        if not self.dim:
+            self._start(rows[:_FIRST_ROWS])
+        rows = rows.to(self._shift.device)
+        step = block_rows(self.dim)
+        for start in range(0, len(rows), step):
+            self._add(rows[start : start + step])
+
+    def merge(self, other: Gram) -> None:
+        """Adds what another one has seen, which stays as it is."""
+        if not other.dim:
+            return
+        if not self.dim:
+            self.__dict__.update(other.copy().__dict__, precision=self.precision, _blocks=0)
+            return
+        if other.dim != self.dim:
+            raise DataError(
+                f"Sums of {other.dim} and of {self.dim} features cannot be added: expected the same number."
+            )
+        shift, scale, total, moment, lost = (
+            one.to(self._shift.device) for one in (other._shift, other._scale, other._total, other._moment, other._lost)
+        )
+        ratio = self._scale / scale  # powers of two
+        step = (shift - self._shift) * self._scale
+        before, moment = _trace(moment), moment * ratio * ratio[:, None]
+        total = total * ratio
+        self._lost += lost * (_trace(moment) / before.clamp_min(_SMALLEST)).square()
+        for left, right, factor in ((step, total, 1), (total, step, 1), (step, step, other.count)):
+            moment.addr_(left, right, alpha=factor)
+        self._moment += moment
+        self._lost += (4 * ROUNDING * _trace(moment)).square()
+        self._total += total + other.count * step
+        self.count += other.count
+
+    def __add__(self, other: Gram) -> Gram:
+        both = self.copy()
+        both.merge(other)
+        return both
+
+    def copy(self) -> Gram:
+        """Another one that has seen the same."""
+        new = Gram(precision=self.precision)
+        for name, value in self.__dict__.items():
+            setattr(new, name, value.clone() if isinstance(value, Tensor) else value)
+        return new
+
+    def state(self) -> dict[str, Array]:
+        """The sums as float64 arrays that may be added, each to its own, with those of other processes.
+
+        ``count`` (), ``total`` (dim,) and ``moment`` (dim, dim) are of the features as they are, ``lost`` () is the
+        square of what rounding cost. Sums about zero know a feature's spread to no better than 1e-8 of its mean;
+        :meth:`merge` and pickling do.
+
+        Raises
+        ------
+        DataError
+            If there are no rows yet, or squares of the features may overflow.
+        """
+        moments = self.moments()
+        if not 1 / _LARGEST < moments.unit < _LARGEST:
+            raise DataError(
+                f"The features are as large as {moments.unit:.0e}, too far from 1 to add squares: scale them."
+            )
+        unit = moments.unit
+        return {
+            "count": np.array(float(moments.count)),
+            "total": (moments.mean * (moments.count * unit)).cpu().numpy(),
+            "moment": (moments.second_moment * unit**2).cpu().numpy(),
+            "lost": np.array((moments.lost * float(moments.squares.sum()) * unit**2) ** 2),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], *, precision: str = "float64") -> Gram:
+        """Sums that :meth:`state` gave, of one process or added over several."""
+        new = cls(precision=precision)
+        new._total, moment, lost = (
+            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("total", "moment", "lost")
+        )
+        if moment.shape != 2 * new._total.shape:
+            raise DataError(
+                f"The sums have the shapes {tuple(new._total.shape)} and {tuple(moment.shape)}, expected (dim,) and "
+                "(dim, dim): pass what state() returned."
+            )
+        new.count, new._single = round(float(state["count"])), True
+        new._moment, new._lost = moment, lost + (4 * ROUNDING * _trace(moment)).square()
+        new._shift, new._scale = torch.zeros_like(new._total), torch.ones_like(new._total)
+        return new
+
+    def moments(self) -> Moments:
+        """Mean and scatter of all rows so far.
+
+        Raises
+        ------
+        DataError
+            If there are none, or a number that is not finite is among them.
+        """
+        if not self.count:
+            raise DataError("No features were seen yet: update with a batch first.")
+        if not bool(torch.isfinite(self._moment.diagonal()).all() & torch.isfinite(self._total).all()):
+            raise DataError(
+                f"NaN, infinity or a number too large for {self.precision} is in the {self.count} rows that were added "
+                "up, expected finite features."
+            )
+        spread = 1 / self._scale
+        unit = _power_of_two(torch.maximum(spread, (self._shift + self._total / self.count * spread).abs()).max())
+        spread /= unit
+        scatter = self._moment.triu(1)
+        scatter = scatter + scatter.T
+        scatter.diagonal().copy_(self._moment.diagonal())
+        squares = scatter.diagonal() * spread.square()
+        lost = self._lost.sqrt() / _trace(scatter).clamp_min(_SMALLEST)
+        scatter.addr_(self._total, self._total, alpha=-1 / self.count)
+        scatter.diagonal().clamp_min_(0)
+        return Moments(
+            count=self.count,
+            unit=float(unit),
+            mean=self._shift / unit + self._total / self.count * spread,
+            scatter=scatter.mul_(spread).mul_(spread[:, None]),
+            squares=squares,
+            lost=float(lost),
+        )
+
+    def _start(self, rows: Tensor) -> None:
+        """Shift and scale from the first rows; where a feature is the same in all of them the shift is exactly that."""
+        first = rows[0].double()
+        own = rows.double() - first
+        middle = first + own.mean(dim=0)
+        self._shift = middle.to(rows.dtype).double()
+        spread = (own - (self._shift - first)).abs().amax(dim=0)
+        for other in (self._shift.abs(), spread.max(), torch.ones_like(spread)):
+            spread = torch.where(spread > _SMALLEST, spread, other)
+        self._scale = 1 / _power_of_two(spread)
+        self._single = bool((self._scale < 2.0**120).all() & (self._scale > 2.0**-120).all())
+        self._total = torch.zeros_like(self._shift)
+        self._moment = torch.zeros(len(first), len(first), dtype=torch.float64, device=rows.device)
+        self._lost, self._worst = torch.zeros_like(spread[0]), torch.zeros_like(spread[0])
+
+    def _add(self, rows: Tensor) -> None:
+        moved = self._moved(rows, getattr(torch, self.precision))
+        before = _trace(self._moment)
+        last = (self.dim - 1) // _COLUMNS * _COLUMNS  # where the last stripe starts
+        step = max(1, (self.dim - last) // _SAMPLED)
+        measured = self.precision == "float32" and not self._blocks & (self._blocks - 1)  # blocks 0, 1, 2, 4, 8 ...
+        parts = []
+        for start, tile in _stripes(moved):
+            self._moment[start : start + _COLUMNS, start:] += tile
+            if measured:
+                parts.append(tile[:, last - start :: step])
+        self._total += moved.sum(dim=0, dtype=torch.float64)
+        relative: Tensor | float = ROUNDING * math.sqrt(len(rows))
+        if measured:
+            exact = self._moved(rows, torch.float64)
+            own = exact.square().sum(dim=0)
+            numbers = torch.arange(self.dim, device=rows.device)
+            upper = numbers[:, None] <= numbers[last::step]  # (dim, sampled), the entries that were computed
+            difference = (torch.cat(parts).double() - exact.T @ exact[:, last::step]) * upper
+            size = (own[:, None] * own[last::step] * upper).sum()  # the most that the sample's squares add up to
+            self._worst = torch.maximum(self._worst, (difference.square().sum() / size.clamp_min(_SMALLEST)).sqrt())
+        if self.precision == "float32":
+            relative = self._worst
+        self._lost += (relative * (_trace(self._moment) - before)).square()
+        self.count += len(rows)
+        self._blocks += 1
+
+    def _moved(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """Rows less the shift, times the scale."""
+        if dtype == rows.dtype == torch.float32 and self._single:  # products with powers of two are exact
+            return torch.addcmul((-self._shift * self._scale).float(), rows, self._scale.float())
+        return ((rows.double() - self._shift) * self._scale).to(dtype)
+
+
+def block_rows(dim: int) -> int:
+    """Rows of one product: more lose digits of float32, fewer make the adding up of products the larger part."""
+    return max(1024, dim // 2)
+
+
+def _stripes(rows: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Rows (n, dim) transposed times rows: for each stripe of columns its start and (columns, dim - start)."""
+    if rows.device.type == "cpu":
+        rank_update = ssyrk if rows.dtype == torch.float32 else dsyrk  # half the work of a product, which torch has not
+        product = torch.from_numpy(rank_update(1.0, rows.contiguous().numpy().T, lower=1).T)  # upper triangle
+        for start in range(0, rows.shape[1], _COLUMNS):
+            yield start, product[start : start + _COLUMNS, start:]
+        return
+    for start in range(0, rows.shape[1], _COLUMNS):
+        yield start, rows[:, start : start + _COLUMNS].T @ rows[:, start:]
+
+
+def _trace(moment: Tensor) -> Tensor:
+    return moment.diagonal().sum()
+
+
+def _power_of_two(values: Tensor) -> Tensor:
+    """The next one below each positive value."""
+    return values / (2 * torch.frexp(values)[0])  # exact, as ldexp is not, whose powers are float32

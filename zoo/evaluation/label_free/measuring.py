@@ -1,0 +1,213 @@
+"""Label-free metrics of one encoder on one data set: each computed, timed, or refused in a sentence."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+
+from ...errors import DataError, MissingExtra, QueryError
+from ...labelfree import LabelFreeMetric, metric
+from ...measurements import Measurement
+from ..evaluation_rows import SOURCE, features_digest
+from .catalogue import compute, function_of
+from .inputs import Inputs
+from .samples import Sizes
+
+PROTOCOL = "zoo-label-free-1"
+"""Name of this way of measuring, with whatever a user chose otherwise behind it."""
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One metric, or why it cannot be had."""
+
+    metric: LabelFreeMetric
+    value: float | None  # None where it was refused
+    details: Mapping[str, Any]  # what else its function tells
+    reason: str  # a sentence; "" where there is a value
+    dataset: str
+    split: str  # in the words of results/
+    n_images: int  # different ones, without those of a validation set; 0 where it was refused before that
+    n_views: int | None  # of each image; None where there are no views
+    seconds_featurising: float  # of its samples in this run, which it may share with others
+    seconds_computing: float
+    seed: int
+    options: Mapping[str, Any]
+
+
+def measure(
+    metrics: Iterable[str], inputs: Inputs, *, seed: int = 0, options: Options | None = None
+) -> Iterator[Measured]:
+    """Computes metrics one after the other; those that need the same arrays follow each other.
+
+    Parameters
+    ----------
+    metrics : iterable of str
+        Names in the table of contents.
+    inputs : Inputs
+        From :func:`zoo.evaluation.label_free.inputs.inputs_of`, with what these metrics need.
+    seed : int
+        Of the metrics that draw something.
+    options : mapping from a metric to its options, optional
+        As ``{"lidar": {"delta": 1e-4}}``.
+
+    Yields
+    ------
+    Measured
+        As soon as it is computed. Where images or features do not allow a metric, its ``reason`` says why.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such metric; before any is computed.
+    QueryError
+        If an option is of no metric that is asked for, or unknown to it; likewise.
+    """
+    wanted = [metric(name) for name in dict.fromkeys(metrics)]
+    given = {name: dict(chosen) for name, chosen in (options or {}).items()}
+    _check_options(wanted, given)
+    return _measured(wanted, inputs, seed, given)
+
+
+def _measured(
+    wanted: list[LabelFreeMetric], inputs: Inputs, seed: int, options: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Measured]:
+    for need in dict.fromkeys(one.needs for one in wanted):
+        try:
+            arguments, reason = inputs.arguments(need), ""
+        except (DataError, QueryError) as error:
+            arguments, reason = {}, str(error)
+        for one in wanted:
+            if one.needs == need:
+                yield _one(one, inputs, arguments, reason, seed, options.get(one.name, {}))
+
+
+def _one(
+    one: LabelFreeMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
+) -> Measured:
+    value, details = None, {}
+    begun_s = time.perf_counter()
+    if not reason:
+        seeded = {"seed": seed} if one.seeded else {}
+        try:
+            found = compute(one.name, **arguments, **(seeded | dict(options)))
+            value, details = found.value, dict(found.details)
+        except (DataError, QueryError, MissingExtra) as error:
+            reason = str(error)
+    seconds = time.perf_counter() - begun_s
+    if value is not None and not math.isfinite(value):
+        value, reason = None, f"{one.title} came out as {value}, which is no number to compare encoders by."
+    samples = {} if not arguments else inputs.samples_for(one.needs)
+    first = next(iter(samples.values()), None)
+    n_views = {"views": inputs.sizes.q, "rotations": 4}.get(one.needs)
+    n_rows = 0 if first is None else len(arguments["z"])  # views of one image are one row of an array
+    return Measured(
+        metric=one,
+        value=value,
+        details=details,
+        reason=reason,
+        dataset=inputs.dataset,
+        split=_split(one.needs, inputs),
+        n_images=n_rows,
+        n_views=n_views,
+        seconds_featurising=sum(sample.seconds for sample in samples.values()),
+        seconds_computing=seconds,
+        seed=seed,
+        options=dict(options),
+    )
+
+
+def rows_of_measured(
+    measured: Iterable[Measured], inputs: Inputs, *, source: str = SOURCE, day: date | None = None
+) -> dict[Measurement, dict[str, Any]]:
+    """Rows of ``results/`` with their provenance, for :func:`zoo.recording.record`; refused metrics have none.
+
+    Parameters
+    ----------
+    measured : iterable of Measured
+    inputs : Inputs
+        From which they were computed.
+    source : str
+        Who measured.
+    day : date, optional
+        Today by default.
+    """
+    digests: dict[str, str] = {}
+    rows = {}
+    for one in measured:
+        if one.value is None:
+            continue
+        samples = inputs.samples_for(one.metric.needs)
+        for name, sample in samples.items():
+            digests[name] = digests.get(name) or features_digest(sample.features)
+        origin = next(iter(samples.values())).features.origin
+        settings = _settings(one, inputs)
+        told = ", ".join(f"{name}={json.dumps(value, sort_keys=True, default=str)}" for name, value in settings.items())
+        row = Measurement(
+            encoder=origin.encoder, metric=one.metric.name, dataset=one.dataset, split=one.split, n_train=None,
+            seed=one.seed, value=one.value, unit=one.metric.unit, ci_low=None, ci_high=None,
+            protocol=f"{PROTOCOL} ({told})" if told else PROTOCOL, source=source,
+            date=(day or date.today()).isoformat(),
+        )  # fmt: skip
+        rows[row] = {
+            "weights_hash": origin.weights_hash,
+            "preprocess_hash": origin.preprocess_hash,
+            "images_hash": {name: sample.images.fingerprint for name, sample in samples.items()},
+            "features_hash": {name: digests[name] for name in samples},
+            "subset_hash": None,
+            "code_version": origin.code_version,
+            "representation": origin.representation,
+            "precision": origin.precision,
+            "settings": {"name": PROTOCOL} | asdict(inputs.sizes) | {"options": dict(one.options)},
+            "report": dict(one.details) | {"n_images": one.n_images, "n_views": one.n_views, "notes": inputs.notes},
+        }
+    return rows
+
+
+def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
+    """What of a measurement is not as it usually is, by name."""
+    found = dict(one.options)
+    usual = Sizes.usual(inputs.card.representation.dim, seed=inputs.sizes.seed)
+    sizes = {"views": ("n", "q"), "rotations": ("n",)}.get(one.metric.needs, ("n_images",))
+    found |= {
+        name: getattr(inputs.sizes, name) for name in sizes if getattr(inputs.sizes, name) != getattr(usual, name)
+    }
+    if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_own:
+        found["augmentations"] = list(inputs.recipe.augmentations)
+    if one.seed != inputs.sizes.seed:
+        found["seed_of_images"] = inputs.sizes.seed
+    if one.metric.needs == "source and target":
+        found["target"] = inputs.samples["target"].images.name
+    return dict(sorted(found.items()))
+
+
+def _split(need: str, inputs: Inputs) -> str:
+    if need == "features":
+        return inputs.part
+    if need == "views":
+        own = inputs.recipe is None or inputs.recipe.is_own
+        return f"{inputs.part} {'pretraining-augmented' if own else 'augmented'}"
+    return "train -> val"
+
+
+def _check_options(wanted: list[LabelFreeMetric], options: Mapping[str, Mapping[str, Any]]) -> None:
+    names = [one.name for one in wanted]
+    for name, chosen in options.items():
+        if metric(name).name not in names:
+            raise QueryError(f"Options are given for {name!r}, which is not measured; expected {', '.join(names)}.")
+        known = [
+            parameter.name
+            for parameter in inspect.signature(function_of(name)).parameters.values()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+        for option in chosen:
+            if option not in known:
+                raise QueryError(f"{name!r} has no option {option!r}; expected one of {', '.join(known) or 'none'}.")

@@ -1,0 +1,285 @@
+"""Label-free metrics of a run while it trains: two lines in the loop, no framework."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import DataError, MissingExtra, QueryError
+from ..streamed_checks import Array
+from .decay import alpha_req
+from .gram import Gram
+from .moments import Moments
+from .rank import CERTAIN, correlation_rank, effective_rank, feature_rank
+from .row_blocks import require_finite, tensor_of
+from .spectrum import Spectrum
+
+try:
+    import numpy as np
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="Following the metrics of a run") from error
+
+_WORTH_TELLING = 0.1  # relative error of RankMe above which there is no value
+
+
+class Monitor:
+    """Spectral metrics, and with views LiDAR and alignment, of all features since the last :meth:`reset`.
+
+    Kept are sums only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their deviations from
+    the mean of their image and one of these means. A matrix takes 8 bytes times dim squared (34 MB for 2,048 features)
+    on the device of the first batch, where the products are made; on a GPU only the first update, :meth:`compute` and
+    :meth:`state` wait for it.
+
+    Parameters
+    ----------
+    precision : "float64" or "float32"
+        Of the products. In float64 singular values are known down to 2e-8 of the largest. In float32, which some GPUs
+        compute many times as fast, down to 3e-4, and :attr:`notes` says of which metric that is not enough.
+    eps : float
+        Of RankMe and LiDAR.
+    delta : float
+        Of LiDAR.
+    alpha : float
+        Power of the distance in alignment, above 0.
+    first, last : int
+        Ranks that alpha-ReQ fits.
+
+    Attributes
+    ----------
+    notes : dict of str to str
+        After :meth:`compute`: by metric, why it has no value, or how far it is certain if that is less than usual.
+
+    Raises
+    ------
+    QueryError
+        If the precision or alpha is none.
+
+    Examples
+    --------
+    >>> monitor = Monitor()
+    >>> for step in range(3):
+    ...     monitor.update(np.random.default_rng(step).normal(size=(40, 4)))
+    >>> monitor.compute()["feature_rank"]
+    4.0
+    """
+
+    def __init__(
+        self,
+        *,
+        precision: str = "float64",
+        eps: float = 1e-7,
+        delta: float = 0.0,
+        alpha: float = 2.0,
+        first: int = 4,
+        last: int | None = None,
+    ) -> None:
+        if not 0 < alpha < math.inf:
+            raise QueryError(f"alpha is {alpha}, expected a power above 0.")
+        self.precision, self.eps, self.delta, self.alpha = precision, eps, delta, alpha
+        self.first, self.last = first, last
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was seen."""
+        self.notes: dict[str, str] = {}
+        self._rows = Gram(precision=self.precision)  # features, or deviations of views from the mean of their image
+        self._means = Gram(precision=self.precision)  # of images, empty without views
+        self._distances = torch.zeros((), dtype=torch.float64)
+        self._lengthless = torch.zeros((), dtype=torch.float64)  # views that are 0 and have no direction
+
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Adds features (n, dim), or views (n_images, n_views, dim): a tensor of any device, or an array.
+
+        Raises
+        ------
+        DataError
+            If they are neither, hold NaN (on a GPU :meth:`compute` says so), or differ in kind from those before.
+        """
+        if not hasattr(batch, "shape"):
+            batch = np.asarray(batch)
+        shape = tuple(batch.shape)
+        if len(shape) not in (2, 3) or 0 in shape[1:] or (len(shape) == 3 and shape[1] < 2):
+            raise DataError(
+                f"A batch has the shape {shape}, expected features (n, dim), or views (n_images, n_views, dim) with at "
+                "least 2 views of each image."
+            )
+        known = self.n_views if self._rows.count else None
+        if known not in (None, 1 if len(shape) == 2 else shape[1]):
+            raise DataError(
+                f"A batch has the shape {shape}, but those before it had {known} view{'s' * (known != 1)} of each "
+                "image: follow both with a monitor of their own."
+            )
+        if len(shape) == 2:
+            self._rows.update(batch)
+        elif shape[0]:
+            self._add_views(batch, *shape)
+
+    def compute(self) -> dict[str, float]:
+        """The metrics by name; one that has no value is not among them, and :attr:`notes` says why.
+
+        Of features: rankme, feature_rank, correlation_rank, alpha_req. Of views the same of all views together, which
+        makes rankme the same as rankme_augmented, and lidar, and the alignment of normalised views.
+
+        Raises
+        ------
+        DataError
+            If nothing was seen yet, or NaN was.
+        """
+        moments = self._all_rows()
+        spectrum = Spectrum(moments)
+        self.notes, found = {}, dict[str, float]()
+        metrics: dict[str, Callable[[], float]] = {
+            "rankme": lambda: self._rankme(spectrum),
+            "feature_rank": lambda: feature_rank(spectrum),
+            "correlation_rank": lambda: self._correlation_rank(spectrum),
+            "alpha_req": lambda: alpha_req(spectrum, first=self.first, last=self.last).value,
+        }
+        if self._means.count:
+            metrics |= {"lidar": self._lidar, "alignment": self._alignment}
+        for name, metric in metrics.items():
+            try:
+                found[name] = metric()
+            except (DataError, QueryError, MissingExtra) as error:
+                self.notes[name] = str(error)
+        if self._means.count:
+            for known in (known for known in (found, self.notes) if "rankme" in known):
+                known["rankme_augmented"] = known["rankme"]  # type: ignore[assignment]
+        return found
+
+    @property
+    def n_rows(self) -> int:
+        """Features, or views, since the last reset."""
+        return self._rows.count
+
+    @property
+    def n_views(self) -> int:
+        """Of each image; 1 for features."""
+        return self._rows.count // self._means.count if self._means.count else 1
+
+    def covariances(self) -> tuple[Array, Array]:
+        """Unbiased covariance of views around the mean of their image, and of these means: float64 (dim, dim) each.
+
+        Raises
+        ------
+        DataError
+            If there were no views of two images or more.
+        """
+        n_images = self._means.count
+        if n_images < 2:
+            raise DataError(
+                f"Views of {n_images} image{'s' * (n_images != 1)} were seen, expected 2 or more: update with arrays "
+                "(n_images, n_views, dim)."
+            )
+        within, between = self._rows.moments(), self._means.moments()
+        return (
+            (within.second_moment * (within.unit**2 / (self.n_rows - n_images))).cpu().numpy(),
+            (between.scatter * (between.unit**2 / (n_images - 1))).cpu().numpy(),
+        )
+
+    def merge(self, other: Monitor) -> None:
+        """Adds what the monitor of another process has seen; one that was pickled, or :meth:`from_state`."""
+        if self._rows.count and other._rows.count and self.n_views != other.n_views:
+            raise DataError(
+                f"Monitors of {self.n_views} and of {other.n_views} views of each image were to be merged, expected "
+                "the same number."
+            )
+        self._rows.merge(other._rows)
+        self._means.merge(other._means)
+        self._distances = self._distances + other._distances.to(self._distances.device)
+        self._lengthless = self._lengthless + other._lengthless.to(self._lengthless.device)
+
+    def state(self) -> dict[str, Array]:
+        """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
+
+        Every process has to have seen something. See :meth:`.gram.Gram.state` on what adding costs.
+        """
+        sums = {"distances": self._distances.cpu().numpy(), "lengthless": self._lengthless.cpu().numpy()}
+        for name, gram in (("rows", self._rows), ("means", self._means)):
+            if gram.count or name == "rows":
+                sums |= {f"{name}.{key}": value for key, value in gram.state().items()}
+        return sums
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], **options: Any) -> Monitor:
+        """A monitor that has seen what :meth:`state` was taken of, or all of it if states were added up."""
+        new = cls(**options)
+        for name in ("rows", "means"):
+            sums = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
+            if sums:
+                setattr(new, f"_{name}", Gram.from_state(sums, precision=new.precision))
+        new._distances, new._lengthless = (
+            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("distances", "lengthless")
+        )
+        return new
+
+    def _add_views(self, batch: Any, n_images: int, n_views: int, dim: int) -> None:
+        rows = tensor_of(batch.reshape(n_images * n_views, dim), "the batch")
+        if rows.device.type == "cpu":
+            require_finite(rows, self.n_rows, "the views so far")
+        views = rows.double().reshape(n_images, n_views, dim)
+        means = views[:, 0] + (views - views[:, :1]).mean(dim=1)  # exact where views are equal
+        self._means.update(means)
+        self._rows.update((views - means[:, None]).reshape(-1, dim))
+        largest = views.abs().amax(dim=2, keepdim=True)
+        units = views / torch.where(largest > 0, largest, torch.ones_like(largest))  # so that no square overflows
+        units = units / torch.linalg.vector_norm(units, dim=2, keepdim=True).clamp_min(1)
+        distances = torch.stack([(units - units.roll(step, 1)).norm(dim=2) for step in range(1, n_views)])
+        self._distances = self._distances.to(rows.device) + distances.pow(self.alpha).mean(dim=(0, 2)).sum()
+        self._lengthless = self._lengthless.to(rows.device) + (largest == 0).sum()
+
+    def _all_rows(self) -> Moments:
+        """Of everything that was seen; of views from the sums within and between images."""
+        rows = self._rows.moments()
+        if not self._means.count:
+            return rows
+        means, n_views = self._means.moments(), self.n_views
+        unit = max(rows.unit, means.unit)
+        inside, between = (rows.unit / unit) ** 2, (means.unit / unit) ** 2 * n_views
+        within = rows.second_moment
+        squares = torch.stack([within.diagonal() * inside, means.squares * between])
+        lost = math.hypot(*(squares.sum(dim=1) * squares.new_tensor([rows.lost, means.lost])).tolist())
+        return Moments(
+            count=rows.count,
+            unit=unit,
+            mean=means.mean * (means.unit / unit),
+            scatter=within * inside + means.scatter * between,
+            squares=squares.sum(dim=0),
+            lost=lost / float(squares.sum()) if lost else 0.0,
+        )
+
+    def _rankme(self, spectrum: Spectrum) -> float:
+        found = effective_rank(spectrum, eps=self.eps)
+        certain = f"to {found.relative_error:.0e} only, for many singular values are below what rounding leaves of sums"
+        if found.relative_error > _WORTH_TELLING:
+            raise DataError(f"RankMe would be certain {certain} in {self.precision}.")
+        if found.relative_error > CERTAIN:
+            self.notes["rankme"] = f"The value is certain {certain} in {self.precision}."
+        return found.value
+
+    def _correlation_rank(self, spectrum: Spectrum) -> float:
+        found = correlation_rank(spectrum)
+        if found.n_uncertain:
+            raise DataError(
+                f"{found.n_uncertain} eigenvalues of the correlation matrix are too close to the threshold to be told "
+                f"from it by sums in {self.precision}."
+            )
+        return found.value
+
+    def _lidar(self) -> float:
+        from .lidar import lidar_from_scatter  # needs SciPy, which features alone do not
+
+        within, between = self.covariances()
+        return lidar_from_scatter(
+            within, between, n_images=self._means.count, n_views=self.n_views, delta=self.delta, eps=self.eps
+        ).value
+
+    def _alignment(self) -> float:
+        if float(self._lengthless):
+            raise DataError(
+                f"{int(self._lengthless)} views are all 0 and have no direction, so that alignment of normalised "
+                "features is not defined."
+            )
+        return float(self._distances) / self._means.count

@@ -1,0 +1,169 @@
+"""Features as points between which distances are taken: centred blocks for fast products, exact coordinates else.
+
+Distances do not change when a vector is taken off every row, but the rounding of |a|^2 + |b|^2 - 2 ab does: it grows
+with the lengths. Blocks are therefore centred, and brought into the range of float32 by powers of two where they are
+not. Cosine distances are those between rows of length 1, so that one search does for both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import DataError, MissingExtra
+from ..streamed_checks import Array
+
+try:
+    import numpy as np
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
+
+METRICS = ("euclidean", "cosine")
+_BLOCK_BYTES = 1 << 24  # of features that are looked at together
+_PAIRS = 128  # whose exact distance is taken together, so that they stay in the cache
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Points:
+    """Rows (n, dim), where they are centred, and how they are scaled; ``lengths`` float64 (n,) for cosine distances."""
+
+    x: Array
+    lengths: Array | None
+    scale: float  # a power of two, for numbers whose squares float32 or float64 cannot hold
+    centre: Array  # float64 (dim,), of the scaled rows
+    gain: float  # a power of two, the same for the centred rows
+    squares: Array  # float64 (n,): squared lengths of the centred rows
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def rounding(self) -> float:
+        """By how far at most float32 has moved a row of a block, in the units of blocks and beyond its own digits."""
+        return 0.0 if self.lengths is None or self.x.dtype != np.float32 else self.gain * 2.0**-22
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return int(self.x.shape[1])
+
+    def block(self, rows: slice | Array) -> torch.Tensor:
+        """Centred rows, float32 (m, dim), in units of 1 / (scale gain)."""
+        return _centred(self.x[rows], _part(self.lengths, rows), self.scale, self.centre, self.gain)
+
+    def exact(self, rows: slice | Array) -> Array:
+        """Rows, float64 (m, dim), not centred, in units of 1 / scale; of length 1 for cosine distances."""
+        found = self.x[rows].astype(np.float64)
+        if self.scale != 1:
+            found *= self.scale
+        if self.lengths is not None:
+            found /= self.lengths[rows, None]
+        return found
+
+    def exact_distances(self, first: Array, second: Array) -> Array:
+        """Distances of pairs of rows, float64 (m,), from differences of coordinates.
+
+        Every pair is summed up by itself, so that its distance does not depend on what else is asked for, and equal
+        rows are at equal distances to the last digit.
+        """
+        found = np.empty(len(first))
+        for start in range(0, len(first), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            apart = self.exact(first[part])
+            apart -= self.exact(second[part])
+            found[part] = np.einsum("nd,nd->n", apart, apart)
+        distances: Array = np.sqrt(found)
+        if self.lengths is None:
+            return distances / self.scale
+        return np.where(distances <= _SAME_DIRECTION, 0.0, distances)
+
+
+_SAME_DIRECTION = 4e-15
+"""Chords below it are the rounding of two rows of length 1 and the same direction."""
+
+
+def points_of(z: Array, metric: str, name: str = "z") -> Points:
+    """Checked features (n, dim) as points.
+
+    Raises
+    ------
+    DataError
+        If a row that has a direction is needed and one has none.
+    """
+    low, high = np.full(z.shape[1], np.inf), np.full(z.shape[1], -np.inf)
+    for part in blocks(*z.shape):
+        lowest, highest = torch.aminmax(_tensor(z[part]), dim=0)
+        low, high = np.minimum(low, lowest.numpy()), np.maximum(high, highest.numpy())
+    scale = _in_range(max(float(high.max()), -float(low.min())), z.dtype)
+    lengths = None
+    if metric == "cosine":
+        lengths = np.concatenate([_lengths(z[part], scale) for part in blocks(len(z), z.shape[1])])
+        if not lengths.all():
+            raise DataError(
+                f"Row {int(lengths.argmin())} of {name} is 0 everywhere, so it has no direction for a cosine: leave it "
+                "out, or take Euclidean distances."
+            )
+    total = np.zeros(z.shape[1])
+    for part in blocks(*z.shape):
+        total += _scaled(z[part], _part(lengths, part), scale).sum(dim=0, dtype=torch.float64).numpy()
+    centre = total / len(z)
+    if lengths is None:
+        spread = max(float((high * scale - centre).max()), float((centre - low * scale).max()))
+        if z.dtype == np.float32:  # so that a difference is rounded once, in proportion to itself
+            centre = centre.astype(np.float32).astype(np.float64)
+    else:
+        spread = 1.0
+    gain = _in_range(spread, z.dtype)
+    squares = [
+        torch.linalg.vector_norm(
+            _centred(z[part], _part(lengths, part), scale, centre, gain), dim=1, dtype=torch.float64
+        ).square()
+        for part in blocks(*z.shape)
+    ]
+    return Points(z, lengths, scale, centre, gain, torch.cat(squares).numpy())
+
+
+def blocks(n: int, dim: int, n_bytes: int = _BLOCK_BYTES) -> list[slice]:
+    """Slices of n rows, as many rows at a time as take so many bytes in float32, at least 16."""
+    step = max(16, n_bytes // (4 * dim))
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+
+def _in_range(largest: float, dtype: Any) -> float:
+    """1 if numbers so large can be squared and added up in float32, otherwise the power of two that makes them so."""
+    if largest == 0 or 1e-12 < largest < 1e12:
+        return 1.0
+    most = 120 if dtype == np.float32 else 1000  # its type has to hold the power, too
+    return math.ldexp(1.0, max(-most, min(most, -math.frexp(largest)[1])))
+
+
+def _lengths(rows: Array, scale: float) -> Array:
+    """Lengths of scaled rows, float64 (m,)."""
+    wide = rows.astype(np.float64) * scale
+    found: Array = np.sqrt(np.einsum("nd,nd->n", wide, wide))
+    return found
+
+
+def _scaled(rows: Array, lengths: Array | None, scale: float) -> torch.Tensor:
+    """Rows in the range of their type; of length 1 for cosine distances."""
+    found = _tensor(rows)
+    if lengths is not None:
+        return found * torch.from_numpy(scale / lengths).to(found.dtype)[:, None]
+    return found if scale == 1 else found * scale
+
+
+def _centred(rows: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> torch.Tensor:
+    scaled = _scaled(rows, lengths, scale)
+    found = scaled - torch.from_numpy(centre).to(scaled.dtype)
+    return (found if gain == 1 else found.mul_(gain)).float()
+
+
+def _part(lengths: Array | None, rows: slice | Array) -> Array | None:
+    return None if lengths is None else lengths[rows]
+
+
+def _tensor(rows: Array) -> torch.Tensor:
+    """The same numbers as a tensor; memory that may only be read is copied, for torch has no such tensors."""
+    return torch.from_numpy(np.ascontiguousarray(rows) if rows.flags.writeable else rows.copy())

@@ -1,0 +1,210 @@
+"""Views around the mean of their image: what LiDAR and neural collapse are made from, without a copy of the rows.
+
+All sums are taken of deviations from the mean of an image, which are formed in float64, so that features far from the
+origin lose nothing; columns are scaled by powers of two, so that features of any size stay in range. The products of
+deviations are the expensive part and may be taken in float32, whose sums are float64 all the same; whether that is
+good enough is for the caller to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import MissingExtra
+from ..streamed_checks import Array
+
+try:
+    import numpy as np
+    import torch
+    from scipy.linalg.blas import dsyrk, ssyrk
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="The scatter of views") from error
+
+_PIECE_BYTES = 1 << 22  # of float64 deviations, so that they stay in the cache while they are made
+_ROWS_PER_PRODUCT = 1024  # fewer would write the result more often, more would lose digits of float32 sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Views:
+    """Rows of images, and the mean of each image.
+
+    Attributes
+    ----------
+    rows : array (n_rows, dim)
+        As they were given.
+    ids : int64 tensor (n_rows,)
+        Number of the image of each.
+    counts : float64 tensor (n_images,)
+        Views of each image.
+    means : float64 tensor (n_images, dim)
+    scale : float64 tensor (dim,)
+        Power of two that brings the largest number of a column to between 0.5 and 1; 1 for a column of zeros.
+    """
+
+    rows: Array
+    ids: torch.Tensor
+    counts: torch.Tensor
+    means: torch.Tensor
+    scale: torch.Tensor
+
+    @property
+    def dim(self) -> int:
+        """Columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def n_images(self) -> int:
+        """Images."""
+        return len(self.counts)
+
+    @property
+    def within_freedom(self) -> int:
+        """Rows less images: what the scatter within images is divided by, and the largest rank that it can have."""
+        return len(self.rows) - self.n_images
+
+    @property
+    def n_views(self) -> tuple[int, int]:
+        """Views of the image with the fewest, and with the most."""
+        return int(self.counts.min()), int(self.counts.max())
+
+    def deviations(self) -> Iterator[torch.Tensor]:
+        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece."""
+        for part in _pieces(len(self.rows), self.dim):
+            piece = _tensor(self.rows[part]).to(torch.float64, copy=True)
+            yield piece.sub_(self.means[self.ids[part]]).mul_(self.scale)
+
+    def centred_means(self) -> torch.Tensor:
+        """Scaled means of images, less the mean of these, float64 (n_images, dim)."""
+        return (self.means - self.means.mean(dim=0)) * self.scale
+
+
+def grouped(rows: Array, ids: Array, *, scaled: bool = True) -> Views:
+    """Rows with the means of their images, which one pass over the rows gives.
+
+    Parameters
+    ----------
+    rows : float array (n_rows, dim)
+    ids : int64 array (n_rows,)
+        Numbers from 0 without gaps.
+    scaled : bool
+        False for a scale of 1.
+    """
+    numbers = torch.from_numpy(np.ascontiguousarray(ids))
+    counts = torch.bincount(numbers).double()
+    sums = torch.zeros((len(counts), rows.shape[1]), dtype=torch.float64)
+    largest = torch.zeros(rows.shape[1], dtype=torch.float64)
+    for part in _pieces(len(rows), rows.shape[1]):
+        piece = _tensor(rows[part]).double()
+        sums.index_add_(0, numbers[part], piece)
+        largest = torch.maximum(largest, torch.maximum(-piece.amin(dim=0), piece.amax(dim=0)))
+    scale = torch.ones_like(largest)
+    if scaled:
+        scale = torch.where(largest > 0, torch.exp2(-torch.frexp(largest)[1].double()), scale)
+    return Views(rows=rows, ids=numbers, counts=counts, means=sums / counts[:, None], scale=scale)
+
+
+def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) -> torch.Tensor:
+    """Sum of the products x x' of all rows x, float64 (dim, dim), symmetric.
+
+    Parameters
+    ----------
+    pieces : iterable of float64 tensors (m, dim)
+    dim : int
+    single : bool
+        Products in float32, some thousand rows at a time, which are added up in float64; the diagonal is exact.
+    """
+    dtype: Any = np.float32 if single else np.float64
+    buffer = np.empty((_ROWS_PER_PRODUCT, dim), dtype=dtype)
+    product = np.zeros((dim, dim), dtype=dtype, order="F")
+    total = torch.zeros((dim, dim), dtype=torch.float64)
+    diagonal = torch.zeros(dim, dtype=torch.float64)
+
+    def add(n_rows: int) -> None:
+        nonlocal product
+        if single:
+            product = ssyrk(1.0, buffer[:n_rows].T, beta=0.0, c=product, overwrite_c=1)
+            total.add_(torch.from_numpy(product.T))
+        else:  # adds to what is there
+            product = dsyrk(1.0, buffer[:n_rows].T, beta=1.0, c=product, overwrite_c=1)
+
+    filled = 0
+    for piece in pieces:
+        if single:
+            diagonal += piece.square().sum(dim=0)
+        values = piece.numpy()
+        while len(values):
+            taken = values[: _ROWS_PER_PRODUCT - filled]
+            buffer[filled : filled + len(taken)] = taken
+            filled, values = filled + len(taken), values[len(taken) :]
+            if filled == _ROWS_PER_PRODUCT:
+                add(filled)
+                filled = 0
+    if filled:
+        add(filled)
+    if not single:
+        total = torch.from_numpy(product.T).clone()
+    else:
+        total.diagonal().copy_(diagonal)
+    lower = total.tril_()  # BLAS fills one triangle of a symmetric product, and computes only that
+    return lower + lower.tril(-1).T
+
+
+def squares(pieces: Iterable[torch.Tensor], dim: int) -> torch.Tensor:
+    """Sum of the squares of each column, float64 (dim,)."""
+    total = torch.zeros(dim, dtype=torch.float64)
+    for piece in pieces:
+        total += piece.square().sum(dim=0)
+    return total
+
+
+def triangular_factor(pieces: Iterable[torch.Tensor], dim: int) -> torch.Tensor:
+    """Upper triangular R with R'R the sum of the products of all rows, float64 (at most dim, dim).
+
+    By Householder transformations of a stack of rows at a time, which never squares a number: directions of 1e-12 of
+    the largest are still there, where the products themselves have lost all that is below 1e-8.
+    """
+    factor = torch.zeros((0, dim), dtype=torch.float64)
+    stack, height = [factor], 0
+    for piece in pieces:
+        stack.append(piece)
+        height += len(piece)
+        if height >= max(dim, 4096):
+            factor = torch.linalg.qr(torch.cat(stack), mode="r")[1]
+            stack, height = [factor], 0
+    return torch.linalg.qr(torch.cat(stack), mode="r")[1] if height else factor
+
+
+def unit_roundoff(given: Any, rows: Array) -> float:
+    """Largest relative error that a number of the rows has from being stored: half a unit in its last place.
+
+    float64 numbers that are float32 numbers all of them were stored as such once.
+
+    >>> unit_roundoff(None, np.ones((2, 2), dtype=np.float32)) == 2.0**-24
+    True
+    """
+    kind = str(getattr(given, "dtype", ""))
+    if kind.endswith("bfloat16"):
+        return 2.0**-8
+    if kind.endswith("float16"):
+        return 2.0**-11
+    if rows.dtype == np.float32:
+        return 2.0**-24
+    with np.errstate(over="ignore", under="ignore"):
+        for part in _pieces(len(rows), rows.shape[1]):
+            if not np.array_equal(rows[part], rows[part].astype(np.float32)):
+                return 2.0**-53
+    return 2.0**-24
+
+
+def _pieces(n_rows: int, dim: int) -> Iterator[slice]:
+    step = max(1, _PIECE_BYTES // (8 * dim))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def _tensor(rows: Array) -> torch.Tensor:
+    """Rows as a tensor; copied where torch could not share the memory of it."""
+    rows = np.ascontiguousarray(rows)
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())

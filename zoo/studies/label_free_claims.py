@@ -1,0 +1,251 @@
+"""What the papers of RankMe, LiDAR and CLID claim of label-free metrics, held against populations that are not theirs.
+
+A printed number *agrees* if it lies within our 95 % interval; outside of it the claim is *not reproducible*, for
+nothing tells other encoders from a fault. A statement agrees if it holds on our encoders, beyond chance where there is
+an interval, is *corrected* if they show the opposite beyond chance, and else is not reproducible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..analysis.estimates import Estimate
+from ..analysis.label_free_populations import needs_labels, title_of
+from ..analysis.label_free_predictions import ANY, OVERALL, Predictions
+from ..analysis.label_free_selection import REGRET
+from ..errors import QueryError
+from ..publishedlabelfree import PAPERS, PrintedNumber
+from .answers import Answer, answered
+from .estimate_tables import interval
+from .findings import Claim
+from .label_free_tables import printed_regrets, printed_text, text_of
+
+Held = Predictions | str
+"""What a claim is held against, or a sentence on why there is nothing."""
+_PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
+_OTHERS = "other encoders than the paper's, so nothing tells which of both the number is about"
+
+
+def printed_claims(printed: Iterable[PrintedNumber], populations: Sequence[Predictions]) -> list[Claim]:
+    """Each printed correlation with ImageNet accuracy, beside that of the first population that has the metric."""
+    return [_printed_claim(one, populations) for one in printed]
+
+
+def rank_claims(held: Held, where: str, metric: str) -> list[Claim]:
+    """That a rank predicts among runs of one method, and better than among all encoders."""
+    title = title_of(metric)
+
+    def within() -> Answer:
+        found = _of(held)
+        return _beyond_chance(_known(found.within_of(metric), f"{title} of encoders of one objective", where),
+                              "tau within an objective")  # fmt: skip
+
+    def better() -> Answer:
+        found = _of(held)
+        inside = _known(found.within_of(metric), f"{title} of encoders of one objective", where)
+        overall = _known(found.correlation(metric, "Kendall"), title, where)
+        return Answer(
+            ours=f"tau {_cell(inside)} within an objective, {_cell(overall)} over all", value=inside.value,
+            holds=(inside.value or 0.0) > (overall.value or 0.0),
+            reason="tau within an objective is no higher than over all of them",
+        )  # fmt: skip
+
+    return [
+        answered(f"A higher rank goes with higher accuracy among runs of one method ({title}, {where})",
+                 source="RankMe, section 3.2, Figures 1 and 2", paper="improved by a higher rank", answer=within),
+        answered(f"Rank tells more among runs of one method than among all encoders ({title}, {where})",
+                 source="RankMe, section 3.1", paper="only to compare runs of a given method", answer=better),
+    ]  # fmt: skip
+
+
+def uniformity_claims(held: Held, where: str, printed: Iterable[PrintedNumber]) -> list[Claim]:
+    """That uniformity alone says nothing, and alignment more; ``printed`` are correlations of both."""
+    cells = {(one.metric, one.statistic): printed_text(one) for one in printed}
+
+    def nothing() -> Answer:
+        found = _of(held)
+        tau = _known(found.correlation("uniformity", "Kendall"), "uniformity", where)
+        clear = _clear(tau)
+        return Answer(ours=f"tau {_cell(tau)}, {tau.n} encoders", value=tau.value, holds=not clear,
+                      contradicted=clear, reason="it orders these encoders beyond chance; they are others than the 28 "
+                      "of the paper")  # fmt: skip
+
+    def more() -> Answer:
+        found = _of(held)
+        return _beyond_chance(_known(found.difference("alignment", "uniformity"), "both", where), "difference of tau")
+
+    pair = (f"{name} {cells['uniformity', name.lower()]}" for name in ("Pearson", "Kendall"))
+    against = f"Kendall {cells['alignment', 'kendall']} against {cells['uniformity', 'kendall']}"
+    return [
+        answered(f"Uniformity alone does not tell which encoder is better ({where})", source="CLID, Table 1",
+                 paper=", ".join(pair), answer=nothing),
+        answered(f"Alignment tells more than uniformity ({where})", source="CLID, Table 1", paper=against, answer=more),
+    ]  # fmt: skip
+
+
+def best_claim(held: Held, where: str, metric: str, *, source: str, paper: str) -> Claim:
+    """That one predictor orders encoders better than every other one."""
+
+    def answer() -> Answer:
+        found = _of(held)
+        own = _known(found.correlation(metric, "Kendall"), title_of(metric), where)
+        others = {
+            other: one
+            for other in found.population.choosers
+            if other != metric and not needs_labels(other) and (one := found.difference(metric, other)) is not None
+        }
+        if not others:
+            raise QueryError(f"No other metric of {where} can be held against {title_of(metric)}; measure some.")
+        nearest = min(others, key=lambda other: others[other].value or 0.0)
+        margin = others[nearest]
+        return Answer(
+            ours=f"tau {_cell(own)}; ahead of {title_of(nearest)}, the nearest of {len(others)}, by {_cell(margin)}",
+            value=own.value, holds=(margin.value or 0.0) > 0, contradicted=(margin.ci_high or 0.0) < 0,
+            reason=f"{title_of(nearest)} orders these {margin.n} encoders better",
+        )  # fmt: skip
+
+    words = f"{title_of(metric)} orders encoders better than every other metric without labels ({where})"
+    return answered(words, source=source, paper=paper, answer=answer)
+
+
+def ahead_claim(held: Held, where: str, first: str, second: str, *, source: str, paper: str) -> Claim:
+    """That one metric orders encoders better than another."""
+
+    def answer() -> Answer:
+        found = _of(held)
+        both = f"{title_of(first)} and {title_of(second)}"
+        return _beyond_chance(_known(found.difference(first, second), both, where), "difference of tau")
+
+    return answered(f"{title_of(first)} orders encoders better than {title_of(second)} ({where})", source=source,
+                    paper=paper, answer=answer)  # fmt: skip
+
+
+def regret_claim(held: Held, where: str, metric: str, printed: Sequence[PrintedNumber], *, of: str = ANY) -> Claim:
+    """That choosing by a rank costs no more than the largest loss that is printed."""
+    most = max(printed_regrets(printed, "rankme"))
+
+    def answer() -> Answer:
+        found = _of(held)
+        chosen = found.selection(metric, of)
+        if chosen is None:
+            raise QueryError(f"No two of {where} with {title_of(metric)} differ in one choice; measure some that do.")
+        regret = chosen.estimate(REGRET)
+        low, high = regret.ci_low, regret.ci_high
+        return Answer(
+            ours=f"{text_of(chosen)} over {len(chosen.picks)} groups", value=regret.value,
+            holds=high is not None and high <= most, contradicted=low is not None and low > most,
+            reason=f"the interval of the mean regret reaches beyond the {most:.1f} points",
+        )  # fmt: skip
+
+    return answered(f"Choosing one hyper-parameter without labels costs at most {most:.1f} points of accuracy "
+                    f"({title_of(metric)}, {where})", source="RankMe, Figure 1 (bottom), ImageNet",
+                    paper=f"at most {most:.1f} points", answer=answer)  # fmt: skip
+
+
+def cheaper_claim(held: Held, where: str, first: str, second: str, *, source: str, paper: str) -> Claim:
+    """That choices by one metric cost less than by another."""
+
+    def answer() -> Answer:
+        found = _of(held)
+        kind = ANY if found.selection(first, ANY) and found.selection(second, ANY) else OVERALL
+        one, two = found.selection(first, kind), found.selection(second, kind)
+        if one is None or two is None:
+            raise QueryError(f"{where.capitalize()} lack {title_of(first)} or {title_of(second)}; measure both.")
+        ours, theirs = one.estimate(REGRET).value or 0.0, two.estimate(REGRET).value or 0.0
+        return Answer(
+            ours=f"regret {text_of(one)} against {text_of(two)}, {len(one.picks)} groups", value=ours,
+            holds=ours < theirs, reason="it costs no less on these encoders, which are too few to tell more",
+        )  # fmt: skip
+
+    return answered(f"Choosing by {title_of(first)} costs less than by {title_of(second)} ({where})", source=source,
+                    paper=paper, answer=answer)  # fmt: skip
+
+
+def joint_claim(where: str, joint: Sequence[Estimate], metric: str, *, printed: Sequence[PrintedNumber]) -> Claim:
+    """That a metric adds to the accuracy that is known already."""
+    values = {one.metric: printed_text(one) for one in printed if one.target == "ood-average"}
+    paper = (
+        f"average Kendall {values[metric]} against {values['oracle']}" if {metric, "oracle"} <= set(values) else "adds"
+    )
+
+    def answer() -> Answer:
+        added = next((one for one in joint if one.term.startswith(f"{metric} with ") and " - " in one.term), None)
+        return _beyond_chance(_known(added, title_of(metric), where), "added to tau")
+
+    return answered(f"The joint rank with {title_of(metric)} predicts better than the first accuracy alone ({where})",
+                    source="CLID, Table 3", paper=paper, answer=answer)  # fmt: skip
+
+
+def grid_claim(where: str, estimates: Sequence[Estimate]) -> Claim:
+    """That few neighbours are better."""
+    pearson = {tuple(int(part.partition("=")[2]) for part in one.term.split(", ")): one
+               for one in estimates if one.method.startswith("Pearson") and one.value is not None}  # fmt: skip
+
+    def answer() -> Answer:
+        by_clusters: dict[int, dict[int, float]] = {}
+        for (n_clusters, k), one in pearson.items():
+            by_clusters.setdefault(n_clusters, {})[k] = one.value or 0.0
+        rows = [own for own in by_clusters.values() if len(own) > 1]
+        if not rows:
+            raise QueryError(
+                f"No rows of results/ have cluster learnability of {where} with several numbers of neighbours, each "
+                "under a protocol that names k and n_clusters; measure some."
+            )
+        better = sum(own[min(own)] >= own[max(own)] for own in rows)
+        return Answer(
+            ours=f"with {better} of {len(rows)} numbers of clusters", holds=better == len(rows), value=float(better),
+            reason="with some numbers of clusters more neighbours predict better",
+        )  # fmt: skip
+
+    return answered(
+        "CLID with fewer neighbours correlates more with accuracy", source="CLID, section 3.4, Figure 2",
+        paper="decreasing the number of neighbours leads to a better predictor", answer=answer,
+    )  # fmt: skip
+
+
+def _printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Claim:
+    statistic = one.statistic.capitalize()
+    name = f"{statistic} of {title_of(one.metric)} with accuracy is {printed_text(one)}"
+
+    def answer() -> Answer:
+        for found in populations:
+            ours = found.correlation(one.metric, statistic)
+            if ours is not None and ours.value is not None and ours.ci_low is not None and ours.ci_high is not None:
+                return Answer(ours=f"{_cell(ours)}, {ours.n} {found.population.name}", value=ours.value,
+                              holds=ours.ci_low <= one.value <= ours.ci_high, reason=_OTHERS)  # fmt: skip
+        raise QueryError(f"No population here has {title_of(one.metric)} of at least 5 encoders; measure some.")
+
+    return answered(name, source=f"{_PAPER_OF[one.paper]}, {one.table}", paper=printed_text(one), answer=answer)
+
+
+def _of(held: Held) -> Predictions:
+    if isinstance(held, str):
+        raise QueryError(held)
+    return held
+
+
+def _beyond_chance(estimate: Estimate, what: str) -> Answer:
+    low, high = estimate.ci_low, estimate.ci_high
+    known = low is not None and high is not None
+    return Answer(
+        ours=f"{what} {_cell(estimate)}, {estimate.n} encoders", value=estimate.value,
+        holds=low is not None and low > 0, contradicted=high is not None and high < 0,
+        reason="the interval holds 0, so these encoders do not tell" if known and (high or 0.0) >= 0
+        else "it is the other way round" if known else f"there is no interval: {estimate.note or 'too few vary'}",
+    )  # fmt: skip
+
+
+def _known(estimate: Estimate | None, what: str, where: str) -> Estimate:
+    if estimate is None or estimate.value is None:
+        why = estimate.note if estimate is not None and estimate.note else "too few of them have it"
+        raise QueryError(f"Of {where}, {what} cannot be held against accuracy ({why}); measure more.")
+    return estimate
+
+
+def _clear(estimate: Estimate) -> bool:
+    low, high = estimate.ci_low, estimate.ci_high
+    return low is not None and high is not None and not low <= 0 <= high
+
+
+def _cell(estimate: Estimate) -> str:
+    return interval(estimate, digits=2, signed=False)
