@@ -20,11 +20,14 @@ from zoo.cardchecks import expectation
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
 from zoo.errors import ZooError
+from zoo.evaluation.label_free.protocol import protocol_row
 from zoo.evaluation.protocols import protocols_table
+from zoo.labelfree import LABEL_FREE_METRICS
 from zoo.metadata import EncoderCard, Missing
 from zoo.resultfiles import checksums_text
 from zoo.results import measurements
 from zoo.studies.known import studies
+from zoo.vocabulary import METRICS, SPLITS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "results/CHECKSUMS"
@@ -112,11 +115,42 @@ def studies_table() -> str:
     return "\n".join(rows)
 
 
+def metrics_table() -> str:
+    """One row a word for what was measured."""
+    rows = ["| metric | unit | better | splits | meaning |", "|---|---|---|---|---|"]
+    groups = {
+        tuple(name for name, split in SPLITS.items() if (split.n_train is not None) is probe): text
+        for text, probe in (("all with a probe", True), ("all without a probe", False))
+    }
+    better = {True: "lower", False: "higher", None: "neither"}
+    for metric in METRICS.values():
+        splits = groups.get(metric.splits) or ", ".join(f"`{split}`" for split in metric.splits)
+        splits += ", any number of labels" * metric.any_labels
+        rows.append(
+            f"| `{metric.name}` | {metric.unit} | {better[metric.lower_is_better]} | {splits} | {metric.meaning} |"
+        )
+    return "\n".join(rows)
+
+
+def label_free_table() -> str:
+    """One row a label-free metric."""
+    rows = ["| metric | `zoo metric` | needs | better | source |", "|---|---|---|---|---|"]
+    better = {True: "higher", False: "lower", None: "neither"}
+    for one in LABEL_FREE_METRICS.values():
+        rows.append(f"| {one.title} | `{one.name}` | {one.needs} | {better[one.higher_is_better]} | {one.source} |")
+    return "\n".join(rows)
+
+
+def all_protocols_table() -> str:
+    """Those of probes, and that of label-free metrics."""
+    return f"{protocols_table()}\n{protocol_row()}"
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"families": families_table},
+    "README.md": {"families": families_table, "label_free": label_free_table},
     "metadata/README.md": {"fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
-    "results/README.md": {"protocols": protocols_table},
+    "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
 }
 
 

@@ -49,7 +49,7 @@ def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> Populat
             facts[encoder] = {"objective": f"objective {objective}", "ssl_mode": "siamese", "epochs": 100.0 * 2**epochs}
             values[encoder] = {
                 "rankme": 1000 - 100 * objective + 10 * epochs, "uniformity": rng.normal(),
-                "alpha_req": 1 + 0.1 * epochs, "nc1": rng.normal(),
+                "alpha_req": 1 + 0.1 * epochs, "neural_collapse": rng.normal(),
             }  # fmt: skip
     frame = pd.DataFrame.from_dict(values, orient="index")
     return population_of("planted", "nowhere", frame, pd.DataFrame({"full-shot": accuracies}), table_of(facts))
@@ -181,7 +181,7 @@ def test_metrics_are_turned_so_that_more_is_better() -> None:
     assert (predictors["rankme"] == population.values["rankme"]).all()
     assert (predictors["uniformity"] == -population.values["uniformity"]).all()
     assert predictors["alpha_req"].max() == 0.0
-    assert direction_of("nc1") == "none" and "nc1" not in population.choosers
+    assert direction_of("neural_collapse") == "none" and "neural_collapse" not in population.choosers
 
 
 def test_a_pick_its_regret_and_its_gain_are_exact() -> None:
@@ -227,7 +227,7 @@ def test_a_population_answers_by_choice_within_objectives_and_overall() -> None:
     assert by_epochs is not None and overall is not None
     assert len(by_epochs.picks) == 6 and by_epochs.estimate(REGRET).value == pytest.approx(0.0)
     assert (overall.estimate(REGRET).value or 0) > 15  # the wrong objective
-    assert all(one.metric != "nc1" for kind in found.selected.values() for one in kind)
+    assert all(one.metric != "neural_collapse" for kind in found.selected.values() for one in kind)
     ahead = found.difference("rankme", "uniformity")
     behind = found.difference("uniformity", "rankme")
     assert ahead is not None and behind is not None

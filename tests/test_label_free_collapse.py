@@ -98,7 +98,7 @@ def test_classes_are_images_or_labels_in_any_order(definition: Definition) -> No
         neural_collapse(torch.from_numpy(z), y=ids, definition=definition),
     ):
         assert found.value == pytest.approx(expected.value, rel=1e-12)
-    assert compute("nc1", z=z).value == neural_collapse(z).value
+    assert compute("neural_collapse", z=z).value == neural_collapse(z).value
 
 
 def test_classes_of_different_sizes_count_by_their_members_or_once_each() -> None:

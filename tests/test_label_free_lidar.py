@@ -83,9 +83,10 @@ def test_the_order_of_rows_and_the_names_of_images_change_nothing(dtype: Any) ->
     z = drawn().astype(dtype)
     rows, ids = at_random(z)
     expected = lidar(z).value
-    assert lidar(rows, ids).value == pytest.approx(expected, rel=1e-11)
-    assert lidar(rows, [f"image {i % 7}-{i}" for i in ids]).value == pytest.approx(expected, rel=1e-11)
-    assert lidar(torch.from_numpy(rows), ids).value == pytest.approx(expected, rel=1e-11)
+    rel = 1e-8 if dtype is np.float32 else 1e-11  # rows in order are centred in their own precision
+    assert lidar(rows, ids).value == pytest.approx(expected, rel=rel)
+    assert lidar(rows, [f"image {i % 7}-{i}" for i in ids]).value == pytest.approx(expected, rel=rel)
+    assert lidar(torch.from_numpy(rows), ids).value == pytest.approx(expected, rel=rel)
 
 
 def test_images_may_have_different_numbers_of_views() -> None:

@@ -22,6 +22,7 @@ GROUPS = [
         "decomposition",
         "publishedlayout",
         "published",
+        "publishedlabelfree",
         "recording",
         "studyrows",
     },

@@ -25,7 +25,8 @@ def test_checksums_are_those_of_sha256sum() -> None:
         checksum, name = line.split("  ")
         assert sha256((REPOSITORY / "results" / name).read_bytes()).hexdigest() == checksum
     results = REPOSITORY / "results"
-    shipped = {path.relative_to(results) for kind in ("csv", "provenance.jsonl") for path in results.rglob(f"*.{kind}")}
+    kinds = ("csv", "tsv", "provenance.jsonl")
+    shipped = {path.relative_to(results) for kind in kinds for path in results.rglob(f"*.{kind}")}
     named = [line.split("  ")[1] for line in checksums_text().splitlines()]
     assert named == sorted({"errata.toml", *(path.as_posix() for path in shipped)})
     assert {STATISTICS, RISKS} < set(named)

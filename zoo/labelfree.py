@@ -134,19 +134,20 @@ LABEL_FREE_METRICS = _table(
         LabelFreeMetric(
             name="rotation_accuracy", title="rotation prediction", function="rotation.rotation_accuracy",
             needs="rotations", unit="percent", higher_is_better=True, least=4, source=f"{_CLID}, section 3.2",
-            meaning="accuracy of nearest neighbours in telling by how much an image was turned",
+            meaning="accuracy of nearest neighbours in telling by how much an image was turned", seeded=True,
         ),
         LabelFreeMetric(
             name="source_label_entropy", title="source label entropy", function="entropy.source_label_entropy",
             needs="labelled", unit="nats", higher_is_better=False, least=4,
             source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
             meaning="mean entropy of a linear probe's predictions for the data set whose labels it has learnt",
+            seeded=True,
         ),
         LabelFreeMetric(
             name="target_label_entropy", title="target label entropy", function="entropy.target_label_entropy",
             needs="source and target", unit="nats", higher_is_better=False, least=4,
             source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
-            meaning="the same for the data set to transfer to",
+            meaning="the same for the data set to transfer to", seeded=True,
         ),
         LabelFreeMetric(
             name="one_shot_accuracy", title="one-shot accuracy", function="one_shot.one_shot_accuracy",
@@ -160,10 +161,10 @@ LABEL_FREE_METRICS = _table(
             meaning="differential entropy from the local intrinsic dimension and the distance of the k-th neighbour",
         ),
         LabelFreeMetric(
-            name="nc1", title="neural-collapse variability (NC1)", function="collapse.neural_collapse",
+            name="neural_collapse", title="neural-collapse variability (NC1)", function="collapse.neural_collapse",
             needs="views", unit="dimensionless", higher_is_better=None, least=2,
             source="Papyan et al. 2020, NC1; arXiv:2302.03068, Appendix F.6",
-            meaning="trace of the within-class covariance times the pseudo-inverse of the between-class covariance",
+            meaning="trace of within-class covariance times pseudo-inverse of between-class covariance, per class",
         ),
     ]
 )  # fmt: skip

@@ -188,7 +188,8 @@ def damaged_files() -> list[str]:
 
 def _checksums() -> dict[str, str]:
     folder = content_folder("results")
-    paths = sorted(path for pattern in ("*.csv", "*.provenance.jsonl", "errata.toml") for path in folder.rglob(pattern))
+    patterns = ("*.csv", "*.tsv", "*.provenance.jsonl", "errata.toml")
+    paths = sorted(path for pattern in patterns for path in folder.rglob(pattern))
     return {path.relative_to(folder).as_posix(): _checksum(path) for path in paths if path.name[0] != "."}
 
 

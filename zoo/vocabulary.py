@@ -138,6 +138,10 @@ METRICS = {
             Metric(one.name, one.unit, None, _LABEL_FREE_SPLITS[one.needs], one.meaning)
             for one in LABEL_FREE_METRICS.values()
         ),
+        Metric(
+            "nc1", "dimensionless", None, _ALL_IMAGES,
+            "neural collapse: trace of within-class covariance times pseudo-inverse of between-class covariance",
+        ),
         Metric("intra_class_variance", "squared feature units", None, _ALL_IMAGES, "mean variance within a class"),
         Metric("inter_class_variance", "squared feature units", None, _ALL_IMAGES, "variance of the class means"),
         Metric("variance_ratio", "dimensionless", None, _ALL_IMAGES, "intra- over inter-class variance"),

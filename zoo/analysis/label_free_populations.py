@@ -29,7 +29,7 @@ PUBLISHED = "published encoders"
 RESNETS = "published ResNet-50s"
 STATISTIC_COLUMNS = {  # metric -> column of the study table; views are the pretraining's own augmentations of an image
     "correlation_rank": "train_rank", "feature_rank": "train_rank_Z", "uniformity": "train_uniformity",
-    "alignment": "trainrealaug_alignment", "nc1": "trainrealaug_nc1",
+    "alignment": "trainrealaug_alignment", "neural_collapse": "trainrealaug_nc1",
 }  # fmt: skip
 CLID, W_CLID = "clid", "w_clid"
 LEARNABILITY, DIMENSION = "cluster_learnability", "intrinsic_dimension"
@@ -92,7 +92,7 @@ class Population:
 def direction_of(metric: str) -> Direction:
     """Which way a metric points, as its paper reads it.
 
-    >>> direction_of("rankme"), direction_of("uniformity"), direction_of("alpha_req"), direction_of("nc1")
+    >>> direction_of("rankme"), direction_of("uniformity"), direction_of("alpha_req"), direction_of("neural_collapse")
     ('more', 'less', '1', 'none')
     """
     if metric == _BEST_AT_1:

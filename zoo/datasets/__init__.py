@@ -22,6 +22,8 @@
 ``subsets``           n images a class, shares and held-out parts
 ``subsetfiles``       subsets as files that say what they are of
 ``draws``             random numbers that stay the same for ever
+``augmentations``     from a card to the recipe of its training's views: ``strengths``, ``masks``, ``policies``
+``views``             augmented views and turned images, as image sets; ``augmenting`` makes one
 ====================  =========================================================================
 """
 

@@ -1,7 +1,8 @@
 """Fits of a multinomial logistic regression along its regularisation path, judged by validation images.
 
-Each fit begins where the last two point to. What only says where the best penalty lies may stop early (``LOOSE``); and
-where products in bfloat16 are allowed, it takes them all in that, and a fit that counts its first ones.
+Each fit begins where the last two point to. What only says where the best penalty lies may stop early
+(``Path.loose``). Where products in bfloat16 are allowed, such a fit takes no others, and one that counts begins with
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .logistic_solver import Point, Solver
 from .logistic_steps import onwards, solved
 
 STEP = 10.0
-LOOSE = 2e-3
+_LOOSE, _LOOSE_QUICK = 3e-3, 2e-3  # bfloat16 gets lost from starts that are further away
 _NEARLY = 1e-3  # as near as bfloat16 takes a fit that counts
 
 
@@ -97,6 +98,7 @@ class Path:
         self.records: list[PathPoint] = []
         self.iterations = 0
         self._quick = problem.quick is not None
+        self.loose = max(_LOOSE_QUICK if self._quick else _LOOSE, tol)
 
     def along(self, penalties: Sequence[float]) -> tuple[Point, PathPoint]:
         """Fits every penalty, from strong to weak, each to the end; returns the best."""
@@ -119,7 +121,7 @@ class Path:
             start = points[-1]
             along = onwards(points, current) if len(points) > 2 else None
             point = solved(
-                self.solver, start, current, tol=max(LOOSE, self.tol), max_iterations=self.max_iterations,
+                self.solver, start, current, tol=self.loose, max_iterations=self.max_iterations,
                 quick=self._quick, along=along,
             )  # fmt: skip
             points = [points[0], *points[1:][-1:], point]

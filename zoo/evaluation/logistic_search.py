@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .logistic_path import LOOSE, STEP, Fit, Path, PathPoint
+from .logistic_path import STEP, Fit, Path, PathPoint
 from .logistic_solver import Point
 from .logistic_steps import interpolated, lowest_from
 
@@ -45,12 +45,11 @@ def _walked(path: Path, most: int) -> list[Fit]:
     half_seen = float(spectrum.median()) / path.problem.n_classes
     fits: list[Fit] = []
     best, since_best = 0, 0
-    loose = max(LOOSE, path.tol)
     while len(fits) < max(most - 2, 1):
         may_end = not fits or (penalty * STEP <= half_seen and _beats_guessing(path, fits[best]))
         if may_end and since_best >= _PATIENCE[path.select]:
             break
-        fits.append(path.continued(fits[-2:], penalty, loose))
+        fits.append(path.continued(fits[-2:], penalty, path.loose))
         if path.key(fits[-1]) < path.key(fits[best]) or len(fits) == 1:
             best, since_best = len(fits) - 1, 0
         else:
@@ -62,7 +61,7 @@ def _walked(path: Path, most: int) -> list[Fit]:
             break
         penalty /= STEP
     while best == 0 and len(fits) < max(most - 1, 1):
-        fit = path.fitted(fits[0].point, fits[0].point.penalty * STEP, loose)
+        fit = path.fitted(fits[0].point, fits[0].point.penalty * STEP, path.loose)
         fits.insert(0, fit)
         best = 0 if path.key(fit) < path.key(fits[1]) else 1
     return fits

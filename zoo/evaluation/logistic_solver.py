@@ -173,8 +173,9 @@ class Solver:
         out: Tensor,
         spare: Tensor | None,
     ) -> tuple[float, Tensor, float, Tensor]:
-        """A good length along a direction, by parabolas through the slope and tried lengths; ``out`` and ``spare`` are overwritten.
+        """A good length along a direction, by parabolas through the slope and tried lengths.
 
+        ``out`` and ``spare`` are overwritten.
         ``bend`` is the penalty's second derivative along the direction.
         """
         at_slope = slope

@@ -1,5 +1,43 @@
 """How good a representation is, told without labels: RankMe, LiDAR, CLID and what they are compared with.
 
-``catalogue`` is the table of contents. Every metric is a function of arrays; ``gram`` and ``Monitor`` make the spectral
-ones from sums that one pass over any number of rows gives, and that add up over processes.
+>>> import numpy as np
+>>> from zoo.evaluation.label_free import compute
+>>> compute("rankme", z=np.eye(4)).value
+4.0
+
+:mod:`zoo.labelfree` is the table of contents, ``catalogue`` calls a metric by its name.
+
+=======================  ===================================================================================
+``rank``, ``decay``      RankMe, ranks and alpha-ReQ; ``spectrum``, ``gram`` and ``moments`` are the sums of one
+                         pass over the rows that they come from, ``monitor`` follows a training with them
+``lidar``                LiDAR; ``whitening`` and ``scatter`` below it
+``pairs``                alignment, uniformity, contrast
+``dimension``, ``local``  TwoNN, entropy from local dimension; ``nearest`` finds the neighbours
+``learnability``         cluster learnability; ``clusters`` is k-means
+``population``           CLID and W-CLID over several encoders, joint ranks
+``coding``, ``collapse``  coding-rate reduction, NC1
+``mine``                 mutual information by a trained critic
+``rotation``, ``entropy``, ``one_shot``  what needs turned images or a labelled data set
+``inputs``               featurises what the metrics need, once; ``measuring`` computes them and makes rows of results
+``files``                features in files
+=======================  ===================================================================================
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .catalogue import compute
+    from .monitor import Monitor
+
+__all__ = ["Monitor", "compute"]
+
+_HOMES = {"Monitor": "monitor", "compute": "catalogue"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:  # they import torch, or what does
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,8 +29,10 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="A spectral metric") from error
 
-_FIRST_ROWS = 1024  # that decide on shift and scale
-_COLUMNS, _SAMPLED = 256, 16
+_FIRST_ROWS = 512  # that decide on shift and scale
+_COLUMNS, _SAMPLED = 256, 8
+_MEASURED = frozenset({0} | {4**power for power in range(1, 20)})  # blocks whose rounding is measured
+_FEW, _ROWS_IN_CACHE = 16, 256
 _LARGEST = 2.0**480  # beyond it a sum of squares may end at infinity
 _SMALLEST = 2.0**-1000
 
@@ -41,7 +43,7 @@ class Gram:
     Parameters
     ----------
     precision : "float64" or "float32"
-        Of products within a block of 1,024 rows or more; sums are float64. In float32 it is about twice as fast, and
+        Of products within a block of 2,048 rows or more; sums are float64. In float32 it is about twice as fast, and
         singular values below a few ten-thousandths of the largest are noise.
 
     Notes
@@ -106,8 +108,11 @@ class Gram:
             self._start(rows[:_FIRST_ROWS])
         rows = rows.to(self._shift.device)
         step = block_rows(self.dim)
+        product = None
+        if self.precision == "float32" and len(rows) > step and rows.device.type == "cpu":
+            product = torch.empty(self.dim, self.dim)
         for start in range(0, len(rows), step):
-            self._add(rows[start : start + step])
+            self._add(rows[start : start + step], product)
 
     def merge(self, other: Gram) -> None:
         """Adds what another one has seen, which stays as it is."""
@@ -238,32 +243,39 @@ class Gram:
         self._moment = torch.zeros(len(first), len(first), dtype=torch.float64, device=rows.device)
         self._lost, self._worst = torch.zeros_like(spread[0]), torch.zeros_like(spread[0])
 
-    def _add(self, rows: Tensor) -> None:
+    def _add(self, rows: Tensor, product: Tensor | None) -> None:
         moved = self._moved(rows, getattr(torch, self.precision))
-        before = _trace(self._moment)
+        before = self._moment.diagonal().clone()
         last = (self.dim - 1) // _COLUMNS * _COLUMNS  # where the last stripe starts
         step = max(1, (self.dim - last) // _SAMPLED)
-        measured = self.precision == "float32" and not self._blocks & (self._blocks - 1)  # blocks 0, 1, 2, 4, 8 ...
+        measured = self.precision == "float32" and self._blocks in _MEASURED
         parts = []
-        for start, tile in _stripes(moved):
+        for start, tile in _stripes(moved, product):
             self._moment[start : start + _COLUMNS, start:] += tile
             if measured:
                 parts.append(tile[:, last - start :: step])
-        self._total += moved.sum(dim=0, dtype=torch.float64)
+        self._total += _sum_of_rows(moved)
         relative: Tensor | float = ROUNDING * math.sqrt(len(rows))
         if measured:
-            exact = self._moved(rows, torch.float64)
-            own = exact.square().sum(dim=0)
+            own, products = self._moment.diagonal() - before, self._exact(rows, slice(last, None, step))
             numbers = torch.arange(self.dim, device=rows.device)
             upper = numbers[:, None] <= numbers[last::step]  # (dim, sampled), the entries that were computed
-            difference = (torch.cat(parts).double() - exact.T @ exact[:, last::step]) * upper
+            difference = (torch.cat(parts).double() - products) * upper
             size = (own[:, None] * own[last::step] * upper).sum()  # the most that the sample's squares add up to
             self._worst = torch.maximum(self._worst, (difference.square().sum() / size.clamp_min(_SMALLEST)).sqrt())
         if self.precision == "float32":
             relative = self._worst
-        self._lost += (relative * (_trace(self._moment) - before)).square()
+        self._lost += (relative * (_trace(self._moment) - before.sum())).square()
         self.count += len(rows)
         self._blocks += 1
+
+    def _exact(self, rows: Tensor, sampled: slice) -> Tensor:
+        """Products of all columns with some, in float64."""
+        products = torch.zeros((), dtype=torch.float64, device=rows.device)
+        for start in range(0, len(rows), _ROWS_IN_CACHE):
+            exact = self._moved(rows[start : start + _ROWS_IN_CACHE], torch.float64)
+            products = products + exact.T @ exact[:, sampled]
+        return products
 
     def _moved(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
         """Rows less the shift, times the scale."""
@@ -274,19 +286,31 @@ class Gram:
 
 def block_rows(dim: int) -> int:
     """Rows of one product: more lose digits of float32, fewer make the adding up of products the larger part."""
-    return max(1024, dim // 2)
+    return max(2048, dim // 2)
 
 
-def _stripes(rows: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Rows (n, dim) transposed times rows: for each stripe of columns its start and (columns, dim - start)."""
+def _stripes(rows: Tensor, out: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
+    """Rows (n, dim) transposed times rows: for each stripe of columns its start and (columns, dim - start).
+
+    ``out`` is memory for them, which takes less time than new pages.
+    """
     if rows.device.type == "cpu":
         rank_update = ssyrk if rows.dtype == torch.float32 else dsyrk  # half the work of a product, which torch has not
-        product = torch.from_numpy(rank_update(1.0, rows.contiguous().numpy().T, lower=1).T)  # upper triangle
+        into = None if out is None or out.dtype != rows.dtype else out.numpy().T  # no new pages
+        found = rank_update(1.0, rows.contiguous().numpy().T, lower=1, c=into, overwrite_c=into is not None)
+        product = torch.from_numpy(found.T)  # upper triangle
         for start in range(0, rows.shape[1], _COLUMNS):
             yield start, product[start : start + _COLUMNS, start:]
         return
     for start in range(0, rows.shape[1], _COLUMNS):
         yield start, rows[:, start : start + _COLUMNS].T @ rows[:, start:]
+
+
+def _sum_of_rows(rows: Tensor) -> Tensor:
+    """Over rows (n, dim), in float64, of sums of a few in their own type: near zero, so that little is lost."""
+    whole = len(rows) // _FEW * _FEW
+    few = rows[:whole].view(-1, _FEW, rows.shape[1]).sum(dim=1)
+    return few.sum(dim=0, dtype=torch.float64) + rows[whole:].sum(dim=0, dtype=torch.float64)
 
 
 def _trace(moment: Tensor) -> Tensor:

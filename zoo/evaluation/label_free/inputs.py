@@ -22,6 +22,7 @@ from ...metadata import EncoderCard
 from ..featurising import PARTS, Featurising, evaluations_folder
 from ..rows import chosen_rows
 from .pixels import pixels_of_images
+from .protocol import SAMPLES
 from .samples import N_IMAGES, Featuriser, Load, Sample, Sizes
 
 try:
@@ -29,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
-N_PIXELS = 10_000
+N_PIXELS: int = SAMPLES["n_pixels"]
 """Images whose pixels are held in memory at most: 0.5 GB at 64 px."""
 
 _NEEDED = {  # sets of features that a need is made of
@@ -174,7 +175,7 @@ def inputs_of(
             refused["views"] = str(error)
     if "source and target" in needs and target is None:
         refused["source and target"] = (
-            f"No data set to transfer to was named beside {data.name!r}; name one, as in target=open_images('digits')."
+            f"No data set to transfer to was named beside {data.name!r}; name one: --target digits, or target= in Python."
         )
     wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _NEEDED[need]}
     samples: dict[str, Sample] = {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
+from ..threads import threads_for
 from .arrays import require_varied, views_of
 from .scatter import grouped, unit_roundoff
 from .whitening import discriminative_spectrum, spectrum_of_covariances
@@ -105,8 +106,9 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     rows, numbers = views_of(z, ids, needed_for="LiDAR")
     _check(delta, eps)
     require_varied(rows, "z", needed_for="LiDAR")
-    views = grouped(rows, numbers)
-    spectrum, rank = discriminative_spectrum(views, delta=delta, unit=unit_roundoff(z, rows))
+    with threads_for(0):  # PyTorch's would wait in loops for their next work, on the cores that BLAS needs
+        views = grouped(rows, numbers)
+        spectrum, rank = discriminative_spectrum(views, delta=delta, unit=unit_roundoff(z, rows))
     return Lidar(
         value=_smooth_rank(spectrum, views.dim, eps),
         n_images=views.n_images,

@@ -17,10 +17,8 @@ from ...measurements import Measurement
 from ..evaluation_rows import SOURCE, features_digest
 from .catalogue import compute, function_of
 from .inputs import Inputs
+from .protocol import PROTOCOL
 from .samples import Sizes
-
-PROTOCOL = "zoo-label-free-1"
-"""Name of this way of measuring, with whatever a user chose otherwise behind it."""
 
 Options = Mapping[str, Mapping[str, Any]]
 

@@ -133,7 +133,7 @@ def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> 
     Parameters
     ----------
     z, ids
-        As for :func:`alignment`.
+        As for :func:`alignment`: shape (n_images, n_views, dim), or (n_rows, dim) with ids.
     alpha, t : float
 
     Returns

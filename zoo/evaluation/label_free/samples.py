@@ -18,17 +18,18 @@ from ...features.index import INDEX
 from ...metadata import EncoderCard
 from ..featurising import Featurising, features_folder
 from ..rows import chosen_rows
+from .protocol import SAMPLES
 
 try:
     import numpy as np
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
-N_IMAGES = 25_600
-"""Images whose features are taken at most, as in RankMe (arXiv:2210.02885, section 3.1)."""
+N_IMAGES: int = SAMPLES["n_images"]
+"""Images whose features are taken at most."""
 
-OF_SHORT_FEATURES, OF_LONG_FEATURES, LONGEST_SHORT_DIM = (1_000, 50), (5_000, 10), 1_024
-"""Images and views of each: LiDAR (arXiv:2312.04000, section 4.3) takes more images where features are longer."""
+OF_SHORT_FEATURES, OF_LONG_FEATURES = SAMPLES["n_and_q_up_to_1024_dimensions"], SAMPLES["n_and_q_above"]
+LONGEST_SHORT_DIM = 1_024
 
 Load = Callable[[str], tuple[Any, Any]]
 

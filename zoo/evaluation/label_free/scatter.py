@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="The scatter of views") from error
 
 _PIECE_BYTES = 1 << 22  # of float64 deviations, so that they stay in the cache while they are made
-_ROWS_PER_PRODUCT = 1024  # fewer would write the result more often, more would lose digits of float32 sums
+_ROWS_PER_PRODUCT = 4096  # fewer would write the result more often, more would lose digits of float32 sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +39,8 @@ class Views:
     counts : float64 tensor (n_images,)
         Views of each image.
     means : float64 tensor (n_images, dim)
+    n_each : int
+        Views of every image, if all have as many and follow each other; else 0.
     scale : float64 tensor (dim,)
         Power of two that brings the largest number of a column to between 0.5 and 1; 1 for a column of zeros.
     """
@@ -48,6 +50,7 @@ class Views:
     counts: torch.Tensor
     means: torch.Tensor
     scale: torch.Tensor
+    n_each: int = 0
 
     @property
     def dim(self) -> int:
@@ -69,8 +72,20 @@ class Views:
         """Views of the image with the fewest, and with the most."""
         return int(self.counts.min()), int(self.counts.max())
 
-    def deviations(self) -> Iterator[torch.Tensor]:
-        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece."""
+    def deviations(self, *, single: bool = False) -> Iterator[torch.Tensor]:
+        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece.
+
+        In float32, on request, where that loses nothing that counts: differences of views of one image are exact, and
+        so is the scale.
+        """
+        if single and self.n_each and self.rows.dtype == np.float32:
+            scale = self.scale.float()
+            for part in _pieces(self.n_images, self.n_each * self.dim, 4):
+                piece = _tensor(self.rows[part.start * self.n_each : part.stop * self.n_each])
+                away = piece.view(-1, self.n_each, self.dim) - piece[:: self.n_each, None]  # from the first view
+                away -= away.mean(dim=1, keepdim=True)
+                yield away.view(-1, self.dim).mul_(scale)
+            return
         for part in _pieces(len(self.rows), self.dim):
             piece = _tensor(self.rows[part]).to(torch.float64, copy=True)
             yield piece.sub_(self.means[self.ids[part]]).mul_(self.scale)
@@ -93,6 +108,9 @@ def grouped(rows: Array, ids: Array, *, scaled: bool = True) -> Views:
     """
     numbers = torch.from_numpy(np.ascontiguousarray(ids))
     counts = torch.bincount(numbers).double()
+    n_each = len(rows) // len(counts)
+    if rows.dtype == np.float32 and np.array_equal(ids, np.repeat(np.arange(len(counts)), n_each)):
+        return _grouped_in_order(rows, numbers, counts, n_each, scaled=scaled)
     sums = torch.zeros((len(counts), rows.shape[1]), dtype=torch.float64)
     largest = torch.zeros(rows.shape[1], dtype=torch.float64)
     for part in _pieces(len(rows), rows.shape[1]):
@@ -103,6 +121,24 @@ def grouped(rows: Array, ids: Array, *, scaled: bool = True) -> Views:
     if scaled:
         scale = torch.where(largest > 0, torch.exp2(-torch.frexp(largest)[1].double()), scale)
     return Views(rows=rows, ids=numbers, counts=counts, means=sums / counts[:, None], scale=scale)
+
+
+def _grouped_in_order(rows: Array, ids: torch.Tensor, counts: torch.Tensor, n_each: int, *, scaled: bool) -> Views:
+    """The same for float32 rows of images that have equally many views, one image after the other."""
+    dim = rows.shape[1]
+    means = torch.empty((len(counts), dim), dtype=torch.float64)
+    largest = torch.zeros(dim)
+    for part in _pieces(len(counts), n_each * dim, 4):
+        piece = _tensor(rows[part.start * n_each : part.stop * n_each])
+        first = piece[::n_each]
+        away = piece.view(-1, n_each, dim) - first[:, None]
+        means[part] = first.double() + away.mean(dim=1)
+        largest = torch.maximum(largest, piece.abs().amax(dim=0))
+    scale = torch.ones(dim, dtype=torch.float64)
+    if scaled:
+        scale = torch.where(largest > 0, torch.exp2(-torch.frexp(largest.double())[1].double()), scale)
+    in_range = bool(((scale > 2.0**-100) & (scale < 2.0**100)).all())  # of float32, squares included
+    return Views(rows=rows, ids=ids, counts=counts, means=means, scale=scale, n_each=n_each if in_range else 0)
 
 
 def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) -> torch.Tensor:
@@ -198,8 +234,8 @@ def unit_roundoff(given: Any, rows: Array) -> float:
     return 2.0**-24
 
 
-def _pieces(n_rows: int, dim: int) -> Iterator[slice]:
-    step = max(1, _PIECE_BYTES // (8 * dim))
+def _pieces(n_rows: int, dim: int, n_bytes: int = 8) -> Iterator[slice]:
+    step = max(1, _PIECE_BYTES // (n_bytes * dim))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -1,0 +1,120 @@
+"""The table of contents of label-free metrics: every entry is a function that does what the table says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zoo.errors import DataError, QueryError, UnknownName
+from zoo.evaluation.label_free.catalogue import compute, function_of, value_of
+from zoo.evaluation.label_free.files import ARGUMENTS
+from zoo.evaluation.label_free.protocol import OPTIONS, PROTOCOL, digest, protocol_row
+from zoo.labelfree import LABEL_FREE_METRICS, NEEDS, LabelFreeMetric, metric
+from zoo.vocabulary import METRICS
+
+LEFT_OPEN = {"device", "progress", "seed"}  # options that do not move the number, and the seed, which is a column
+DIGEST = "c2a01a2a197dabec4e683c63ecf37ca7"
+
+
+def keywords(name: str) -> dict[str, Any]:
+    parameters = inspect.signature(function_of(name)).parameters.values()
+    return {one.name: one.default for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def drawn(needs: str, n: int = 300) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels, other = np.arange(n) % 3, np.arange(n // 2) % 3
+    z = rng.normal(size=(n, 6)) + labels[:, None]
+    z_val = rng.normal(size=(n // 2, 6)) + other[:, None]
+    views = z[:, None] + 0.3 * rng.normal(size=(n, 4, 6))
+    views_val = z_val[:, None] + 0.3 * rng.normal(size=(n // 2, 4, 6))
+    images = rng.normal(size=(n, 1, 2, 2)).astype(np.float32)
+    found = {
+        "features": {"z": z},
+        "views": {"z": views},
+        "rotations": {"z": views, "z_val": views_val},
+        "labelled": {"z": z, "y": labels, "z_val": z_val, "y_val": other},
+        "source and target": {"z": z, "y": labels, "z_target": z_val},
+        "pixels": {"images": images, "z": z, "images_val": images, "z_val": z},
+    }
+    return found[needs]
+
+
+def quick(name: str) -> dict[str, Any]:
+    return {"n_steps": 5} if name == "mutual_information" else {}
+
+
+@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
+def test_every_metric_gives_a_finite_number_and_the_same_twice(one: LabelFreeMetric) -> None:
+    arguments = drawn(one.needs)
+    assert tuple(arguments) == ARGUMENTS[one.needs]
+    found = compute(one.name, **arguments, **quick(one.name))
+    assert np.isfinite(found.value)
+    assert compute(one.name, **arguments, **quick(one.name)).value == pytest.approx(found.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
+def test_every_docstring_tells_shapes_direction_errors_source_and_an_example(one: LabelFreeMetric) -> None:
+    text = inspect.getdoc(function_of(one.name)) or ""
+    for part in ("Parameters\n", "Returns\n", "Raises\n", "References\n", "Examples\n", "shape", ">>>"):
+        assert part in text, part
+    assert re.search("higher|lower|neither|direction", text)
+
+
+@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
+def test_a_number_that_is_not_finite_is_refused_in_one_sentence(one: LabelFreeMetric) -> None:
+    arguments = drawn(one.needs)
+    z = arguments["z"].copy()
+    z.reshape(len(z), -1)[7, 0] = np.nan
+    with pytest.raises(DataError) as refusal:
+        compute(one.name, **(arguments | {"z": z}), **quick(one.name))
+    assert re.search("NaN|infinit|finite", str(refusal.value)) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
+def test_too_few_images_are_refused_and_constant_features_never_give_nan(one: LabelFreeMetric) -> None:
+    arguments = drawn(one.needs)
+    first = {name: value[:1] for name, value in arguments.items()}
+    with pytest.raises((DataError, QueryError)):
+        compute(one.name, **first, **quick(one.name))
+    constant = {name: np.ones_like(value) if name.startswith("z") else value for name, value in arguments.items()}
+    try:
+        value = compute(one.name, **constant, **quick(one.name)).value
+    except DataError as refusal:
+        assert "\n" not in str(refusal) and str(refusal).endswith(".")
+    else:
+        assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
+def test_the_table_agrees_with_the_function_and_the_vocabulary(one: LabelFreeMetric) -> None:
+    assert one.needs in NEEDS
+    assert one.seeded == ("seed" in inspect.signature(function_of(one.name)).parameters)
+    assert METRICS[one.name].unit == one.unit
+
+
+def test_the_protocol_settles_every_option_that_moves_a_number() -> None:
+    for name in LABEL_FREE_METRICS:
+        defaults = {option: value for option, value in keywords(name).items() if option not in LEFT_OPEN}
+        assert defaults == dict(OPTIONS[name]), name
+    assert OPTIONS.keys() == LABEL_FREE_METRICS.keys()
+
+
+def test_the_protocol_never_changes() -> None:
+    assert digest() == DIGEST, f"{PROTOCOL} means something else than it did: give the changed options a new name."
+    assert protocol_row().startswith(f"| `{PROTOCOL}` |")
+
+
+def test_an_unknown_metric_lists_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="rankme"):
+        metric("rank_me")
+
+
+def test_a_record_is_a_value_with_details() -> None:
+    found = compute("intrinsic_dimension", z=drawn("features")["z"])
+    assert found.details["n"] == 300 and "value" not in found.details
+    assert value_of(2).value == 2.0
