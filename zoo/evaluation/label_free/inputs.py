@@ -175,7 +175,7 @@ def inputs_of(
             refused["views"] = str(error)
     if "source and target" in needs and target is None:
         refused["source and target"] = (
-            f"No data set to transfer to was named beside {data.name!r}; name one: --target digits, or target= in Python."
+            f"No data set to transfer to was named beside {data.name!r}; name one, with --target or target=."
         )
     wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _NEEDED[need]}
     samples: dict[str, Sample] = {}

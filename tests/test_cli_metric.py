@@ -1,0 +1,120 @@
+"""The verb metric, with a real encoder on real images and with files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli_runner import document, run
+from zoo.evaluation.label_free.lidar import lidar
+from zoo.evaluation.label_free.rank import rankme
+from zoo.labelfree import LABEL_FREE_METRICS
+from zoo.results import measurements
+
+ENCODER = "pocket_simclr_rn_shapes"
+IMAGES = "shapes:classes=4,train=300,val=100,size_px=16"
+DATASET = "shapes-4-classes-16px"
+SMALL = ("--views-of", "60", "--views", "4", "--set", "mutual_information.n_steps=5")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of a user who has measured nothing; the cache of features stays, for it changes no number."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def views(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(40, 1, 6)) + 0.3 * rng.normal(size=(40, 5, 6))
+    np.save(tmp_path / "views.npy", z)
+    return tmp_path / "views.npy", z
+
+
+def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) -> None:
+    first = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
+    found = {one["metric"]: one for one in first["metrics"]}
+    assert found.keys() == LABEL_FREE_METRICS.keys()
+    assert all(one["value"] is not None and not one["reason"] for one in found.values())
+    assert found["rankme"]["n_images"] == 300 and found["lidar"]["n_views"] == 4 and found["lidar"]["n_images"] == 60
+    assert first["recorded"]["new"] == len(found)
+    rows = {row.metric: row for row in measurements() if row.dataset == DATASET}
+    assert rows["rankme"].value == found["rankme"]["value"] and rows["rankme"].protocol == "zoo-label-free-1"
+    assert rows["lidar"].protocol == "zoo-label-free-1 (n=60, q=4)"
+    assert rows["lidar"].split == "train pretraining-augmented"
+    again = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
+    assert (again["recorded"]["new"], again["recorded"]["known"]) == (0, len(found))
+    shown = document("results", "--dataset", DATASET)["measurements"]
+    assert "cluster_learnability" in {row["metric"] for row in shown}
+
+
+def test_what_cannot_be_had_is_said_beside_what_can(home: Path) -> None:
+    text = run("metric", "rankme,target_label_entropy", ENCODER, IMAGES, "--no-record").output
+    assert "RankMe" in text and "No data set to transfer to" in text and "--target" in text
+    assert not (home / "results").exists()
+
+
+def test_augmentations_may_be_named_where_the_card_has_none() -> None:
+    refused = run("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4", code=1)
+    assert "augmentations" in refused.output
+    (found,) = document("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4",
+                        "--augmentations", "crop,flip", "--no-record")["metrics"]  # fmt: skip
+    assert found["value"] > 1 and found["split"] == "train augmented"
+
+
+def test_files_give_what_the_functions_give(tmp_path: Path, views: tuple[Path, np.ndarray]) -> None:
+    path, z = views
+    (found,) = document("metric", "lidar", str(path))["metrics"]
+    assert found["value"] == lidar(z).value and found["details"]["n_images"] == 40
+    (found,) = document("metric", "lidar", str(path), "--set", "lidar.delta=0.5")["metrics"]
+    assert found["value"] == lidar(z, delta=0.5).value
+    np.savez(tmp_path / "rows.npz", z=z.reshape(-1, 6), ids=np.repeat(np.arange(40), 5))
+    values = {one["metric"]: one["value"] for one in document("metric", "all", str(tmp_path / "rows.npz"))["metrics"]}
+    assert values["lidar"] == pytest.approx(lidar(z).value) and values["rankme"] == rankme(z.reshape(-1, 6))
+    assert values["mutual_information"] is None
+
+
+def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_path: Path) -> None:
+    folders = {one["part"]: one["folder"]
+               for one in document("features", ENCODER, IMAGES, "--out", str(tmp_path))["features"]}  # fmt: skip
+    of_file = document("metric", "rankme,one_shot_accuracy", folders["train"], "--val", folders["val"])["metrics"]
+    of_encoder = document("metric", "rankme,one_shot_accuracy", ENCODER, IMAGES, "--no-record")["metrics"]
+    assert [one["value"] for one in of_file] == pytest.approx([one["value"] for one in of_encoder])
+
+
+def test_the_list_shows_every_metric_with_its_source() -> None:
+    listed = document("metric", "--list")["metrics"]
+    assert [one["name"] for one in listed] == list(LABEL_FREE_METRICS)
+    assert "Eq. 1-2" in run("metric", "--list").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "--list"),
+        (("rank_me", "x.npy"), "did you mean rankme"),
+        (("rankme", "nowhere.npy"), "There is no nowhere.npy"),
+        (("lidar", "VIEWS", "--set", "delta=1"), "METRIC.NAME=VALUE"),
+        (("rankme", "VIEWS"), "one row an image"),
+        (("one_shot_accuracy", "VIEWS"), "y, z_val, y_val are missing"),
+        (("lidar", "FLAT"), "several views of each image"),
+        (("lidar", "NAN"), "NaN"),
+        (("rankme", "TEXT"), "cannot be read as features"),
+    ],
+)
+def test_bad_requests_get_one_sentence(
+    arguments: tuple[str, ...], expected: str, views: tuple[Path, np.ndarray], tmp_path: Path
+) -> None:
+    flat, broken = views[1][:, 0], views[1].copy()
+    broken[3, 0, 0] = np.nan
+    np.save(tmp_path / "flat.npy", flat)
+    np.save(tmp_path / "nan.npy", broken)
+    (tmp_path / "text.npy").write_text("no array")
+    places = {"VIEWS": views[0], "FLAT": tmp_path / "flat.npy", "NAN": tmp_path / "nan.npy",
+              "TEXT": tmp_path / "text.npy"}  # fmt: skip
+    result = run("metric", *(str(places.get(one, one)) for one in arguments), code=2)
+    assert expected in result.output
+    assert len(result.output.strip().splitlines()) == 1
