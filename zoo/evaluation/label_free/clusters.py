@@ -14,10 +14,11 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
+from ..threads import threads_for
 from .arrays import features_of
 from .distinct import fingerprints
 from .points import Points, blocks, points_of
-from .products import full_precision, product
+from .products import product
 from .seeding import reduced, spread_rows
 
 try:
@@ -123,7 +124,7 @@ def kmeans_points(
         best = _finished(x, labels, *_sums(x, labels, n_clusters), 0)
     else:
         runs = (_run(x, n_clusters, (seed, restart), max_iter, tol) for restart in range(n_restarts))
-        with full_precision():
+        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these, and cost more
             best = min(runs, key=lambda run: run[2])
     in_order = np.empty(len(points), dtype=np.int64)
     in_order[order] = best[0].numpy()
@@ -146,7 +147,7 @@ def _run(x: torch.Tensor, n_clusters: int, seed: tuple[int, int], max_iter: int,
     generator = np.random.default_rng(seed)
     few = reduced(x, generator)
     centroids = few[torch.from_numpy(spread_rows(few, n_clusters, generator))].double()
-    enough = tol * float(x.var(dim=0, correction=0).double().mean())
+    enough = tol * float(torch.linalg.vector_norm(x, dim=1).double().square().mean()) / x.shape[1]
     labels = torch.full((len(x),), -1)
     if few is not x:
         labels = _lloyd(few, labels, centroids, _ROUNDS_IN_SEEDING, enough)[0]
@@ -162,7 +163,7 @@ def _finished(
     total = 0.0
     for part in blocks(*x.shape):
         apart = x[part] - single[labels[part]]
-        total += float(torch.linalg.vector_norm(apart, dim=1, dtype=torch.float64).square().sum())
+        total += float(torch.linalg.vector_norm(apart, dim=1).double().square().sum())
     return labels, centroids, total / len(x), n_iterations
 
 
@@ -218,11 +219,12 @@ def _two_nearest(
     for part in blocks(len(active), max(x.shape[1], len(centroids))):
         rows = x[part] if every else x[active[part]]
         scores = product(rows, single).sub_(half)  # (m, n_clusters)
-        values, places = torch.topk(scores, min(2, len(centroids)), dim=1)
-        apart = (lengths[active[part], None].square() - 2 * values).clamp_(min=0).sqrt_()
-        own.append(places[:, 0])
-        first.append(apart[:, 0])
-        second.append(apart[:, 1] if len(centroids) > 1 else torch.full((len(rows),), math.inf))
+        values, places = scores.max(dim=1)
+        squares = lengths[active[part]].square()
+        own.append(places)
+        first.append((squares - 2 * values).clamp_(min=0).sqrt_())
+        scores.scatter_(1, places[:, None], -math.inf)
+        second.append((squares - 2 * scores.max(dim=1).values).clamp_(min=0).sqrt_())
     return torch.cat(own), torch.cat(first), torch.cat(second)
 
 

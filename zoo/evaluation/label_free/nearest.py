@@ -18,20 +18,21 @@ from typing import Any
 from ...errors import MissingExtra, QueryError
 from ..streamed_checks import Array
 from .arrays import features_of
+from .candidates import SPARE, candidates
 from .distinct import first_equals
 from .points import METRICS, Points, blocks, points_of
-from .products import full_precision, product
+from .products import multiplies_bfloat16
 
 try:
     import numpy as np
-    import torch
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
-_SPARE = 14  # candidates beyond the neighbours that are asked for
-_TILE_ROWS = 1536
+_TILE_ROWS = 1024
+_WORTH_HALVING = 1 << 33  # multiplications below which float32 takes no time, either
+_TRIED = 64  # queries that tell whether bfloat16 leaves few candidates
 _WIDE_BYTES = 1 << 26  # of float64 distances to all rows at a time
-_FLOAT32, _FLOAT64 = 2.0**-24, 2.0**-53
+_FLOAT64 = 2.0**-53
 
 
 def nearest(z: Any, k: int, *, metric: str = "euclidean", tile_rows: int = _TILE_ROWS) -> tuple[Array, Array]:
@@ -82,91 +83,58 @@ def require_k(k: int) -> None:
 
 
 def nearest_points(
-    points: Points, k: int, *, queries: Array | None = None, among: Array | None = None, tile_rows: int = _TILE_ROWS
+    points: Points,
+    k: int,
+    *,
+    queries: Array | None = None,
+    among: Array | None = None,
+    tile_rows: int = _TILE_ROWS,
+    halved: bool | None = None,
 ) -> tuple[Array, Array]:
     """The same for points, or the k nearest of rows ``among`` for rows ``queries``, which have no row in common.
 
-    Row numbers are those of the points in every case. ``among`` is ascending.
+    Row numbers are those of the points in every case. ``among`` is ascending. ``halved`` products are of bfloat16;
+    unless it is told, they are where that is quicker.
     """
     if queries is None or among is None:
         everything = np.arange(len(points))
         queries = among = everything
-    available = len(among) - (queries is among)  # no row is its own neighbour
-    width = min(k + _SPARE, available)
-    with full_precision():
-        scores, candidates = _candidates(points, queries, among, width, tile_rows)
-    distances, rows, lost = _ordered(points, queries, scores, candidates, k, complete=width == available)
-    if len(lost):
-        distances[lost], rows[lost] = _among_all(points, queries[lost], among, k)
-    return distances, rows
+    if halved is None:
+        halved = _worth_halving(points, queries, among, k, tile_rows)
+    at, rows, lost = candidates(points, queries, among, k, halved=halved, tile_rows=tile_rows)
+    distances, neighbours = _ordered(points, queries, at, rows, k)
+    if len(lost) and halved:
+        distances[lost], neighbours[lost] = nearest_points(
+            points, k, queries=queries[lost], among=among, tile_rows=tile_rows, halved=False
+        )
+    elif len(lost):
+        distances[lost], neighbours[lost] = _among_all(points, queries[lost], among, k)
+    return distances, neighbours
 
 
-def _candidates(
-    points: Points, queries: Array, among: Array, width: int, tile_rows: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Highest scores float32 (m, width), descending, and their rows int64 (m, width).
-
-    The score of row j for row i is ij - jj / 2 in products of centred rows, half of ii less the squared distance.
-    """
-    best = torch.full((len(queries), width), -math.inf)
-    rows = torch.full((len(queries), width), -1)
-    half = torch.from_numpy(0.5 * points.squares).float()
-
-    def keep(own: slice, scores: torch.Tensor, others: Array) -> None:
-        values, places = torch.topk(scores, min(width, scores.shape[1]), dim=1, sorted=False)
-        values = torch.cat([best[own], values], dim=1)
-        found = torch.cat([rows[own], torch.from_numpy(others)[places]], dim=1)
-        best[own], kept = torch.topk(values, width, dim=1)
-        rows[own] = found.gather(1, kept)
-
-    symmetric = queries is among
-    for own in blocks(len(queries), 1, 4 * tile_rows):
-        left = points.block(_run(queries[own]))
-        for part in blocks(len(among), 1, 4 * tile_rows):
-            if symmetric and part.start < own.start:
-                continue
-            tile = product(left, left if symmetric and part == own else points.block(_run(among[part])))
-            if symmetric and part == own:
-                tile.fill_diagonal_(-math.inf)
-            elif symmetric:
-                turned = tile.T.clone(memory_format=torch.contiguous_format)  # never the same memory, as of one row
-                keep(part, turned.sub_(half[queries[own]]), queries[own])
-            keep(own, tile.sub_(half[among[part]]), among[part])
-    return best, rows
+def _worth_halving(points: Points, queries: Array, among: Array, k: int, tile_rows: int) -> bool:
+    """Whether there is much to multiply, the processor has bfloat16, and it leaves few candidates to some queries."""
+    if len(queries) * len(among) * points.dim < _WORTH_HALVING or not multiplies_bfloat16():
+        return False
+    some = queries[:: -(-len(queries) // _TRIED)]
+    at, _, lost = candidates(points, some, among, k, halved=True, tile_rows=tile_rows)
+    return len(at) + SPARE * len(lost) < (k + SPARE // 4) * len(some)
 
 
-def _ordered(
-    points: Points, queries: Array, scores: torch.Tensor, rows: torch.Tensor, k: int, *, complete: bool
-) -> tuple[Array, Array, Array]:
-    """Exact distances (m, k) and rows (m, k) from candidates, and the places of queries that may have lost some."""
-    worth, among = scores.numpy().astype(np.float64), rows.numpy()
-    error = _score_error(points, queries, worth[:, k - 1])
-    near = worth >= (worth[:, k - 1] - 2 * error)[:, None]  # (m, width)
-    lost = near[:, -1] & (not complete)
-    near[lost] = False
-    at, place = np.nonzero(near)
-    first, second = queries[at], among[at, place]
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
+def _ordered(points: Points, queries: Array, at: Array, rows: Array, k: int) -> tuple[Array, Array]:
+    """Exact distances (m, k) and rows (m, k) from all pairs that may be among the nearest; 0 for queries without."""
+    first = queries[at]
+    lower, higher = np.minimum(first, rows), np.maximum(first, rows)
     pairs, which = np.unique(lower * len(points) + higher, return_inverse=True)  # two that are each other's: once
     exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
-    distances = np.full(near.shape, math.inf)
-    distances[at, place] = exact
-    order = np.lexsort((among, distances), axis=1)[:, :k]
-    return np.take_along_axis(distances, order, 1), np.take_along_axis(among, order, 1), np.flatnonzero(lost)
-
-
-def _score_error(points: Points, queries: Array, kth: Array) -> Array:
-    """By how much scores may be wrong, (m,), of rows that are as near as the k-th candidate, or nearer."""
-    own = np.sqrt(points.squares[queries])  # (m,)
-    longest = math.sqrt(float(points.squares.max()))
-    unit = (8 * math.sqrt(points.dim) + 24) * _FLOAT32
-
-    def error(other: Array) -> Array:
-        found: Array = unit * own * other + 4 * _FLOAT32 * other**2 + points.rounding * (own + 2 * other)
-        return found
-
-    apart = points.squares[queries] - 2 * kth + 2 * error(np.full(len(own), longest))  # at most, squared
-    return error(np.minimum(longest, own + np.sqrt(np.maximum(apart, 0))))
+    order = np.lexsort((rows, exact, at))
+    counts = np.bincount(at, minlength=len(queries))
+    starts = np.cumsum(counts) - counts
+    has_some = np.flatnonzero(counts)
+    chosen = order[starts[has_some, None] + np.arange(k)]  # (m, k)
+    distances, neighbours = np.zeros((len(queries), k)), np.zeros((len(queries), k), dtype=np.int64)
+    distances[has_some], neighbours[has_some] = exact[chosen], rows[chosen]
+    return distances, neighbours
 
 
 def _among_all(points: Points, queries: Array, among: Array, k: int) -> tuple[Array, Array]:
@@ -205,10 +173,3 @@ def _wide(points: Points, rows: Array) -> Array:
     """Centred rows in float64."""
     found: Array = (points.exact(rows) - points.centre) * points.gain
     return found
-
-
-def _run(rows: Array) -> slice | Array:
-    """A run of neighbouring rows as a slice, which needs no copy."""
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows

@@ -21,7 +21,9 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 METRICS = ("euclidean", "cosine")
-_BLOCK_BYTES = 1 << 24  # of features that are looked at together
+_BLOCK_BYTES = 1 << 22  # of features that are looked at together
+_IN_CACHE = 1 << 21  # of those that are read more than once
+_SQUARED_RANGE = 1e-20, 1e30  # of squared lengths that float32 can hold with all that is made of them
 _PAIRS = 128  # whose exact distance is taken together, so that they stay in the cache
 
 
@@ -51,7 +53,8 @@ class Points:
 
     def block(self, rows: slice | Array) -> torch.Tensor:
         """Centred rows, float32 (m, dim), in units of 1 / (scale gain)."""
-        return _centred(self.x[rows], _part(self.lengths, rows), self.scale, self.centre, self.gain)
+        centred = _centred(self.x[rows], _part(self.lengths, rows), self.scale, self.centre, self.gain)
+        return torch.from_numpy(centred)
 
     def exact(self, rows: slice | Array) -> Array:
         """Rows, float64 (m, dim), not centred, in units of 1 / scale; of length 1 for cosine distances."""
@@ -92,37 +95,28 @@ def points_of(z: Array, metric: str, name: str = "z") -> Points:
     DataError
         If a row that has a direction is needed and one has none.
     """
-    low, high = np.full(z.shape[1], np.inf), np.full(z.shape[1], -np.inf)
-    for part in blocks(*z.shape):
-        lowest, highest = torch.aminmax(_tensor(z[part]), dim=0)
-        low, high = np.minimum(low, lowest.numpy()), np.maximum(high, highest.numpy())
-    scale = _in_range(max(float(high.max()), -float(low.min())), z.dtype)
+    scale = _in_range(max(_largest(z[part]) for part in blocks(*z.shape, _IN_CACHE)), z.dtype)
     lengths = None
     if metric == "cosine":
-        lengths = np.concatenate([_lengths(z[part], scale) for part in blocks(len(z), z.shape[1])])
+        lengths = np.concatenate([_lengths(z[part], scale) for part in blocks(*z.shape, _IN_CACHE)])
         if not lengths.all():
             raise DataError(
                 f"Row {int(lengths.argmin())} of {name} is 0 everywhere, so it has no direction for a cosine: leave it "
                 "out, or take Euclidean distances."
             )
     total = np.zeros(z.shape[1])
-    for part in blocks(*z.shape):
-        total += _scaled(z[part], _part(lengths, part), scale).sum(dim=0, dtype=torch.float64).numpy()
+    for part in blocks(*z.shape, _IN_CACHE):
+        total += _scaled(z[part], _part(lengths, part), scale).astype(np.float64, copy=False).sum(axis=0)
     centre = total / len(z)
-    if lengths is None:
-        spread = max(float((high * scale - centre).max()), float((centre - low * scale).max()))
-        if z.dtype == np.float32:  # so that a difference is rounded once, in proportion to itself
-            centre = centre.astype(np.float32).astype(np.float64)
-    else:
-        spread = 1.0
-    gain = _in_range(spread, z.dtype)
-    squares = [
-        torch.linalg.vector_norm(
-            _centred(z[part], _part(lengths, part), scale, centre, gain), dim=1, dtype=torch.float64
-        ).square()
-        for part in blocks(*z.shape)
-    ]
-    return Points(z, lengths, scale, centre, gain, torch.cat(squares).numpy())
+    if lengths is None and z.dtype == np.float32:  # so that a difference is rounded once, in proportion to itself
+        centre = centre.astype(np.float32).astype(np.float64)
+    squares, gain = _squares(z, lengths, scale, centre, 1.0), 1.0
+    if lengths is None and not _SQUARED_RANGE[0] < squares.max() < _SQUARED_RANGE[1]:
+        parts = blocks(*z.shape, _IN_CACHE)
+        spread = max(_largest(_scaled(z[part], None, scale) - centre) for part in parts)
+        gain = _in_range(spread, z.dtype)
+        squares = _squares(z, lengths, scale, centre, gain)
+    return Points(z, lengths, scale, centre, gain, squares)
 
 
 def blocks(n: int, dim: int, n_bytes: int = _BLOCK_BYTES) -> list[slice]:
@@ -139,31 +133,44 @@ def _in_range(largest: float, dtype: Any) -> float:
     return math.ldexp(1.0, max(-most, min(most, -math.frexp(largest)[1])))
 
 
+def _largest(rows: Array) -> float:
+    return max(float(rows.max()), -float(rows.min()))
+
+
 def _lengths(rows: Array, scale: float) -> Array:
     """Lengths of scaled rows, float64 (m,)."""
-    wide = rows.astype(np.float64) * scale
+    wide = rows.astype(np.float64)
+    wide *= scale
     found: Array = np.sqrt(np.einsum("nd,nd->n", wide, wide))
     return found
 
 
-def _scaled(rows: Array, lengths: Array | None, scale: float) -> torch.Tensor:
+def _squares(z: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> Array:
+    """Squared lengths of centred rows, float64 (n,)."""
+    found = []
+    with np.errstate(over="ignore"):  # then they are taken again, with another gain
+        for part in blocks(*z.shape, _IN_CACHE):
+            rows = _centred(z[part], _part(lengths, part), scale, centre, gain)
+            found.append(np.einsum("nd,nd->n", rows, rows).astype(np.float64))
+    return np.concatenate(found)
+
+
+def _scaled(rows: Array, lengths: Array | None, scale: float) -> Array:
     """Rows in the range of their type; of length 1 for cosine distances."""
-    found = _tensor(rows)
     if lengths is not None:
-        return found * torch.from_numpy(scale / lengths).to(found.dtype)[:, None]
-    return found if scale == 1 else found * scale
+        found: Array = rows * (scale / lengths).astype(rows.dtype)[:, None]
+        return found
+    return rows if scale == 1 else rows * rows.dtype.type(scale)
 
 
-def _centred(rows: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> torch.Tensor:
+def _centred(rows: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> Array:
     scaled = _scaled(rows, lengths, scale)
-    found = scaled - torch.from_numpy(centre).to(scaled.dtype)
-    return (found if gain == 1 else found.mul_(gain)).float()
+    own = None if scaled is rows else scaled  # memory that may be written to
+    found: Array = np.subtract(scaled, centre.astype(scaled.dtype), out=own)
+    if gain != 1:
+        found *= found.dtype.type(gain)
+    return found.astype(np.float32, copy=False)
 
 
 def _part(lengths: Array | None, rows: slice | Array) -> Array | None:
     return None if lengths is None else lengths[rows]
-
-
-def _tensor(rows: Array) -> torch.Tensor:
-    """The same numbers as a tensor; memory that may only be read is copied, for torch has no such tensors."""
-    return torch.from_numpy(np.ascontiguousarray(rows) if rows.flags.writeable else rows.copy())
