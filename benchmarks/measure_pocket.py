@@ -4,8 +4,8 @@
 
 What `zoo evaluate` and `zoo metric` do, for every encoder of ``metadata/pocket.toml``: errors in every label setting on
 both sets, and the risk decomposition where it means what it says, on the images that an encoder was pretrained on, with
-its supervised twin; untrained encoders are decomposed on both. Label-free metrics take 10 views of 1,000 images, and the
-other set as the one to transfer to; MINE is left out, for it alone takes longer than all others. Cluster
+its supervised twin; untrained encoders are decomposed on both. Label-free metrics take 10 views of 1,000 images,
+and the other set as the one to transfer to; MINE is left out, for it alone takes longer than all others. Cluster
 learnability is measured with several numbers of clusters and neighbours. Rows that are there already must come out
 again, to the last digit. Some minutes on two cores; run ``make docs`` afterwards.
 """

@@ -1,8 +1,8 @@
 """k-means: Lloyd's iteration on all features, without the rows whose cluster cannot have changed.
 
 The start is found in a few directions (:mod:`.seeding`). For every row an upper bound of its distance to its own
-centroid and a lower bound of that to any other are kept (Hamerly 2010); as centroids settle, fewer and fewer rows have
-to be compared with them again. Products are in float32, sums of rows in float64. Random numbers are drawn for rows in
+centroid and lower bounds of those to the others are kept (Elkan 2003), where there are many, of several others together
+(Ding et al. 2015); as centroids settle, fewer and fewer rows have to be compared with them again. Products are in float32, sums of rows in float64. Random numbers are drawn for rows in
 an order of their own (:func:`.distinct.fingerprints`), so that the clusters do not depend on the order of the rows.
 """
 
@@ -28,6 +28,8 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="k-means") from error
 
 _ROUNDS_IN_SEEDING = 50  # of Lloyd's iteration in the few directions
+_LEAST_WIDTH = 1024  # in working out how many rows are compared together
+_MOST_BOUNDS = 1 << 25  # in memory
 _ROUNDING = 1e-5  # of a float32 distance, in proportion to the length of the row
 
 
@@ -181,12 +183,14 @@ def _lloyd(
         centroids = sums / counts[:, None]
     lengths = torch.linalg.vector_norm(x, dim=1)
     slack = _ROUNDING * (lengths + float(centroids.norm(dim=1).max()))
-    labels, above, below = labels.clone(), torch.full((len(x),), math.inf), torch.zeros(len(x))
+    together = -(-len(x) * n_clusters // _MOST_BOUNDS)  # clusters that share a lower bound
+    labels, above = labels.clone(), torch.full((len(x),), math.inf)
+    below = torch.zeros(len(x), -(-n_clusters // together))
     for iteration in range(1, max_iter + 1):
-        active = torch.nonzero(above > below - slack)[:, 0]
+        active = torch.nonzero(below.amin(dim=1) < above + slack)[:, 0]
         if not len(active):
             return labels, sums, counts, iteration
-        own, above[active], below[active] = _two_nearest(x, lengths, active, centroids)
+        own = _compare(x, lengths, active, centroids, above, below)
         moved = active[own != labels[active]]
         before, labels[active] = labels[moved], own
         if iteration == 1 and not started:
@@ -194,7 +198,7 @@ def _lloyd(
         else:
             _add(sums, counts, x, moved, before, -1)
             _add(sums, counts, x, moved, labels[moved], 1)
-        filled = _fill_empty(x, labels, above, sums, counts)
+        filled = _fill_empty(x, labels, above, below, sums, counts)
         if not filled and not len(moved):
             return labels, sums, counts, iteration
         new = sums / counts[:, None]
@@ -204,32 +208,54 @@ def _lloyd(
             return labels, sums, counts, iteration
         shifts = shifts.float() * (1 + _ROUNDING)
         above += shifts[labels]
-        below -= shifts.max()
+        below -= _shared(shifts[None], below.shape[1], 0.0)
     return labels, sums, counts, max_iter
 
 
-def _two_nearest(
-    x: torch.Tensor, lengths: torch.Tensor, active: torch.Tensor, centroids: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of some rows: the nearest centroid, the distance to it, and that to the next one."""
+def _compare(
+    x: torch.Tensor,
+    lengths: torch.Tensor,
+    active: torch.Tensor,
+    centroids: torch.Tensor,
+    above: torch.Tensor,
+    below: torch.Tensor,
+) -> torch.Tensor:
+    """The nearest centroid of some rows; their bounds become the distances to it and to the others."""
     single = centroids.float()
     half = (0.5 * centroids.square().sum(dim=1)).float()
-    own, first, second = [], [], []
+    found = []
     every = len(active) == len(x)
-    for part in blocks(len(active), max(x.shape[1], len(centroids))):
-        rows = x[part] if every else x[active[part]]
-        scores = product(rows, single).sub_(half)  # (m, n_clusters)
-        values, places = scores.max(dim=1)
-        squares = lengths[active[part]].square()
-        own.append(places)
-        first.append((squares - 2 * values).clamp_(min=0).sqrt_())
-        scores.scatter_(1, places[:, None], -math.inf)
-        second.append((squares - 2 * scores.max(dim=1).values).clamp_(min=0).sqrt_())
-    return torch.cat(own), torch.cat(first), torch.cat(second)
+    for part in blocks(len(active), max(x.shape[1], len(centroids), _LEAST_WIDTH)):
+        at = part if every else active[part]
+        rows = x[part] if every else torch.from_numpy(x.numpy()[active[part].numpy()])
+        scores = product(rows, single).sub_(half)  # (m, n_clusters), half the squared length less half the distance's
+        own = torch.from_numpy(scores.numpy().argmax(axis=1))
+        values = scores.gather(1, own[:, None])[:, 0]
+        squares = lengths[at].square()
+        above[at] = (squares - 2 * values).clamp_(min=0).sqrt_()
+        scores.scatter_(1, own[:, None], -math.inf)
+        others = _shared(scores, below.shape[1], -math.inf)
+        below[at] = others.mul_(-2).add_(squares[:, None]).clamp_(min=0).sqrt_()
+        found.append(own)
+    return torch.cat(found)
+
+
+def _shared(values: torch.Tensor, n_bounds: int, least: float) -> torch.Tensor:
+    """Largest values (m, n_bounds) of the clusters that share a bound, from those of all (m, n_clusters)."""
+    if values.shape[1] == n_bounds:
+        return values
+    together = -(-values.shape[1] // n_bounds)
+    padded = torch.nn.functional.pad(values, (0, n_bounds * together - values.shape[1]), value=least)
+    return padded.view(len(values), n_bounds, together).amax(dim=2)
 
 
 def _fill_empty(
-    x: torch.Tensor, labels: torch.Tensor, above: torch.Tensor, sums: torch.Tensor, counts: torch.Tensor
+    x: torch.Tensor,
+    labels: torch.Tensor,
+    above: torch.Tensor,
+    below: torch.Tensor,
+    sums: torch.Tensor,
+    counts: torch.Tensor,
 ) -> bool:
     """Gives each empty cluster the row farthest from its centroid that is not alone; whether there was one."""
     empty = torch.nonzero(counts == 0)[:, 0].tolist()
@@ -238,7 +264,7 @@ def _fill_empty(
         row = next(row for row in candidates if counts[labels[row]] > 1)
         at = torch.tensor([row])
         _add(sums, counts, x, at, labels[at], -1)
-        labels[row], above[row] = cluster, 0.0
+        labels[row], above[row], below[row] = cluster, 0.0, 0.0
         _add(sums, counts, x, at, labels[at], 1)
     return bool(empty)
 
@@ -248,7 +274,8 @@ def _add(
 ) -> None:
     """Adds rows to the sums of clusters, or takes them off."""
     for part in blocks(len(rows), x.shape[1]):
-        sums.index_add_(0, labels[part], x[rows[part]].double(), alpha=sign)
+        some = torch.from_numpy(x.numpy()[rows[part].numpy()])
+        sums.index_add_(0, labels[part], some.double(), alpha=sign)
     counts.index_add_(0, labels, torch.ones_like(labels), alpha=sign)
 
 

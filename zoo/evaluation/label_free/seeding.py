@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="k-means") from error
 
 _DIRECTIONS = 128
-_SKETCHED_ROWS = 4096
+_SKETCHED_ROWS = 1536
 
 
 def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
@@ -32,10 +32,9 @@ def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
     if x.shape[1] <= _DIRECTIONS:
         return x
     drawn = generator.standard_normal((x.shape[1], _DIRECTIONS), dtype=np.float32)
-    some = x[:: -(-len(x) // _SKETCHED_ROWS)]
-    basis: torch.Tensor = torch.linalg.qr(some.T @ (some @ torch.from_numpy(drawn)))[0]  # (dim, 128)
-    few: torch.Tensor = x @ basis
-    return few
+    some = x[:: -(-len(x) // _SKETCHED_ROWS)].contiguous().numpy()
+    basis = torch.linalg.qr(torch.from_numpy(some.T @ (some @ drawn)))[0]  # (dim, 128)
+    return product(x, basis.T)
 
 
 def spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator) -> Array:
@@ -61,5 +60,5 @@ def spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator
 
 def _squared_distances(x: torch.Tensor, squares: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Of some rows from all: float32 (m, n)."""
-    found: torch.Tensor = (squares[rows, None] + squares).sub_(product(x[rows], x), alpha=2)
+    found: torch.Tensor = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
     return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
