@@ -76,11 +76,14 @@ def test_sums_give_the_same_exponent(precision: str) -> None:
 @pytest.mark.usefixtures("no_shortcut")
 @pytest.mark.parametrize(("n", "dim"), [(500, 80), (70, 200)])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_a_collapsed_spectrum_is_refused_at_its_first_zero(n: int, dim: int, dtype: str) -> None:
+def test_a_fit_ends_where_a_spectrum_collapsed_and_is_refused_beyond(n: int, dim: int, dtype: str) -> None:
     rows = planted(n, dim, SPECTRA["rank 20"](min(n, dim))).astype(dtype)
     with pytest.raises(DataError, match=r"Eigenvalue 21 of the covariance is 0 .*last=20"):
-        alpha_req(rows)
-    assert alpha_req(rows, last=20).last == 20
+        alpha_req(rows, last=30)
+    with pytest.raises(DataError, match=r"Eigenvalue 21 of the covariance is 0"):
+        alpha_req(rows, first=19)
+    assert alpha_req(rows).last == 20
+    assert alpha_req(rows).value == pytest.approx(alpha_req(rows, last=20).value, abs=1e-5)
 
 
 def test_sums_refuse_what_they_cannot_see() -> None:

@@ -215,8 +215,8 @@ def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
     """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
     found: dict[tuple[int, int], dict[str, list[Row]]] = {}
     for row in rows:
-        setting = dict(_SETTING.findall(row[PROTOCOL])) if row[METRIC] == LEARNABILITY else {}
-        if len(setting) == 2:
+        setting = {"k": "1"} | dict(_SETTING.findall(row[PROTOCOL])) if row[METRIC] == LEARNABILITY else {}
+        if "n_clusters" in setting:
             place = int(setting["n_clusters"]), int(setting["k"])
             found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
     return {place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")

@@ -46,8 +46,8 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
         As :func:`.rank.rankme` takes it.
     first, last : int
         The first and the last rank that are fitted, counted from 1. The paper does not tell its range; its published
-        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less. Stringer et al., whose
-        method it is, fit 11 to 500.
+        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less, and no further than there
+        are eigenvalues above 0 (a layer norm takes the last). Stringer et al., whose method it is, fit 11 to 500.
     weighted : bool
         With weights 1 / rank, as both do: each stretch of the logarithmic axis then counts the same.
 
@@ -86,7 +86,11 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     ranks = np.arange(first, end + 1)
     found = spectrum.resolve(CENTRED, lambda resolved: _blur(resolved, ranks).max() <= _AIM)
     chosen, blur = found.values[ranks - 1], _blur(found, ranks)
-    _require_told_apart(chosen, blur, found, spectrum, first)
+    lost = (blur >= 1) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
+    if last is None and lost.any() and blur[lost.argmax()] < 1 and int(lost.argmax()) >= _LEAST_RANKS:
+        there = int(lost.argmax())
+        ranks, chosen, blur, lost, end = ranks[:there], chosen[:there], blur[:there], lost[:there], first + there - 1
+    _require_told_apart(lost, blur, first)
     x, y = np.log(ranks), 2 * np.log(chosen)
     weights = 1 / ranks if weighted else np.ones(len(ranks))
     weights = weights / weights.sum()
@@ -115,8 +119,7 @@ def _blur(found: Resolved, ranks: Array) -> Array:
     return np.minimum(relative, 1)
 
 
-def _require_told_apart(chosen: Array, blur: Array, found: Resolved, spectrum: Spectrum, first: int) -> None:
-    lost = (blur >= 1) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
+def _require_told_apart(lost: Array, blur: Array, first: int) -> None:
     if lost.any():
         rank = first + int(lost.argmax())
         of = "sums" if blur[rank - first] >= 1 else "the features"

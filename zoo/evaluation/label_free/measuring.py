@@ -17,7 +17,7 @@ from ...measurements import Measurement
 from ..evaluation_rows import SOURCE, features_digest
 from .catalogue import compute, function_of
 from .inputs import Inputs
-from .protocol import PROTOCOL
+from .protocol import OPTIONS, PROTOCOL
 from .samples import Sizes
 
 Options = Mapping[str, Mapping[str, Any]]
@@ -172,7 +172,7 @@ def rows_of_measured(
 
 def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
     """What of a measurement is not as it usually is, by name."""
-    found = dict(one.options)
+    found = {name: value for name, value in one.options.items() if value != OPTIONS[one.metric.name].get(name)}
     usual = Sizes.usual(inputs.card.representation.dim, seed=inputs.sizes.seed)
     sizes = {"views": ("n", "q"), "rotations": ("n",)}.get(one.metric.needs, ("n_images",))
     found |= {
