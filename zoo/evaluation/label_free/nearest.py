@@ -1,13 +1,9 @@
 """The nearest neighbours of every row among all others: exact, in bounded memory, and each pair multiplied once.
 
-Candidates come from float32 products of centred rows, tile by tile; a tile of two blocks serves the rows of both. More
-candidates are kept than are asked for. The error of such a product is bounded, so that it is known which candidates may
-be among the nearest: of those the distances are computed in float64 from differences of coordinates, and ordered, equal
-ones by row. A row whose last candidate may be among the nearest may have lost some; it is looked up again in float64,
-among all rows. So the neighbours are those of a plain float64 search, whatever the size of the blocks.
-
-The bound on a product of two vectors of length d is that for rounding errors without a common direction (Higham and
-Mary 2019): 8 sqrt(d) units of rounding, exceeded once in 10^13 products, where the worst case would be d units.
+Products of bfloat16 or float32, whose error is bounded, leave a few candidates for each row (:mod:`.candidates`). Of
+those the distances are computed in float64 from differences of coordinates, and ordered, equal ones by row. A row to
+which bfloat16 leaves too many is looked up again in float32, and one to which float32 does in float64, among all rows.
+So the neighbours are those of a plain float64 search, whatever the format and the size of the tiles.
 """
 
 from __future__ import annotations
@@ -47,8 +43,8 @@ def nearest(z: Any, k: int, *, metric: str = "euclidean", tile_rows: int = _TILE
         "euclidean", or "cosine": the Euclidean distance of rows scaled to length 1, sqrt(2 - 2 cos), which orders rows
         as the cosine does.
     tile_rows : int
-        Rows that are multiplied with as many others at a time; changes nothing but time and memory. With 2,048
-        features and the default it is some 150 MB beside the features, for any number of rows.
+        Rows that are multiplied with as many others at a time, at least 64; changes nothing but time and memory. With
+        2,048 features and the default it is some 100 MB beside the features and 200 bytes a row.
 
     Returns
     -------
