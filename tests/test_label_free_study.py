@@ -175,7 +175,7 @@ def test_claims_without_any_measured_population_say_why() -> None:
     assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
 
 
-def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_corrected() -> None:
+def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_against_the_paper() -> None:
     shuffled = [POCKET[(7 * place) % len(POCKET)] for place in range(len(POCKET))]
     views = {"split": "train pretraining-augmented"}
     (population,) = measured_populations(
@@ -184,8 +184,8 @@ def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_corrected() ->
     found = predictions(population, n_resamples=200)
     ahead, behind = (claims.ahead_claim(found, "ours", *pair, source="s", paper="p")
                      for pair in ((GOOD, RANDOM), (RANDOM, GOOD)))  # fmt: skip
-    assert (ahead.verdict, behind.verdict) == ("agrees", "corrected")
-    assert behind.reason == "it is the other way round"
+    assert (ahead.verdict, behind.verdict) == ("agrees", "not reproducible")
+    assert behind.reason == "it is the other way round on these encoders, which are not the paper's"
     best = claims.best_claim(found, "ours", GOOD, source="s", paper="p")
     assert best.verdict == "agrees" and "ahead of RankMe, the nearest of 1" in best.ours
 

@@ -2,8 +2,8 @@
 
 A tile of products of two blocks of rows serves the rows of both. In each direction its entries fall into groups, and
 the smallest of each is found; the k-th smallest of those that a row has seen so far bounds the distance of its k-th
-neighbour, and with it, by what rounding can have done, the entries that are worth keeping. Only groups that hold one are
-looked at once more. So a tile is read twice after it is multiplied, and nothing is sorted.
+neighbour, and with it, by what rounding can have done, the entries that are worth keeping. Only groups that hold one
+are looked at once more. So a tile is read twice after it is multiplied, and nothing is sorted.
 
 With r the share by which rounding moves a row, a its length, and t the distance of rounded rows, the true distance d to
 a row of length at most a + d is within r (2 a + d) of t. An inner product of n features is taken to be right to
@@ -30,7 +30,7 @@ SPARE = 128
 """Candidates beyond the neighbours that are asked for; where there are more, it is quicker to multiply exactly."""
 
 _GROUPS = 64
-_BLOCK_BYTES = 1 << 24  # of rows that are made ready for products at a time
+_BLOCK_BYTES = 1 << 25  # of rows that are made ready for products at a time
 _PENDING = 1 << 21  # candidates before those that have been outdone are thrown away
 _UNIT = 2.0**-24
 _TINY = 1e-35

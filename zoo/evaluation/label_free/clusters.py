@@ -2,8 +2,9 @@
 
 The start is found in a few directions (:mod:`.seeding`). For every row an upper bound of its distance to its own
 centroid and lower bounds of those to the others are kept (Elkan 2003), where there are many, of several others together
-(Ding et al. 2015); as centroids settle, fewer and fewer rows have to be compared with them again. Products are in float32, sums of rows in float64. Random numbers are drawn for rows in
-an order of their own (:func:`.distinct.fingerprints`), so that the clusters do not depend on the order of the rows.
+(Ding et al. 2015); as centroids settle, fewer and fewer rows have to be compared with them again. Products are in
+float32, sums of rows in float64. Random numbers are drawn for rows in an order of their own
+(:func:`.distinct.fingerprints`), so that the clusters do not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def kmeans_points(
             "clusters: ask for fewer, or give it more images."
         )
     order = np.argsort(marks, kind="stable")
-    x = torch.empty(len(points), points.dim)
+    x = torch.from_numpy(np.empty((len(points), points.dim), dtype=np.float32))  # in large pages
     for part in blocks(len(points), points.dim):
         x[part] = points.block(order[part])
     if n_clusters == n_distinct:

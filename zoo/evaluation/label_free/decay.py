@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
-from .spectrum import CENTRED, Resolved, Spectrum, spectrum_of
+from .spectrum import CENTRED, Resolved, spectrum_of
 
 try:
     import numpy as np

@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
 
 _TILE_ROWS = 1024
 _WORTH_HALVING = 1 << 33  # multiplications below which float32 takes no time, either
+_PAIRS_AT_ONCE = 1 << 20  # candidates whose exact distances are sorted together
 _TRIED = 64  # queries that tell whether bfloat16 leaves few candidates
 _WIDE_BYTES = 1 << 26  # of float64 distances to all rows at a time
 _FLOAT64 = 2.0**-53
@@ -44,7 +45,7 @@ def nearest(z: Any, k: int, *, metric: str = "euclidean", tile_rows: int = _TILE
         as the cosine does.
     tile_rows : int
         Rows that are multiplied with as many others at a time, at least 64; changes nothing but time and memory. With
-        2,048 features and the default it is some 100 MB beside the features and 200 bytes a row.
+        2,048 features and the default it is some 100 MB beside the features and some 200 bytes a row.
 
     Returns
     -------
@@ -119,18 +120,27 @@ def _worth_halving(points: Points, queries: Array, among: Array, k: int, tile_ro
 
 def _ordered(points: Points, queries: Array, at: Array, rows: Array, k: int) -> tuple[Array, Array]:
     """Exact distances (m, k) and rows (m, k) from all pairs that may be among the nearest; 0 for queries without."""
-    first = queries[at]
+    distances, neighbours = np.zeros((len(queries), k)), np.zeros((len(queries), k), dtype=np.int64)
+    ends = np.cumsum(np.bincount(at, minlength=len(queries)))
+    chunk = (ends - 1) // _PAIRS_AT_ONCE  # of each query
+    for number in range(int(chunk[-1]) + 1):
+        own = np.flatnonzero(chunk == number)
+        if len(own):
+            pairs = np.flatnonzero(chunk[at] == number) if chunk[-1] else slice(None)
+            _order(points, queries, at[pairs], rows[pairs], distances, neighbours)
+    return distances, neighbours
+
+
+def _order(points: Points, queries: Array, at: Array, rows: Array, distances: Array, neighbours: Array) -> None:
+    """Writes the nearest of some queries, of which all pairs are given."""
+    first, k = queries[at], distances.shape[1]
     lower, higher = np.minimum(first, rows), np.maximum(first, rows)
     pairs, which = np.unique(lower * len(points) + higher, return_inverse=True)  # two that are each other's: once
     exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
     order = np.lexsort((rows, exact, at))
-    counts = np.bincount(at, minlength=len(queries))
-    starts = np.cumsum(counts) - counts
-    has_some = np.flatnonzero(counts)
-    chosen = order[starts[has_some, None] + np.arange(k)]  # (m, k)
-    distances, neighbours = np.zeros((len(queries), k)), np.zeros((len(queries), k), dtype=np.int64)
-    distances[has_some], neighbours[has_some] = exact[chosen], rows[chosen]
-    return distances, neighbours
+    own, starts = np.unique(at[order], return_index=True)
+    chosen = order[starts[:, None] + np.arange(k)]  # (n, k)
+    distances[own], neighbours[own] = exact[chosen], rows[chosen]
 
 
 def _among_all(points: Points, queries: Array, among: Array, k: int) -> tuple[Array, Array]:

@@ -21,10 +21,9 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 METRICS = ("euclidean", "cosine")
-_BLOCK_BYTES = 1 << 22  # of features that are looked at together
-_IN_CACHE = 1 << 21  # of those that are read more than once
+_BLOCK_BYTES = 1 << 22  # of features that are looked at together, so that they stay in the cache
 _SQUARED_RANGE = 1e-20, 1e30  # of squared lengths that float32 can hold with all that is made of them
-_PAIRS = 128  # whose exact distance is taken together, so that they stay in the cache
+_PAIRS = 128  # whose exact distance is taken together, likewise
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,24 +94,29 @@ def points_of(z: Array, metric: str, name: str = "z") -> Points:
     DataError
         If a row that has a direction is needed and one has none.
     """
-    scale = _in_range(max(_largest(z[part]) for part in blocks(*z.shape, _IN_CACHE)), z.dtype)
-    lengths = None
-    if metric == "cosine":
-        lengths = np.concatenate([_lengths(z[part], scale) for part in blocks(*z.shape, _IN_CACHE)])
-        if not lengths.all():
-            raise DataError(
-                f"Row {int(lengths.argmin())} of {name} is 0 everywhere, so it has no direction for a cosine: leave it "
-                "out, or take Euclidean distances."
-            )
+    scale = _in_range(max(_largest(z[part]) for part in blocks(*z.shape)), z.dtype)
+    lengths = np.empty(len(z)) if metric == "cosine" else None
     total = np.zeros(z.shape[1])
-    for part in blocks(*z.shape, _IN_CACHE):
-        total += _scaled(z[part], _part(lengths, part), scale).astype(np.float64, copy=False).sum(axis=0)
+    for part in blocks(*z.shape):
+        wide = z[part].astype(np.float64)
+        if scale != 1:
+            wide *= scale
+        if lengths is None:
+            total += wide.sum(axis=0)
+            continue
+        lengths[part] = np.sqrt(np.einsum("nd,nd->n", wide, wide))
+        if not lengths[part].all():
+            raise DataError(
+                f"Row {part.start + int(lengths[part].argmin())} of {name} is 0 everywhere, so it has no direction for "
+                "a cosine: leave it out, or take Euclidean distances."
+            )
+        total += np.einsum("nd,n->d", wide, 1 / lengths[part])
     centre = total / len(z)
     if lengths is None and z.dtype == np.float32:  # so that a difference is rounded once, in proportion to itself
         centre = centre.astype(np.float32).astype(np.float64)
     squares, gain = _squares(z, lengths, scale, centre, 1.0), 1.0
     if lengths is None and not _SQUARED_RANGE[0] < squares.max() < _SQUARED_RANGE[1]:
-        parts = blocks(*z.shape, _IN_CACHE)
+        parts = blocks(*z.shape)
         spread = max(_largest(_scaled(z[part], None, scale) - centre) for part in parts)
         gain = _in_range(spread, z.dtype)
         squares = _squares(z, lengths, scale, centre, gain)
@@ -137,19 +141,11 @@ def _largest(rows: Array) -> float:
     return max(float(rows.max()), -float(rows.min()))
 
 
-def _lengths(rows: Array, scale: float) -> Array:
-    """Lengths of scaled rows, float64 (m,)."""
-    wide = rows.astype(np.float64)
-    wide *= scale
-    found: Array = np.sqrt(np.einsum("nd,nd->n", wide, wide))
-    return found
-
-
 def _squares(z: Array, lengths: Array | None, scale: float, centre: Array, gain: float) -> Array:
     """Squared lengths of centred rows, float64 (n,)."""
     found = []
     with np.errstate(over="ignore"):  # then they are taken again, with another gain
-        for part in blocks(*z.shape, _IN_CACHE):
+        for part in blocks(*z.shape):
             rows = _centred(z[part], _part(lengths, part), scale, centre, gain)
             found.append(np.einsum("nd,nd->n", rows, rows).astype(np.float64))
     return np.concatenate(found)

@@ -39,8 +39,9 @@ def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def multiplies_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16, and torch has the library that lets it."""
     cpu: Any = torch.cpu
+    library: Any = torch.backends.mkldnn
     supported = [getattr(cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
-    return bool(torch.backends.mkldnn.is_available()) and any(ask is not None and bool(ask()) for ask in supported)
+    return bool(library.is_available()) and any(ask is not None and bool(ask()) for ask in supported)
 
 
 class Kind:
@@ -60,8 +61,10 @@ class Kind:
         self.nearest: Any = -0x8000 if halved else -np.inf
 
     def memory(self, n: int) -> torch.Tensor:
-        """For n rows."""
-        return torch.empty(n, self.width, dtype=torch.bfloat16 if self.halved else torch.float32)
+        """For n rows; by NumPy, which asks for pages that are large."""
+        if self.halved:
+            return torch.from_numpy(np.empty((n, self.width), dtype=np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(np.empty((n, self.width), dtype=np.float32))
 
     def load(self, points: Points, rows: Array, left: torch.Tensor) -> float:
         """Writes rows as left factors, and far ones after them; by how much they were moved at most, as a share."""
