@@ -121,7 +121,7 @@ def draw_scatter(found: Predictions) -> Drawing:
             axes.set_xscale("log")
         tau = found.correlation(name, "Kendall")
         axes.set(
-            title=title_of(name).partition(" (")[0],
+            title=_short(name),
             xlabel="" if tau is None else f"tau {interval(tau, digits=2, signed=False)}",
         )
     for axes in panels[len(names) :]:
@@ -205,3 +205,9 @@ def file_key(name: str) -> str:
     'encoders_measured_on_shapes'
     """
     return "".join(letter if letter.isalnum() else "_" for letter in name.lower())
+
+
+def _short(name: str) -> str:
+    """The title of a metric over a narrow panel: without what stands in brackets, but for another way of measuring."""
+    title = title_of(name)
+    return title if title.endswith("(aug.)") else title.partition(" (")[0]
