@@ -248,12 +248,7 @@ def main() -> None:
     parser.add_argument("--n-val", type=int, default=10_000, help="validation images [10000]")
     parser.add_argument("--dim", type=int, default=2048, help="features [2048]")
     parser.add_argument("--classes", type=int, default=1000)
-    parser.add_argument(
-        "--signal",
-        type=float,
-        default=1.75,
-        help="of class means, over that in a class",
-    )
+    parser.add_argument("--signal", type=float, default=1.75, help="of class means over that in a class [1.75]")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--precision", default="float32", help="of the zoo's products: float32 or bfloat16 [float32]")

@@ -76,14 +76,28 @@ def test_sums_give_the_same_exponent(precision: str) -> None:
 @pytest.mark.usefixtures("no_shortcut")
 @pytest.mark.parametrize(("n", "dim"), [(500, 80), (70, 200)])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_a_fit_ends_where_a_spectrum_collapsed_and_is_refused_beyond(n: int, dim: int, dtype: str) -> None:
+def test_a_collapsed_spectrum_is_refused_at_its_first_zero(n: int, dim: int, dtype: str) -> None:
     rows = planted(n, dim, SPECTRA["rank 20"](min(n, dim))).astype(dtype)
     with pytest.raises(DataError, match=r"Eigenvalue 21 of the covariance is 0 .*last=20"):
-        alpha_req(rows, last=30)
-    with pytest.raises(DataError, match=r"Eigenvalue 21 of the covariance is 0"):
-        alpha_req(rows, first=19)
-    assert alpha_req(rows).last == 20
-    assert alpha_req(rows).value == pytest.approx(alpha_req(rows, last=20).value, abs=1e-5)
+        alpha_req(rows)
+    assert alpha_req(rows, last=20).last == 20
+
+
+@pytest.mark.usefixtures("no_shortcut")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_direction_that_a_layer_norm_takes_is_left_out(dtype: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 80)) * np.arange(1, 81) ** -0.5
+    rows = ((rows - rows.mean(axis=1, keepdims=True)) / rows.std(axis=1, keepdims=True)).astype(dtype)
+    assert alpha_req(rows).last == 79
+    assert alpha_req(rows).value == pytest.approx(alpha_req(rows, last=79).value, abs=1e-5)
+    with pytest.raises(DataError, match="Eigenvalue 80"):
+        alpha_req(rows, last=80)
+
+
+def test_an_offset_that_buries_eigenvalues_is_no_end_of_the_spectrum() -> None:
+    rows = np.random.default_rng(0).normal(size=(600, 24)) * np.geomspace(3, 0.03, 24) + 1e6
+    with pytest.raises(DataError, match="rounding"):
+        alpha_req(rows.astype(np.float32))
 
 
 def test_sums_refuse_what_they_cannot_see() -> None:

@@ -204,9 +204,9 @@ def test_float32_products_are_taken_where_they_are_good_enough(monkeypatch: pyte
     assert lidar(z).value == pytest.approx(exact, rel=1e-7)
     assert lidar(z).value != exact
     monkeypatch.setattr(whitening, "_SINGLE_LIMIT", 0.0)
-    assert lidar(z).value == pytest.approx(exact, rel=1e-12)
+    assert lidar(z).value == pytest.approx(exact, rel=1e-8)  # means of float32 rows in order are made in float32
     monkeypatch.setattr(whitening, "_DOUBLE_LIMIT", 1.0)
-    assert lidar(z).value == pytest.approx(exact, rel=1e-12)
+    assert lidar(z).value == pytest.approx(exact, rel=1e-8)
 
 
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])

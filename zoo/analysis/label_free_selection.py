@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 ACCURACY, ORACLE, CHANCE = "accuracy recovered", "accuracy of the oracle's choice", "accuracy of a choice at random"
 REGRET, GAIN = "regret", "gain recovered"
 OUTCOMES = {ACCURACY: "percent", ORACLE: "percent", CHANCE: "percent", REGRET: "percentage points", GAIN: "share"}
-FEWEST_GROUPS = 3  # for an interval by drawing groups
+FEWEST_GROUPS = 8  # for an interval by drawing groups: with 8 it covers 87 %, with 3 only 67 %
 _SAME = 1e-9  # percentage points of a gain below which there is nothing to gain
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,9 +172,11 @@ def _of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, 
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
     from ..evaluation.label_free.files import arguments_for, arrays_of
+    from ..evaluation.label_free.measuring import check_options
 
-    arrays = arrays_of(path, beside=options["beside"])
     chosen = _options(options["changed"])
+    check_options(wanted, chosen)
+    arrays = arrays_of(path, beside=options["beside"])
     records: list[Record] = []
     for one in map(metric, wanted):
         begun_s = time.perf_counter()
@@ -194,7 +196,7 @@ def _of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, 
             records.append(record | {"value": None, "reason": str(error)})
             continue
         records.append(record | {
-            "value": value.value, "reason": "", "n_images": len(arrays["z"]), "n_views": None,
+            "value": value.value, "reason": "", "n_images": _n_images(arguments), "n_views": _n_views(value.details),
             "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
             "details": dict(value.details),
         })  # fmt: skip
@@ -203,6 +205,17 @@ def _of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, 
     else:
         _print([one for one in records if one["value"] is not None or not everything], [])
     _refused(records)
+
+
+def _n_images(arguments: Record) -> int:
+    ids = arguments.get("ids")
+    return len(arguments["z"]) if ids is None else len(set(ids.tolist()))
+
+
+def _n_views(details: Mapping[str, Any]) -> int | None:
+    """The same for all images, or none to be told."""
+    found = details.get("n_views")
+    return found[0] if isinstance(found, tuple) and found[0] == found[1] else None
 
 
 def _record(one: Measured) -> Record:

@@ -73,6 +73,13 @@ def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "thi
     """
     z = _on_cpu(z)
     shape = tuple(getattr(z, "shape", np.shape(z)))
+    if len(shape) not in (2, 3) or not all(shape):
+        raise DataError(
+            f"{name} has the shape {shape}, but {needed_for} needs features of views, (n_images, n_views, dim), or "
+            "(n, dim) with ids."
+        )
+    if ids is not None and any(one is None for one in np.asarray(ids, dtype=object).ravel()):
+        raise DataError("ids holds None, expected the number or name of the image that each row is a view of.")
     if len(shape) == 3:
         if ids is not None:
             raise DataError(
@@ -115,5 +122,8 @@ def require_varied(z: Array, name: str, *, needed_for: str) -> None:
 
 
 def _on_cpu(z: Any) -> Any:
-    """A tensor of any device as one that NumPy can read."""
-    return z.detach().cpu() if hasattr(z, "detach") else z
+    """A tensor of any device and type as one that NumPy can read."""
+    if not hasattr(z, "detach"):
+        return z
+    found = z.detach().cpu()
+    return found.float() if str(found.dtype) == "torch.bfloat16" else found

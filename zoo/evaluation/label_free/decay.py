@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
 
 _LAST = 100
 _LEAST_RANKS = 3
+_NULL, _SHARE_THERE = 1e-5, 0.9  # singular values, of the largest, that are null; share of the range that must be there
 _AIM = 1e-5
 _NOISE = 16 * np.finfo(np.float64).eps  # of singular values that float64 finds in features without them
 
@@ -46,8 +47,9 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
         As :func:`.rank.rankme` takes it.
     first, last : int
         The first and the last rank that are fitted, counted from 1. The paper does not tell its range; its published
-        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less, and no further than there
-        are eigenvalues above 0 (a layer norm takes the last). Stringer et al., whose method it is, fit 11 to 500.
+        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less, and without the last tenth
+        at most where those eigenvalues are 0 (a layer norm makes one so). Stringer et al., whose method it is, fit 11
+        to 500.
     weighted : bool
         With weights 1 / rank, as both do: each stretch of the logarithmic axis then counts the same.
 
@@ -87,8 +89,8 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     found = spectrum.resolve(CENTRED, lambda resolved: _blur(resolved, ranks).max() <= _AIM)
     chosen, blur = found.values[ranks - 1], _blur(found, ranks)
     lost = (blur >= 1) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
-    if last is None and lost.any() and blur[lost.argmax()] < 1 and int(lost.argmax()) >= _LEAST_RANKS:
-        there = int(lost.argmax())
+    there = int(lost.argmax())
+    if last is None and lost.any() and blur[there] < 1 and _is_null(chosen[there:], found, there / len(ranks)):
         ranks, chosen, blur, lost, end = ranks[:there], chosen[:there], blur[:there], lost[:there], first + there - 1
     _require_told_apart(lost, blur, first)
     x, y = np.log(ranks), 2 * np.log(chosen)
@@ -117,6 +119,11 @@ def _blur(found: Resolved, ranks: Array) -> Array:
     relative = np.ones(len(ranks))
     relative[known] = 4 * np.sqrt(2) * found.entry_error / squares[known] + (found.norm_error / squares[known]) ** 2 / 4
     return np.minimum(relative, 1)
+
+
+def _is_null(values: Array, found: Resolved, share: float) -> bool:
+    """Whether a few last directions are none: not what rounding of an offset buries, and no collapse."""
+    return bool((values <= _NULL * found.values[0]).all()) and share >= _SHARE_THERE
 
 
 def _require_told_apart(lost: Array, blur: Array, first: int) -> None:

@@ -13,26 +13,26 @@ columns of some blocks are multiplied again in float64, and the root mean square
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
 from .moments import ROUNDING, Moments
 from .row_blocks import require_finite, tensor_of
+from .stripes import COLUMNS, block_rows, stripes, sum_of_rows
 
 try:
     import numpy as np
     import torch
-    from scipy.linalg.blas import dsyrk, ssyrk
     from torch import Tensor
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="A spectral metric") from error
 
 _FIRST_ROWS = 512  # that decide on shift and scale
-_COLUMNS, _SAMPLED = 256, 8
+_SAMPLED = 8
 _MEASURED = frozenset({0} | {4**power for power in range(1, 20)})  # blocks whose rounding is measured
-_FEW, _ROWS_IN_CACHE = 16, 256
+_ROWS_IN_CACHE = 256
 _LARGEST = 2.0**480  # beyond it a sum of squares may end at infinity
 _SMALLEST = 2.0**-1000
 
@@ -246,15 +246,15 @@ class Gram:
     def _add(self, rows: Tensor, product: Tensor | None) -> None:
         moved = self._moved(rows, getattr(torch, self.precision))
         before = self._moment.diagonal().clone()
-        last = (self.dim - 1) // _COLUMNS * _COLUMNS  # where the last stripe starts
+        last = (self.dim - 1) // COLUMNS * COLUMNS  # where the last stripe starts
         step = max(1, (self.dim - last) // _SAMPLED)
         measured = self.precision == "float32" and self._blocks in _MEASURED
         parts = []
-        for start, tile in _stripes(moved, product):
-            self._moment[start : start + _COLUMNS, start:] += tile
+        for start, tile in stripes(moved, product):
+            self._moment[start : start + COLUMNS, start:] += tile
             if measured:
                 parts.append(tile[:, last - start :: step])
-        self._total += _sum_of_rows(moved)
+        self._total += sum_of_rows(moved)
         relative: Tensor | float = ROUNDING * math.sqrt(len(rows))
         if measured:
             own, products = self._moment.diagonal() - before, self._exact(rows, slice(last, None, step))
@@ -282,35 +282,6 @@ class Gram:
         if dtype == rows.dtype == torch.float32 and self._single:  # products with powers of two are exact
             return torch.addcmul((-self._shift * self._scale).float(), rows, self._scale.float())
         return ((rows.double() - self._shift) * self._scale).to(dtype)
-
-
-def block_rows(dim: int) -> int:
-    """Rows of one product: more lose digits of float32, fewer make the adding up of products the larger part."""
-    return max(2048, dim // 2)
-
-
-def _stripes(rows: Tensor, out: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
-    """Rows (n, dim) transposed times rows: for each stripe of columns its start and (columns, dim - start).
-
-    ``out`` is memory for them, which takes less time than new pages.
-    """
-    if rows.device.type == "cpu":
-        rank_update = ssyrk if rows.dtype == torch.float32 else dsyrk  # half the work of a product, which torch has not
-        into = None if out is None or out.dtype != rows.dtype else out.numpy().T  # no new pages
-        found = rank_update(1.0, rows.contiguous().numpy().T, lower=1, c=into, overwrite_c=into is not None)
-        product = torch.from_numpy(found.T)  # upper triangle
-        for start in range(0, rows.shape[1], _COLUMNS):
-            yield start, product[start : start + _COLUMNS, start:]
-        return
-    for start in range(0, rows.shape[1], _COLUMNS):
-        yield start, rows[:, start : start + _COLUMNS].T @ rows[:, start:]
-
-
-def _sum_of_rows(rows: Tensor) -> Tensor:
-    """Over rows (n, dim), in float64, of sums of a few in their own type: near zero, so that little is lost."""
-    whole = len(rows) // _FEW * _FEW
-    few = rows[:whole].view(-1, _FEW, rows.shape[1]).sum(dim=1)
-    return few.sum(dim=0, dtype=torch.float64) + rows[whole:].sum(dim=0, dtype=torch.float64)
 
 
 def _trace(moment: Tensor) -> Tensor:

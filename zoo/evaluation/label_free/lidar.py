@@ -9,7 +9,7 @@ from ...errors import DataError, MissingExtra, QueryError
 from ..threads import threads_for
 from .arrays import require_varied, views_of
 from .scatter import grouped, unit_roundoff
-from .whitening import discriminative_spectrum, spectrum_of_covariances
+from .whitening import NOISE, discriminative_spectrum, spectrum_of_covariances
 
 try:
     import numpy as np
@@ -121,8 +121,9 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
 
 
 def lidar_from_scatter(
-    within: Any, between: Any, *, n_images: int, n_views: int | tuple[int, int], delta: float = 0.0, eps: float = 1e-7
-) -> Lidar:
+    within: Any, between: Any, *, n_images: int, n_views: int | tuple[int, int], delta: float = 0.0,
+    eps: float = 1e-7, rounding: Any = None,
+) -> Lidar:  # fmt: skip
     """LiDAR from the covariance matrices within and between images, which sums over any number of rows give.
 
     Parameters
@@ -138,6 +139,9 @@ def lidar_from_scatter(
     delta, eps : float
         As for :func:`lidar`. Directions are unused if their variance is below dim times the rounding of float64 sums,
         relative to the largest, which is coarser than what :func:`lidar` can tell apart from rows.
+    rounding : float array, shape (dim,), optional
+        Standard deviation that rounding gave each feature before it was added up: directions that vary by no more than
+        some of it are unused, too. By default none did.
 
     Returns
     -------
@@ -168,7 +172,8 @@ def lidar_from_scatter(
             "covariance matrices of the same features."
         )
     told = f"{n_images} images of {least if least == most else f'{least} to {most}'} views"
-    spectrum, rank = spectrum_of_covariances(*matrices, delta=delta, views=told)
+    noise = None if rounding is None else NOISE * torch.as_tensor(np.asarray(rounding, dtype=np.float64))
+    spectrum, rank = spectrum_of_covariances(*matrices, delta=delta, views=told, noise=noise)
     dim = matrices[0].shape[0]
     return Lidar(
         value=_smooth_rank(spectrum[max(0, len(spectrum) - n_images + 1) :], dim, eps),  # n - 1 means are independent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import time
@@ -15,11 +14,12 @@ from ...errors import DataError, MissingExtra, QueryError
 from ...labelfree import LabelFreeMetric, metric
 from ...measurements import Measurement
 from ..evaluation_rows import SOURCE, features_digest
-from .catalogue import compute, function_of
+from .catalogue import compute
 from .inputs import Inputs
 from .protocol import OPTIONS, PROTOCOL
 from .samples import Sizes
 
+_KINDS: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}
 Options = Mapping[str, Mapping[str, Any]]
 
 
@@ -71,7 +71,7 @@ def measure(
     """
     wanted = [metric(name) for name in dict.fromkeys(metrics)]
     given = {name: dict(chosen) for name, chosen in (options or {}).items()}
-    _check_options(wanted, given)
+    check_options([one.name for one in wanted], given)
     return _measured(wanted, inputs, seed, given)
 
 
@@ -196,16 +196,21 @@ def _split(need: str, inputs: Inputs) -> str:
     return "train -> val"
 
 
-def _check_options(wanted: list[LabelFreeMetric], options: Mapping[str, Mapping[str, Any]]) -> None:
-    names = [one.name for one in wanted]
+def check_options(metrics: Iterable[str], options: Options) -> None:
+    """Refuses options of metrics that are not measured, unknown ones, and values of another kind.
+
+    Raises
+    ------
+    QueryError
+    """
+    names = [metric(name).name for name in metrics]
     for name, chosen in options.items():
         if metric(name).name not in names:
             raise QueryError(f"Options are given for {name!r}, which is not measured; expected {', '.join(names)}.")
-        known = [
-            parameter.name
-            for parameter in inspect.signature(function_of(name)).parameters.values()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        ]
-        for option in chosen:
+        known = OPTIONS[name]
+        for option, value in chosen.items():
             if option not in known:
                 raise QueryError(f"{name!r} has no option {option!r}; expected one of {', '.join(known) or 'none'}.")
+            kind = _KINDS.get(type(known[option]))
+            if kind is not None and (not isinstance(value, kind) or (kind is not bool and isinstance(value, bool))):
+                raise QueryError(f"{name}.{option} is {value!r}, expected something like {json.dumps(known[option])}.")

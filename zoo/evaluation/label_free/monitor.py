@@ -8,20 +8,22 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
+from .certain_ranks import certain_correlation_rank, certain_rankme
 from .decay import alpha_req
 from .gram import Gram
 from .moments import Moments
-from .rank import CERTAIN, correlation_rank, effective_rank, feature_rank
+from .rank import feature_rank
 from .row_blocks import require_finite, tensor_of
 from .spectrum import Spectrum
 
 try:
     import numpy as np
     import torch
+    from torch import Tensor
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Following the metrics of a run") from error
 
-_WORTH_TELLING = 0.1  # relative error of RankMe above which there is no value
+_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 class Monitor:
@@ -88,6 +90,7 @@ class Monitor:
         self._means = Gram(precision=self.precision)  # of images, empty without views
         self._distances = torch.zeros((), dtype=torch.float64)
         self._lengthless = torch.zeros((), dtype=torch.float64)  # views that are 0 and have no direction
+        self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
 
     @torch.no_grad()
     def update(self, batch: Any) -> None:
@@ -132,9 +135,9 @@ class Monitor:
         spectrum = Spectrum(moments)
         self.notes, found = {}, dict[str, float]()
         metrics: dict[str, Callable[[], float]] = {
-            "rankme": lambda: self._rankme(spectrum),
+            "rankme": lambda: certain_rankme(spectrum, eps=self.eps, precision=self.precision, notes=self.notes),
             "feature_rank": lambda: feature_rank(spectrum),
-            "correlation_rank": lambda: self._correlation_rank(spectrum),
+            "correlation_rank": lambda: certain_correlation_rank(spectrum, precision=self.precision),
             "alpha_req": lambda: alpha_req(spectrum, first=self.first, last=self.last).value,
         }
         if self._means.count:
@@ -175,8 +178,8 @@ class Monitor:
             )
         within, between = self._rows.moments(), self._means.moments()
         return (
-            (within.second_moment * (within.unit**2 / (self.n_rows - n_images))).cpu().numpy(),
-            (between.scatter * (between.unit**2 / (n_images - 1))).cpu().numpy(),
+            (_symmetric(within.second_moment) * (within.unit**2 / (self.n_rows - n_images))).cpu().numpy(),
+            (_symmetric(between.scatter) * (between.unit**2 / (n_images - 1))).cpu().numpy(),
         )
 
     def merge(self, other: Monitor) -> None:
@@ -190,13 +193,17 @@ class Monitor:
         self._means.merge(other._means)
         self._distances = self._distances + other._distances.to(self._distances.device)
         self._lengthless = self._lengthless + other._lengthless.to(self._lengthless.device)
+        self._by_precision += other._by_precision
 
     def state(self) -> dict[str, Array]:
         """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
 
         Every process has to have seen something. See :meth:`.gram.Gram.state` on what adding costs.
         """
-        sums = {"distances": self._distances.cpu().numpy(), "lengthless": self._lengthless.cpu().numpy()}
+        sums = {
+            "distances": self._distances.cpu().numpy(), "lengthless": self._lengthless.cpu().numpy(),
+            "by_precision": self._by_precision.numpy(),
+        }  # fmt: skip
         for name, gram in (("rows", self._rows), ("means", self._means)):
             if gram.count or name == "rows":
                 sums |= {f"{name}.{key}": value for key, value in gram.state().items()}
@@ -213,9 +220,12 @@ class Monitor:
         new._distances, new._lengthless = (
             torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("distances", "lengthless")
         )
+        new._by_precision = torch.tensor(np.asarray(state["by_precision"]), dtype=torch.float64)
         return new
 
     def _add_views(self, batch: Any, n_images: int, n_views: int, dim: int) -> None:
+        kind = str(getattr(batch, "dtype", "float64")).rpartition(".")[2]
+        self._by_precision[list(_ROUNDOFF).index(kind if kind in _ROUNDOFF else "float64")] += n_images
         rows = tensor_of(batch.reshape(n_images * n_views, dim), "the batch")
         if rows.device.type == "cpu":
             require_finite(rows, self.n_rows, "the views so far")
@@ -250,31 +260,21 @@ class Monitor:
             lost=lost / float(squares.sum()) if lost else 0.0,
         )
 
-    def _rankme(self, spectrum: Spectrum) -> float:
-        found = effective_rank(spectrum, eps=self.eps)
-        certain = f"to {found.relative_error:.0e} only, for many singular values are below what rounding leaves of sums"
-        if found.relative_error > _WORTH_TELLING:
-            raise DataError(f"RankMe would be certain {certain} in {self.precision}.")
-        if found.relative_error > CERTAIN:
-            self.notes["rankme"] = f"The value is certain {certain} in {self.precision}."
-        return found.value
-
-    def _correlation_rank(self, spectrum: Spectrum) -> float:
-        found = correlation_rank(spectrum)
-        if found.n_uncertain:
-            raise DataError(
-                f"{found.n_uncertain} eigenvalues of the correlation matrix are too close to the threshold to be told "
-                f"from it by sums in {self.precision}."
-            )
-        return found.value
-
     def _lidar(self) -> float:
         from .lidar import lidar_from_scatter  # needs SciPy, which features alone do not
 
         within, between = self.covariances()
+        rows = self._all_rows()
+        size = (rows.second_moment.diagonal() / rows.count).clamp_min(0).sqrt().cpu().numpy() * rows.unit
         return lidar_from_scatter(
-            within, between, n_images=self._means.count, n_views=self.n_views, delta=self.delta, eps=self.eps
-        ).value
+            within, between, n_images=self._means.count, n_views=self.n_views, delta=self.delta, eps=self.eps,
+            rounding=self._roundoff() * size,
+        ).value  # fmt: skip
+
+    def _roundoff(self) -> float:
+        """The coarsest rounding of what was seen."""
+        seen = self._by_precision.tolist()
+        return max((unit for unit, count in zip(_ROUNDOFF.values(), seen, strict=True) if count), default=0.0)
 
     def _alignment(self) -> float:
         if float(self._lengthless):
@@ -283,3 +283,8 @@ class Monitor:
                 "features is not defined."
             )
         return float(self._distances) / self._means.count
+
+
+def _symmetric(matrix: Tensor) -> Tensor:
+    """What rounding of added sums made of a symmetric matrix, symmetric again."""
+    return (matrix + matrix.T) / 2

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
-from .arrays import features_of, views_of
+from .arrays import features_of, require_varied, views_of
 
 try:
     import numpy as np
@@ -78,6 +78,7 @@ def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = 
     """
     _check("alpha", alpha)
     rows, numbers = views_of(z, ids, needed_for="alignment")
+    require_varied(rows, "z", needed_for="alignment")
     return _alignment(rows, numbers, alpha, normalise)
 
 
@@ -124,7 +125,9 @@ def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
     -4.0
     """
     _check("t", t)
-    return _uniformity(features_of(z, least=2, needed_for="uniformity"), t, normalise, None)
+    rows = features_of(z, least=2, needed_for="uniformity")
+    require_varied(rows, "z", needed_for="uniformity")
+    return _uniformity(rows, t, normalise, None)
 
 
 def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> Contrast:
@@ -159,6 +162,7 @@ def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> 
     _check("alpha", alpha)
     _check("t", t)
     rows, numbers = views_of(z, ids, needed_for="contrast")
+    require_varied(rows, "z", needed_for="contrast")
     counts = np.bincount(numbers)
     aligned, uniform = _alignment(rows, numbers, alpha, True), _uniformity(rows, t, True, numbers)
     return Contrast(

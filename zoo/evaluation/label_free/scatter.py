@@ -226,11 +226,26 @@ def unit_roundoff(given: Any, rows: Array) -> float:
     if kind.endswith("float16"):
         return 2.0**-11
     if rows.dtype == np.float32:
-        return 2.0**-24
+        return _roundoff_of_single(rows)
     with np.errstate(over="ignore", under="ignore"):
         for part in _pieces(len(rows), rows.shape[1]):
             if not np.array_equal(rows[part], rows[part].astype(np.float32)):
                 return 2.0**-53
+    return 2.0**-24
+
+
+def _roundoff_of_single(rows: Array) -> float:
+    """Of float32 numbers, which an encoder that computed in half precision has rounded before."""
+    for kind, unit in ((torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)):
+        halves, whole = True, True
+        for part in _pieces(len(rows), rows.shape[1]):
+            piece = _tensor(rows[part])
+            halves = bool((piece.to(kind).float() == piece).all())
+            whole = whole and bool((piece == piece.round()).all())
+            if not halves:
+                break
+        if halves and not whole:  # small whole numbers are exact in any precision
+            return unit
     return 2.0**-24
 
 

@@ -25,9 +25,10 @@ from typing import Any
 from ...errors import DataError, MissingExtra
 from ..streamed_checks import Array
 from ..threads import threads_for
-from .gram import Gram, block_rows
+from .gram import Gram
 from .moments import ROUNDING, Moments
 from .row_blocks import RowBlocks
+from .stripes import block_rows
 
 try:
     import numpy as np

@@ -23,7 +23,7 @@ _SINGLE_LIMIT = 100.0  # norm of the inverse of the within correlations up to wh
 _DOUBLE_LIMIT = 1e8  # and float64 products
 _POWER_STEPS = 6
 _SMALL = 1e9  # multiplications of the scatter below which float32 would save nothing
-_NOISE = 64.0  # units of rounding up to which a deviation is rounding: stored numbers have 1, computed ones some tens
+NOISE = 32.0  # units of rounding up to which a deviation is rounding: stored numbers have 1, computed ones some ten
 
 
 def discriminative_spectrum(views: Views, *, delta: float, unit: float) -> tuple[torch.Tensor, int]:
@@ -63,7 +63,7 @@ def discriminative_spectrum(views: Views, *, delta: float, unit: float) -> tuple
 
 
 def spectrum_of_covariances(
-    within: torch.Tensor, between: torch.Tensor, *, delta: float, views: str
+    within: torch.Tensor, between: torch.Tensor, *, delta: float, views: str, noise: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, int]:
     """The same from the two covariance matrices, float64 (dim, dim), in which rounding is that of float64 sums.
 
@@ -71,6 +71,8 @@ def spectrum_of_covariances(
     ----------
     views : str
         How many there were, for the sentence of the error.
+    noise : float64 tensor (dim,), optional
+        Standard deviation up to which a column varies by rounding of the features alone.
 
     Raises
     ------
@@ -86,17 +88,25 @@ def spectrum_of_covariances(
     if not bool((across > 0).any()):
         raise _all_zero(views)
     within, between = within[kept][:, kept], between[kept][:, kept]
-    found, _ = _whitened(within, between, limit=_DOUBLE_LIMIT)
+    lengths = within.diagonal().sqrt()
+    if noise is not None and not delta and bool((noise > 0).any()):
+        lengths = torch.maximum(noise[kept], lengths * 2.0**-40)  # directions of less than 1 are rounding
+    loudest = float((lengths.square() / within.diagonal()).max()) if noise is not None and not delta else 0.0
+    found, _ = _whitened(within, between, limit=min(_DOUBLE_LIMIT, 1 / loudest) if loudest else _DOUBLE_LIMIT)
     if found is not None:
         return found, len(kept)
-    lengths = within.diagonal().sqrt()
     values, directions = torch.linalg.eigh(within / torch.outer(lengths, lengths))
     rounding = len(kept) * 2.0**-52
     used = values > rounding * values[-1]
+    if noise is not None and not delta:
+        used &= values > 1
     white = directions.T @ (between / torch.outer(lengths, lengths)) @ directions
     left = white[~used][:, ~used]
-    if len(left) and float(_eigenvalues(left)[-1]) > rounding * float(white.diagonal().sum()):
+    audible = rounding * float(white.diagonal().sum()) + (1.0 if noise is not None and not delta else 0.0)
+    if len(left) and float(_eigenvalues(left)[-1]) > audible:
         raise _infinite(views)
+    if not bool(used.any()):
+        raise _all_zero(views)
     roots = values[used].sqrt()
     return _eigenvalues(white[used][:, used] / torch.outer(roots, roots)), int(used.sum())
 
@@ -104,7 +114,7 @@ def spectrum_of_covariances(
 def noise_of(views: Views, within_squares: torch.Tensor, unit: float) -> torch.Tensor:
     """Standard deviation, in scaled units, up to which a column may vary by rounding alone, float64 (dim,)."""
     means = (views.means * views.scale).square_()
-    return _NOISE * unit * ((within_squares + views.counts @ means) / len(views.rows)).sqrt()
+    return NOISE * unit * ((within_squares + views.counts @ means) / len(views.rows)).sqrt()
 
 
 def _from_products(
