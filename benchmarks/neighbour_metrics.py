@@ -6,9 +6,9 @@ TwoNN: ours against scikit-dimension's, and the search of two neighbours against
 faster with the same neighbours, the same value to 1e-6). Cluster learnability: ours against scikit-learn's ``KMeans``
 with one start and ``KNeighborsClassifier`` on the same normalised features (aim: 5 times faster), and the objectives
 of k-means alone over ``--seeds`` seeds (aim: no worse on average). ``--large`` is searched in a process of its own,
-for its time and for the memory that it takes beside the features (on Linux); 0 leaves it out. Sides take turns in one process; the
-medians are printed, with load and threads. A library that is not installed is left out, and it is said so: pip install
-scikit-dimension faiss-cpu.
+for its time and, on Linux, for the memory that it takes beside the features; 0 leaves it out. Sides take turns in one
+process; the medians are printed, with load and threads. A library that is not installed is left out, and it is said so:
+pip install scikit-dimension faiss-cpu.
 
 The features are drawn, not an encoder's: groups whose centres and noise fall with the rank of the direction as
 features' spectra do, turned so that no feature is a direction, and off the origin, as after a ReLU.

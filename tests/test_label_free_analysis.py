@@ -207,8 +207,8 @@ def test_the_oracle_itself_recovers_everything() -> None:
         overall_selections(predictors, population.oracle, population="p", resampling=FEW)[0],
     ):
         regret, gain = found.estimate(REGRET), found.estimate(GAIN)
-        assert (regret.value, regret.ci_low, regret.ci_high) == (0.0, 0.0, 0.0)
-        assert (gain.value, gain.ci_low) == (pytest.approx(1.0), pytest.approx(1.0))
+        assert regret.value == 0.0 and {regret.ci_low, regret.ci_high} in ({0.0}, {None})  # None of a few groups
+        assert gain.value == pytest.approx(1.0)
 
 
 def test_equally_accurate_encoders_leave_nothing_to_gain() -> None:

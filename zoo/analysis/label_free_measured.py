@@ -215,8 +215,11 @@ def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
     """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
     found: dict[tuple[int, int], dict[str, list[Row]]] = {}
     for row in rows:
-        setting = {"k": "1"} | dict(_SETTING.findall(row[PROTOCOL])) if row[METRIC] == LEARNABILITY else {}
-        if "n_clusters" in setting:
+        if row[METRIC] != LEARNABILITY or row[SPLIT] != "train":
+            continue
+        changed = row[PROTOCOL].partition(" (")[2].removesuffix(")")
+        setting = {"k": "1"} | dict(_SETTING.findall(changed))  # 1 is what goes without saying
+        if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
             place = int(setting["n_clusters"]), int(setting["k"])
             found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
     return {place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")

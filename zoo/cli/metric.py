@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, ZooError
 from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
 from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .metric_files import metrics_of_file
+from .metric_table import BETTER, Record, options_of, print_metrics, refuse_nothing
 from .options import encoder_names, metric_names
 from .output import json_option, print_json, print_notes, print_table
-from .probe_options import say, settings_of
+from .probe_options import say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -29,8 +30,6 @@ Examples:
   zoo metric rankme features/dino_vitS16/features/birds-train-*
   zoo metric lidar views.npy --set lidar.delta=1e-4
 """
-_BETTER = {True: "higher", False: "lower", None: "neither"}
-Record = dict[str, Any]
 
 
 @click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
@@ -118,7 +117,7 @@ def command(
     everything = metrics == "all"
     wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
     if images is None:
-        _of_file(wanted, Path(name), options, as_json, everything=everything)
+        metrics_of_file(wanted, Path(name), options, as_json, everything=everything)
     else:
         _of_encoder(wanted, name, images, options, as_json)
 
@@ -128,22 +127,24 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json({"metrics": [_described(one) for one in ordered]})
         return
-    rows = [[one.name, one.title, one.needs, one.unit, _BETTER[one.higher_is_better], one.source] for one in ordered]
+    rows = [[one.name, one.title, one.needs, one.unit, BETTER[one.higher_is_better], one.source] for one in ordered]
     print_table(["metric", "called", "needs", "unit", "better", "source"], rows)
 
 
 def _described(one: LabelFreeMetric) -> Record:
     return {"name": one.name, "title": one.title, "needs": one.needs, "unit": one.unit,
-            "better": _BETTER[one.higher_is_better], "least_images": one.least, "source": one.source,
+            "better": BETTER[one.higher_is_better], "least_images": one.least, "source": one.source,
             "meaning": one.meaning}  # fmt: skip
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
     from ..datasets import open_images
     from ..evaluation.label_free.inputs import inputs_of
-    from ..evaluation.label_free.measuring import measure
+    from ..evaluation.label_free.measuring import check_options, measure
     from ..features import Bar
 
+    chosen = options_of(options["changed"])
+    check_options(wanted, chosen)
     data: ImageData = opened(images, options)
     target = None if options["target"] is None else open_images(options["target"])
     needs = {metric(one).needs for one in wanted}
@@ -154,101 +155,40 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         how=featurising(options), progress=lambda label: Bar(),
     )  # fmt: skip
     found = []
-    for one in measure(wanted, inputs, seed=options["seed"], options=_options(options["changed"])):
+    for one in measure(wanted, inputs, seed=options["seed"], options=chosen):
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
-    recorded = _recorded(found, inputs, options["source"]) if options["record"] else None
     records = [_record(one) for one in found]
+    if not as_json:  # before anything can go wrong with the results
+        click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
+        print_metrics(records, inputs.notes)
+    recorded, refusal = None, None
+    if options["record"]:
+        try:
+            recorded = _recorded(found, inputs, options["source"])
+        except ZooError as error:
+            refusal = error
     if as_json:
         document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes)}
-        print_json(document | {"metrics": records, "recorded": recorded})
+        failed = None if refusal is None else str(refusal)
+        print_json(document | {"metrics": records, "recorded": recorded, "not_recorded": failed})
     else:
-        click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
-        _print(records, [*inputs.notes, *_of_recorded(recorded)])
-    _refused(records)
-
-
-def _of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, *, everything: bool) -> None:
-    from ..errors import DataError
-    from ..evaluation.label_free.catalogue import compute
-    from ..evaluation.label_free.files import arguments_for, arrays_of
-    from ..evaluation.label_free.measuring import check_options
-
-    chosen = _options(options["changed"])
-    check_options(wanted, chosen)
-    arrays = arrays_of(path, beside=options["beside"])
-    records: list[Record] = []
-    for one in map(metric, wanted):
-        begun_s = time.perf_counter()
-        record: Record = {
-            "metric": one.name,
-            "title": one.title,
-            "unit": one.unit,
-            "better": _BETTER[one.higher_is_better],
-        }
-        try:
-            arguments = arguments_for(one, arrays)
-            seeded = {"seed": options["seed"]} if one.seeded else {}
-            value = compute(one.name, **arguments, **(seeded | chosen.get(one.name, {})))
-        except (DataError, QueryError) as error:
-            if len(wanted) == 1:
-                raise
-            records.append(record | {"value": None, "reason": str(error)})
-            continue
-        records.append(record | {
-            "value": value.value, "reason": "", "n_images": _n_images(arguments), "n_views": _n_views(value.details),
-            "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
-            "details": dict(value.details),
-        })  # fmt: skip
-    if as_json:
-        print_json({"features": str(path), "metrics": records})
-    else:
-        _print([one for one in records if one["value"] is not None or not everything], [])
-    _refused(records)
-
-
-def _n_images(arguments: Record) -> int:
-    ids = arguments.get("ids")
-    return len(arguments["z"]) if ids is None else len(set(ids.tolist()))
-
-
-def _n_views(details: Mapping[str, Any]) -> int | None:
-    """The same for all images, or none to be told."""
-    found = details.get("n_views")
-    return found[0] if isinstance(found, tuple) and found[0] == found[1] else None
+        print_notes(_of_recorded(recorded))
+    if refusal is not None:
+        raise click.ClickException(
+            f"The numbers above were not added to your results: {refusal} Name other images by --dataset, yourself by "
+            "--source, or use --no-record."
+        )
+    refuse_nothing(records)
 
 
 def _record(one: Measured) -> Record:
     return {
         "metric": one.metric.name, "title": one.metric.title, "value": one.value, "unit": one.metric.unit,
-        "better": _BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
+        "better": BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
         "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
         "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
     }  # fmt: skip
-
-
-def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
-    """One line a metric, and why some are missing."""
-    headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
-    rows = [
-        [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
-         "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
-         f"{one['seconds_computing']:.1f}"]
-        for one in records if one["value"] is not None
-    ]  # fmt: skip
-    if rows:
-        print_table(headers, rows, right=[1, 4, 5, 6, 7])
-    reasons: dict[str, list[str]] = {}
-    for one in records:
-        if one["value"] is None:
-            reasons.setdefault(one["reason"], []).append(one["title"])
-    print_notes([*notes, *(f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items())])
-
-
-def _refused(records: Sequence[Record]) -> None:
-    """Nothing at all could be measured: say so by the exit code."""
-    if all(one["value"] is None for one in records):
-        raise click.ClickException("No metric could be computed; see above.")
 
 
 def _recorded(found: Sequence[Measured], inputs: Inputs, source: str) -> Record:
@@ -264,14 +204,3 @@ def _of_recorded(recorded: Record | None) -> list[str]:
         return []
     known = f", {recorded['known']} were there" if recorded["known"] else ""
     return [f"{recorded['new']} rows added to {', '.join(recorded['files'])}{known}"]
-
-
-def _options(given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Options by metric, from METRIC.NAME=VALUE."""
-    found: dict[str, dict[str, Any]] = {}
-    for key, value in settings_of(given).items():
-        name, point, option = key.partition(".")
-        if not point or not option:
-            raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
-        found.setdefault(metric(name).name, {})[option] = value
-    return found

@@ -88,13 +88,13 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
     )
 
 
-def settings_of(given: Sequence[str]) -> dict[str, Any]:
+def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, Any]:
     """Settings from NAME=VALUE. Values are read as JSON has them where they are JSON, else as text."""
     found: dict[str, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name or name in found:
-            raise QueryError(f"Got --set {text!r}, expected NAME=VALUE, each name once.")
+            raise QueryError(f"Got --set {text!r}, expected {form}, each name once.")
         try:
             found[name] = json.loads(value)
         except ValueError:

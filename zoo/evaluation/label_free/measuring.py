@@ -18,8 +18,11 @@ from .catalogue import compute
 from .inputs import Inputs
 from .protocol import OPTIONS, PROTOCOL
 from .samples import Sizes
+from .spectrum import spectrum_of
 
 _KINDS: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}
+_OF_NONE: dict[str, Any] = {"n_clusters": int, "last": int, "discard": (int, float), "C": (int, float), "critic": str}
+_WORDS = {bool: "true or false", int: "a whole number", (int, float): "a finite number", str: "a word"}
 Options = Mapping[str, Mapping[str, Any]]
 
 
@@ -83,9 +86,15 @@ def _measured(
             arguments, reason = inputs.arguments(need), ""
         except (DataError, QueryError) as error:
             arguments, reason = {}, str(error)
+        spectrum = None
         for one in wanted:
-            if one.needs == need:
-                yield _one(one, inputs, arguments, reason, seed, options.get(one.name, {}))
+            if one.needs != need:
+                continue
+            taken = arguments
+            if one.streams and arguments:  # one pass over the features for all of these
+                spectrum = spectrum or spectrum_of(arguments["z"])
+                taken = {"z": spectrum}
+            yield _one(one, inputs, taken, reason, seed, options.get(one.name, {}))
 
 
 def _one(
@@ -106,7 +115,7 @@ def _one(
     samples = {} if not arguments else inputs.samples_for(one.needs)
     first = next(iter(samples.values()), None)
     n_views = {"views": inputs.sizes.q, "rotations": 4}.get(one.needs)
-    n_rows = 0 if first is None else len(arguments["z"])  # views of one image are one row of an array
+    n_rows = 0 if first is None else len(first.y) // (n_views or 1)
     return Measured(
         metric=one,
         value=value,
@@ -178,6 +187,11 @@ def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
     found |= {
         name: getattr(inputs.sizes, name) for name in sizes if getattr(inputs.sizes, name) != getattr(usual, name)
     }
+    if one.metric.needs in ("views", "rotations") and one.n_images < inputs.sizes.n:
+        found["n"] = one.n_images  # there were no more
+    precision = next(iter(inputs.samples_for(one.metric.needs).values())).features.origin.precision
+    if precision != "float32":
+        found["precision"] = precision
     if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_own:
         found["augmentations"] = list(inputs.recipe.augmentations)
     if one.seed != inputs.sizes.seed:
@@ -211,6 +225,11 @@ def check_options(metrics: Iterable[str], options: Options) -> None:
         for option, value in chosen.items():
             if option not in known:
                 raise QueryError(f"{name!r} has no option {option!r}; expected one of {', '.join(known) or 'none'}.")
-            kind = _KINDS.get(type(known[option]))
-            if kind is not None and (not isinstance(value, kind) or (kind is not bool and isinstance(value, bool))):
-                raise QueryError(f"{name}.{option} is {value!r}, expected something like {json.dumps(known[option])}.")
+            kind = _KINDS.get(type(known[option])) or _OF_NONE.get(option)
+            if kind is None:
+                raise QueryError(f"{name}.{option} takes an array; call the function from Python.")
+            if value is None and known[option] is None:
+                continue
+            fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+            if not fits or (isinstance(value, float) and not math.isfinite(value)):
+                raise QueryError(f"{name}.{option} is {value!r}, expected {_WORDS[kind]}.")

@@ -92,6 +92,7 @@ class Monitor:
         self._lengthless = torch.zeros((), dtype=torch.float64)  # views that are 0 and have no direction
         self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
 
+    @torch.inference_mode(False)  # what is made in it may be changed nowhere else
     @torch.no_grad()
     def update(self, batch: Any) -> None:
         """Adds features (n, dim), or views (n_images, n_views, dim): a tensor of any device, or an array.
@@ -213,6 +214,8 @@ class Monitor:
     def from_state(cls, state: Mapping[str, Any], **options: Any) -> Monitor:
         """A monitor that has seen what :meth:`state` was taken of, or all of it if states were added up."""
         new = cls(**options)
+        if missing := {"distances", "lengthless", "by_precision"} - state.keys():
+            raise DataError(f"The state has no {', '.join(sorted(missing))}: pass what state() returned, or its sums.")
         for name in ("rows", "means"):
             sums = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
             if sums:

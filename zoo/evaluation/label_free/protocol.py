@@ -55,9 +55,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )  # fmt: skip
 
 
-def digest() -> str:
-    """Hash of what defines the numbers."""
-    content = {"samples": dict(SAMPLES), "options": {name: dict(chosen) for name, chosen in OPTIONS.items()}}
+def digest(name: str) -> str:
+    """Hash of what defines the numbers of a metric."""
+    content = {"samples": dict(SAMPLES), "options": dict(OPTIONS[name])}
     return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

@@ -106,7 +106,7 @@ class Featuriser:
         return self._sample(label, views, views, np.arange(len(views)), preprocess=view_preprocess(self.card))
 
     def _capped(self, images: ImageSet, n: int) -> int:
-        if n > len(images):
+        if len(images) < n != N_IMAGES:
             self.notes.append(
                 f"{n:,} images of {images.name} ({images.split}) were to be taken, and it has {len(images):,}: all are."
             )

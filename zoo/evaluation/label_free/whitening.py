@@ -257,7 +257,10 @@ def _smaller(matrix: torch.Tensor) -> torch.Tensor:
 
 def _told(views: Views) -> str:
     least, most = views.n_views
-    return f"{views.n_images} images of {least if least == most else f'{least} to {most}'} views"
+    told = f"{views.n_images} images of {least if least == most else f'{least} to {most}'} views"
+    if views.within_freedom < views.dim:
+        told += f" give {views.within_freedom} deviations, and as many as dimensions are the least"
+    return told
 
 
 def _infinite(views: str) -> DataError:
