@@ -110,7 +110,7 @@ class Gram:
         step = block_rows(self.dim)
         product = None
         if self.precision == "float32" and len(rows) > step and rows.device.type == "cpu":
-            product = torch.empty(self.dim, self.dim)
+            product = torch.zeros(self.dim, self.dim)  # of which the lower triangle stays so
         for start in range(0, len(rows), step):
             self._add(rows[start : start + step], product)
 
