@@ -13,7 +13,7 @@ uniformity 1.30, alignment 1.66. Beside 3-shot accuracy no statistic adds anythi
 
 Of tiny encoders of the pocket, whose rows are in results/measured: on shapes (15) RankMe .30 [.05, .76], LiDAR -.14
 [-.69, .21], cluster learnability -.17 [-.78, .03], CLID -.10 [-.33, .18], rotation prediction .61 [.49, 1.00] and
-one-shot accuracy .85 [.56, 1.00]; on digits (13) cluster learnability .66 [.38, 1.00], CLID .33 [-.67, .45]. Other
+one-shot accuracy .85 [.56, 1.00]; on digits (15) cluster learnability .68 [.33, .94], CLID .35 [-.37, .43]. Other
 measured populations add themselves when results/ has their rows.
 
 Command: zoo study label_free_vs_probe
