@@ -14,6 +14,7 @@ import pytest
 
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation import intervals, measuring, risk, settings
+from zoo.evaluation.label_free.protocol import protocol_row
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.probe import LogisticProbe
 from zoo.evaluation.protocols import PROTOCOLS, Protocol, protocol_named, protocols_table
@@ -147,9 +148,8 @@ def test_a_protocol_cannot_be_changed_and_goes_into_a_provenance() -> None:
 
 def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:
     table = protocols_table()
-    assert (
-        f"<!-- protocols:begin -->\n{table}\n<!-- protocols:end -->" in (repository / "results/README.md").read_text()
-    )
+    readme = (repository / "results/README.md").read_text()
+    assert f"<!-- protocols:begin -->\n{table}\n{protocol_row()}\n<!-- protocols:end -->" in readme
     assert len(table.splitlines()) == len(PROTOCOLS) + 2
 
 

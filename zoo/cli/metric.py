@@ -102,7 +102,9 @@ Examples:
 def command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
-    """Tell how good a representation is without labels: RankMe, LiDAR, CLID and others.
+    """Tell how good features are, without labels.
+
+    RankMe, LiDAR, what CLID is made of, and what they are compared with.
 
     METRIC is a name, several by comma, or `all`. With IMAGES, an encoder is measured on them: what the metrics need is
     featurised once and kept, views are made by the augmentations of its training, and the numbers go to your results.
