@@ -10,9 +10,9 @@ turned at random and moved away from the origin. ``--rank 20`` makes a collapsed
 then relative to the value of its own dimensions with zeros beside them.
 
 On two cores (load 0.7 to 1.6), 5,000 x 10 x 2,048: 3.5 s, off by 4e-8; 2.7 times faster than the direct formula in
-float64 (aim 2.5), 1.06 times than that in float32 (aim 1.8), which is off by 2e-6. The products that cannot be left out
-(1.3 s), eigenvalues (0.3 s), factor and solves (0.5 s) are more than half of it. A collapsed representation takes longer
-than the direct formula, whose value is wrong.
+float64 (aim 2.5), 1.06 times than that in float32 (aim 1.8), which is off by 2e-6. Products that cannot be
+left out (1.3 s), eigenvalues (0.3 s), factor and solves (0.5 s) are more than half of it. A collapsed representation
+takes longer than the direct formula, whose value is wrong.
 """
 
 from __future__ import annotations
