@@ -28,7 +28,7 @@ from ..threads import threads_for
 from .gram import Gram
 from .moments import ROUNDING, Moments
 from .row_blocks import RowBlocks
-from .stripes import block_rows
+from .stripes import LARGE, block_rows
 
 try:
     import numpy as np
@@ -251,8 +251,8 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
 def _eigenvalues(matrix: Tensor) -> Tensor:
     """Of a symmetric matrix, descending."""
     found: Tensor
-    if matrix.device.type == "cpu":
-        found = torch.from_numpy(np.linalg.eigvalsh(matrix.numpy()))  # a third faster than PyTorch's
+    if matrix.device.type == "cpu" and len(matrix) < LARGE:
+        found = torch.from_numpy(np.linalg.eigvalsh(matrix.numpy()))
     else:
         found = torch.linalg.eigvalsh(matrix)
     return found.flip(0)
