@@ -23,7 +23,8 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="The scatter of views") from error
 
 _PIECE_BYTES = 1 << 22  # of float64 deviations, so that they stay in the cache while they are made
-_ROWS_PER_PRODUCT = 4096  # fewer would write the result more often, more would lose digits of float32 sums
+_ROWS_PER_PRODUCT = 4096  # fewer would write the result more often, more would leave the cache
+_PRODUCTS_PER_SUM = 4  # of float32 products, before they are added up in float64: more would lose digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,11 +158,16 @@ def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) ->
     total = torch.zeros((dim, dim), dtype=torch.float64)
     diagonal = torch.zeros(dim, dtype=torch.float64)
 
+    n_products = 0
+
     def add(n_rows: int) -> None:
-        nonlocal product
+        nonlocal product, n_products
         if single:
-            product = ssyrk(1.0, buffer[:n_rows].T, beta=0.0, c=product, overwrite_c=1)
-            total.add_(torch.from_numpy(product.T))
+            fresh = n_products % _PRODUCTS_PER_SUM == 0
+            product = ssyrk(1.0, buffer[:n_rows].T, beta=0.0 if fresh else 1.0, c=product, overwrite_c=1)
+            n_products += 1
+            if n_products % _PRODUCTS_PER_SUM == 0:
+                total.add_(torch.from_numpy(product.T))
         else:  # adds to what is there
             product = dsyrk(1.0, buffer[:n_rows].T, beta=1.0, c=product, overwrite_c=1)
 
@@ -182,6 +188,8 @@ def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) ->
     if not single:
         total = torch.from_numpy(product.T).clone()
     else:
+        if n_products % _PRODUCTS_PER_SUM:
+            total.add_(torch.from_numpy(product.T))
         total.diagonal().copy_(diagonal)
     lower = total.tril_()  # BLAS fills one triangle of a symmetric product, and computes only that
     return lower + lower.tril(-1).T

@@ -133,7 +133,8 @@ def _from_products(
         kept = torch.nonzero(~silent)[:, 0]
         if not len(kept):
             return None, False
-        within, means, noise = within[kept][:, kept], means[:, kept], noise[kept]
+        if len(kept) < len(silent):
+            within, means, noise = within[kept][:, kept], means[:, kept], noise[kept]
     between = means
     if len(means) >= len(within):
         between = second_moments([means], len(within), single=single)
