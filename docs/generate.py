@@ -6,6 +6,7 @@ Run it with ``make docs`` after a card or a schema has changed; a test fails whe
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import sys
@@ -20,6 +21,8 @@ from zoo.cardchecks import expectation
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
 from zoo.errors import ZooError
+from zoo.evaluation.curves.recipe import Recipe, base_protocol, recipe_dict
+from zoo.evaluation.curves.tasks import TASKS, Task
 from zoo.evaluation.label_free.protocol import protocol_row
 from zoo.evaluation.protocols import protocols_table
 from zoo.labelfree import LABEL_FREE_METRICS
@@ -126,6 +129,7 @@ def metrics_table() -> str:
     for metric in METRICS.values():
         splits = groups.get(metric.splits) or ", ".join(f"`{split}`" for split in metric.splits)
         splits += ", any number of labels" * metric.any_labels
+        splits += ", any number of images" * metric.any_images
         rows.append(
             f"| `{metric.name}` | {metric.unit} | {better[metric.lower_is_better]} | {splits} | {metric.meaning} |"
         )
@@ -141,9 +145,22 @@ def label_free_table() -> str:
     return "\n".join(rows)
 
 
+def curve_protocol_row(task: Task) -> str:
+    """One row for learning curves of a task: what is trained, with every option of the recipe and every rule."""
+    settings = recipe_dict(Recipe())
+    rules = settings.pop("rules")
+    options = "; ".join(f"{name} {json.dumps(value)}" for name, value in settings.items())
+    told = "; ".join(f"{name}: {rule}" for name, rule in rules.items())
+    meaning = (
+        f"learning curve, {task.meaning}: encoder and {task.decoder}, trained by the {task.loss}, or a control of the "
+        f"same architecture. {told}"
+    )
+    return f"| `{base_protocol(task)}` | {meaning} | Recipe: {options} |"
+
+
 def all_protocols_table() -> str:
-    """Those of probes, and that of label-free metrics."""
-    return f"{protocols_table()}\n{protocol_row()}"
+    """Those of probes, that of label-free metrics, and those of learning curves."""
+    return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
 
 
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {

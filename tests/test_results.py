@@ -194,6 +194,7 @@ def test_the_readme_explains_every_word_of_the_vocabulary(repository: Path) -> N
     for metric in METRICS.values():
         splits = names.get(metric.splits) or ", ".join(f"`{split}`" for split in metric.splits)
         splits += ", any number of labels" * metric.any_labels
+        splits += ", any number of images" * metric.any_images
         direction = better[metric.lower_is_better]
         assert f"| `{metric.name}` | {metric.unit} | {direction} | {splits} | {metric.meaning} |" in readme
     for split in SPLITS.values():

@@ -101,6 +101,7 @@ def _check_subject(place: str, row: Row) -> None:
         _refuse_name(place, "metric", row[words.METRIC], METRICS, "a metric of results/README.md")
     if not metric.takes(row[words.SPLIT]):
         others = ", 'train 10-shot -> val', 'train 0.5% -> val' or the like" if metric.any_labels else ""
+        others += ", 'train 300 images -> val' or the like" if metric.any_images else ""
         _refuse_name(place, "split", row[words.SPLIT], metric.splits, f"a split of {metric.name!r}{others}")
     split = known_split(row[words.SPLIT])
     if row[words.UNIT] != metric.unit:
@@ -150,6 +151,10 @@ def _check_value(place: str, row: Row) -> None:
         _refuse(place, "value", row[words.VALUE], "an error between 0 and 100 percent")
     if row[words.UNIT] == "percentage points" and abs(value) > 100:
         _refuse(place, "value", row[words.VALUE], "a difference of two errors, between -100 and 100 percentage points")
+    if value < 0 and row[words.METRIC].endswith("_error"):
+        _refuse(place, "value", row[words.VALUE], "an error, which is never below 0")
+    if row[words.UNIT] == "degrees" and value > 180:
+        _refuse(place, "value", row[words.VALUE], "an angle of at most 180 degrees")
     if row[words.CI_LOW] or row[words.CI_HIGH]:
         low, high = _number(place, "ci_low", row[words.CI_LOW]), _number(place, "ci_high", row[words.CI_HIGH])
         slack = _ROUNDING * max(1, abs(value))

@@ -1,7 +1,7 @@
 """The words that results files may use: columns, what was measured, on which images, and what kinds of fault there are.
 
 A metric is one line here; ``results/README.md`` shows these tables. Splits with any number of labels, such as
-``train 10-shot -> val`` and ``train 0.5% -> val``, are words too: :func:`known_split`.
+``train 10-shot -> val``, ``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`known_split`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Metric:
     splits: tuple[str, ...]  # the first is the usual one
     meaning: str
     any_labels: bool = False  # also with any other number of labels a class, or share of the labels
+    any_images: bool = False  # also with any number of labelled images
 
     def takes(self, split: str) -> bool:
         """True if it can be measured on such a split.
@@ -49,12 +50,17 @@ class Metric:
         >>> METRICS["linear_probe_error"].takes("train 10-shot -> val"), METRICS["usability"].takes("train -> train")
         (True, False)
         """
-        return split in self.splits or (self.any_labels and _split_of_labels(split) is not None)
+        return (
+            split in self.splits
+            or (self.any_labels and _split_of_labels(split) is not None)
+            or (self.any_images and _split_of_images(split) is not None)
+        )
 
 
 # one spelling each, lest '2%' and '2.0%' be two measurements; all of the labels are 'train -> val'
 _SHOTS = re.compile(r"train ([1-9]\d{0,5})-shot -> val", re.ASCII)
 _SHARE = re.compile(r"train ((?:0|[1-9]\d?)(?:\.\d{0,7}[1-9])?)% -> val", re.ASCII)
+_IMAGES = re.compile(r"train ([1-9]\d{0,11}) images -> val", re.ASCII)
 
 
 def _split_of_labels(name: str) -> Split | None:
@@ -64,6 +70,15 @@ def _split_of_labels(name: str) -> Split | None:
     if (share := _SHARE.fullmatch(name)) and share[1] != "0":
         return _split_of_share(share[1])
     return None
+
+
+def _split_of_images(name: str) -> Split | None:
+    """A split with N labelled images; None if the name is not of that kind."""
+    found = _IMAGES.fullmatch(name)
+    if found is None:
+        return None
+    meaning = f"network trained on {found[1]} labelled image{'s' * (found[1] != '1')}, evaluated on the validation set"
+    return Split(name, int(found[1]), meaning, n_rounded=_N_CLASSES)  # as many of each class as it has its share
 
 
 def _split_of_shots(shots: str) -> Split:
@@ -106,6 +121,7 @@ _COMPONENT = (
     "percentage points", True, ("train -> val",),
     "part of the full-shot error; signed where measured here, clipped at 0 where published",
 )  # fmt: skip
+_TRANSFER = (True, ("train -> val",))  # and any number of labelled images
 _LABEL_FREE_SPLITS = {  # by what a metric needs
     "features": _PLAIN,
     "views": _ALL_IMAGES,
@@ -125,6 +141,26 @@ METRICS = {
         Metric(
             "supervised_twin_error", "percent", True, ("train -> train", "train -> val"),
             "top-1 error of a supervised network of the encoder's architecture",
+        ),
+        Metric(
+            "transfer_error", "percent", *_TRANSFER,
+            "top-1 error of a network trained for a task, by an encoder with a linear head or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "depth_l1_error", "depth units of the data set", *_TRANSFER,
+            "mean absolute error of depth over the valid pixels, by an encoder with a decoder or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "normals_l1_error", "dimensionless", *_TRANSFER,
+            "mean absolute error of the components of surface normals, by an encoder with a decoder or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "normals_angular_error", "degrees", *_TRANSFER,
+            "mean angle between predicted and true surface normals, by an encoder with a decoder or by a control",
+            any_images=True,
         ),
         Metric("approximation", *_COMPONENT),
         Metric("usability", *_COMPONENT),
@@ -157,25 +193,29 @@ ERRATUM_KINDS = {
 
 
 def known_split(name: str) -> Split:
-    """The split of that name: one of :data:`SPLITS`, or one with any number of labels a class or share of the labels.
+    """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
+
+    Of the latter there are three kinds: labels a class, a share of the labels, and labelled images.
 
     Raises
     ------
     UnknownName
-        If there is no such split; a share is above 0 and below 100 %, and numbers have neither leading zeros nor
-        trailing ones behind the point.
+        If there is no such split; a share is above 0 and below 100 %, there is at least one image, and numbers have
+        neither leading zeros nor trailing ones behind the point.
 
     >>> known_split("train 10-shot -> val").n_train, known_split("train 0.5% -> val").n_train
     (10000, 6405)
+    >>> known_split("train 1 images -> val").meaning
+    'network trained on 1 labelled image, evaluated on the validation set'
     >>> known_split("train 03-shot -> val")
     Traceback (most recent call last):
     ...
     zoo.errors.UnknownName: There is no split named 'train 03-shot -> val'; did you mean train 3-shot -> val, \
 train 30-shot -> val, train 5-shot -> val, train -> val or train 1% -> val? Others are spelt like \
-'train 10-shot -> val' and 'train 0.5% -> val'.
+'train 10-shot -> val', 'train 0.5% -> val' and 'train 300 images -> val'.
     """
-    split = SPLITS.get(name) or _split_of_labels(name)
+    split = SPLITS.get(name) or _split_of_labels(name) or _split_of_images(name)
     if split is None:
-        hint = "Others are spelt like 'train 10-shot -> val' and 'train 0.5% -> val'."
+        hint = "Others are spelt like 'train 10-shot -> val', 'train 0.5% -> val' and 'train 300 images -> val'."
         raise UnknownName("split", name, SPLITS, hint=hint)
     return split

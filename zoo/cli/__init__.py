@@ -37,6 +37,7 @@ VERBS = {
     "probe": Verb("probe", "Train tuned linear probes on features."),
     "decompose": Verb("decompose", "Show where the full-shot error comes from."),
     "metric": Verb("metric", "Tell how good features are, without labels."),
+    "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -59,6 +60,7 @@ Examples:
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
   zoo metric all pocket_simclr_rn_shapes shapes
+  zoo curve pocket_simclr_rn_shapes shapes --task normals
   zoo study where_the_risk_lies
   eval "$(zoo completion bash)"
 """

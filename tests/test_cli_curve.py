@@ -1,0 +1,138 @@
+"""The verb curve, with real encoders that are really trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.cli_runner import document, run
+from tests.drawn_curves import curve
+from zoo.cli.curve_options import seeds_of
+from zoo.cli.curve_output import json_of, notes_of, print_curves
+from zoo.errors import QueryError
+from zoo.results import measurements
+
+ENCODER = "pocket_simclr_rn_shapes"
+SHAPES = "shapes:classes=4,train=60,val=20,size_px=16"
+QUICK = ("--learning-rates", "3e-3", "--set", "least_steps=4", "--set", "most_steps=4")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user who has measured nothing, with a cache of their own."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "home"
+
+
+def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_twice(tmp_path: Path) -> None:
+    wanted = ("curve", ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", "--seeds", "2", *QUICK, "--maximal",
+              "0.01", "--out", str(tmp_path / "out"))  # fmt: skip
+    result = run(*wanted, "--json")
+    assert result.stderr.startswith("9 runs\n1 of 9: blind guess: depth_l1_error ")
+    assert "9 of 9: pocket_simclr_rn_shapes, 60 images, seed 1: depth_l1_error " in result.stderr
+    found = json.loads(result.stdout)
+    (shown,) = found["curves"]
+    assert shown["encoder"] == ENCODER and shown["maximal"]["value"] == 0.01 and shown["frozen"] is False
+    assert [(point["n_requested"], point["n_actual"], point["n_seeds"]) for point in shown["points"]] == [
+        (20, 20, 2), (60, 60, 2),
+    ]  # fmt: skip
+    names = {"curves_depth_l1_error.png", "curves_depth_l1_error.svg", "strip.png", "strip.svg", "curves.json"}
+    assert {Path(path).name for path in found["files"]} == names == {path.name for path in (tmp_path / "out").iterdir()}
+    assert Image.open(tmp_path / "out" / "strip.png").width > 1000
+    kept = json.loads((tmp_path / "out" / "curves.json").read_text())
+    assert kept["curves"] == found["curves"] and len(kept["figures"]) == 2
+    rows = [row for row in measurements() if row.metric == "depth_l1_error" and row.source == "own"]
+    assert len(rows) == found["recorded"]["new"] == 10  # 9 runs and the recorded risk
+    scratch = [run for run in found["runs"] if run["control"] == "scratch" and run["n_requested"] == 20]
+    told = {row.seed: row.value for row in rows if "scratch" in row.protocol and row.n_train == 20}
+    assert told == {one["seed"]: pytest.approx(one["risks"]["depth_l1_error"]) for one in scratch}
+    again = run(*wanted)
+    assert "0 rows added" in again.output and "10 were there" in again.output
+    assert "of 9:" not in again.output  # nothing was trained
+
+
+def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
+    text = run("curve", "pocket_simclr_rn_digits", "digits", "--task", "classification", "--regimes", "30,all",
+               "--seeds", "4,", "--frozen", "--learning-rates", "3e-3", "--set", "most_steps=40", "--set",
+               "least_steps=40", "--no-record")  # fmt: skip
+    lines = text.stdout.splitlines()
+    assert lines[1] == "Transfer error on digits in percent, 451 test images"
+    assert lines[2].startswith("blind guess 89.8 (") and ", maximal supervision " in lines[2]
+    header, first, last = (line.split() for line in lines[4:7])
+    assert header == ["encoder", "labels", "risk", "interval", "cR", "interval", "scratch", "gain", "it", "needs"]
+    assert first[:3] == ["pocket_simclr_rn_digits", "(frozen)", "30"] and last[2] == "1,346"
+    assert "one run, which tells nothing about how much the seed matters" in text.stderr
+    assert "strip" not in text.stderr and "curves_transfer_error.png, curves.json" in text.stderr
+    assert (home.parent / "cache" / "curves" / "figures" / "digits-classification" / "curves.json").is_file()
+    assert not (home / "results").exists()
+
+
+def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    found = document("curve", ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", "--seeds", "1", *QUICK,
+                     "--maximal", "0.01", "--out", str(tmp_path / "taken" / "below"), code=1)  # fmt: skip
+    (problem,) = found["problems"]
+    assert "could not be written" in problem and "--out" in problem
+    assert found["recorded"]["new"] == 6 and found["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("pocket_simclr", SHAPES, "--task", "depth"), "There is no encoder named 'pocket_simclr'; did you mean"),
+        ((ENCODER, SHAPES, "--task", "dept"), "There is no task named 'dept'; did you mean depth?"),
+        ((ENCODER, "digits", "--task", "depth"), "There is no image set with maps of depth named 'digits'"),
+        ((ENCODER, "nowhere", "--task", "classification"), "nowhere"),
+        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,x"), "The regime 'x' is no number of images"),
+        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,1k"), "A regime of 1,000 images was asked for"),
+        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,20"), "twice"),
+        ((ENCODER, SHAPES, "--task", "depth", "--seeds", "0"), "Got --seeds '0'"),
+        ((ENCODER, SHAPES, "--task", "depth", "--metric", "rmse"), "no metric of the task named 'rmse'"),
+        ((ENCODER, SHAPES, "--task", "depth", "--learning-rates", "fast"), "Got the learning rates 'fast'"),
+        ((ENCODER, SHAPES, "--task", "depth", "--set", "least_step=3"), "did you mean least_steps"),
+        ((ENCODER, SHAPES, "--task", "depth", "--set", "patience=long"), "Got --set patience=long"),
+        ((ENCODER, SHAPES, "--task", "depth", "--epochs", "2", "--set", "epochs=3"), "expected it once"),
+        ((ENCODER, SHAPES, "--task", "depth", "--batch-size", "0"), "batch_size=0"),
+        ((ENCODER, SHAPES, "--task", "depth", "--device", "abacus"), "The device 'abacus' cannot be used here"),
+        ((ENCODER, SHAPES, "--task", "normals", "--maximal", "1", "--metric", "normals_angular_error"),
+         "expected normals_l1_error, which the recorded risk is of"),
+        ((ENCODER, SHAPES, "--task", "classification", "--regimes", "2,all"), "has no image of the class"),
+        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", *QUICK, "--maximal", "99"),
+         "Maximal supervision has a risk of 99"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[3:])[:40],
+)  # fmt: skip
+def test_bad_requests_get_one_sentence(arguments: tuple[str, ...], expected: str) -> None:
+    result = run("curve", *arguments, code=2)
+    (line,) = [line for line in result.stderr.splitlines() if not line.startswith(("1 of", "5 runs", "13 runs"))]
+    assert line.startswith("Error: ") and expected in line and result.stdout == ""
+
+
+def test_seeds_are_a_number_or_a_list() -> None:
+    assert seeds_of("3") == (0, 1, 2) and seeds_of("2, 7") == (2, 7) and seeds_of("5,") == (5,)
+    for wrong in ("", "0", "-1", "a", "1,1", "1,,2", "1.5"):
+        with pytest.raises(QueryError, match="expected their number from 1 to 1000"):
+            seeds_of(wrong)
+
+
+def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    curves = [curve("a"), curve("b", calibrated=[0.5, 0.4, 0.3, 0.1, -0.2])]
+    assert sum("calibrated risk of the encoder is below 0" in note for note in notes_of(curves)) == 1
+    assert any(note.startswith("b: With 1,000 labels") for note in notes_of(curves))
+    print_curves(curves)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1] == "Normals angular error on shapes-10-classes in degrees, 1,000 test images"
+    assert printed[2].startswith("blind guess 30.0 (30.0 to 30.0), maximal supervision 10.0 (9.8 to 10.2)")
+    assert printed[5].split()[:3] == ["a", "50", "21.4"]  # 10 + 20 * 0.57
+    assert printed[5].split()[-3:-1] == ["40", "%"]
+    assert printed[17].split()[:2] == ["a", "0.40"] and printed[17].endswith("0.95 to 0.08")
+
+
+def test_what_is_not_a_number_is_null_in_json() -> None:
+    assert json_of({"a": (1.0, float("nan"), float("inf")), "b": [None, "text", True]}) == {
+        "a": [1.0, None, None], "b": [None, "text", True],
+    }  # fmt: skip

@@ -1,0 +1,81 @@
+"""The recipe of learning curves: a protocol's name stands for all that defines its numbers, and for nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from zoo.errors import QueryError
+from zoo.evaluation.curves.recipe import Recipe, base_protocol, protocol_of, recipe_dict, recipe_digest
+from zoo.evaluation.curves.tasks import TASKS
+from zoo.vocabulary import METRICS
+
+DIGESTS = {
+    "classification": "e6507153b1c1b21283b6497a6938e8cb",
+    "depth": "149e492c835da8fe537ce8ecd27708ef",
+    "normals": "710659069d56eb753f6c5e6e6096d4a9",
+}
+OTHERS = {
+    "frozen": True, "learning_rates": (1e-4,), "weight_decay": 0.1, "head_rate": 1.0, "batch_size": 32, "accumulate": 2, "epochs": 3.0,
+    "least_steps": 10, "most_steps": 30, "evaluations": 5, "patience": 2, "validation_share": 0.5, "clip_norm": 2.0,
+    "precision": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_protocol_never_changes(name: str) -> None:
+    assert recipe_digest(TASKS[name]) == DIGESTS[name], (
+        f"{base_protocol(TASKS[name])} means something else than it did, and rows with that name may exist: put the "
+        "task, the recipe or the rules back, or make it the next number of the protocol, and then pin the new digest."
+    )
+
+
+def test_every_task_is_pinned_and_no_two_are_one() -> None:
+    assert TASKS.keys() == DIGESTS.keys() and len(set(DIGESTS.values())) == len(DIGESTS)
+
+
+@pytest.mark.parametrize("option", [field.name for field in fields(Recipe)])
+def test_every_option_that_is_another_is_told_by_the_name(option: str) -> None:
+    name = protocol_of(TASKS["depth"], replace(Recipe(), **{option: OTHERS[option]}))
+    assert name.startswith("zoo-curve-depth-1 (") and f"{option}=" in name
+    assert protocol_of(TASKS["depth"], replace(Recipe(), **{option: getattr(Recipe(), option)})) == "zoo-curve-depth-1"
+
+
+def test_no_two_options_share_a_name() -> None:
+    names = {protocol_of(TASKS["depth"], replace(Recipe(), **{option: value})) for option, value in OTHERS.items()}
+    assert len(names) == len(OTHERS) == len(fields(Recipe))
+
+
+@pytest.mark.parametrize("control", ["scratch", "maximal", "blind"])
+def test_nothing_of_a_control_is_frozen_and_a_blind_guess_is_not_trained(control: str) -> None:
+    recipe = Recipe(frozen=True, epochs=3.0)
+    told = protocol_of(TASKS["normals"], recipe, control=control)
+    options = f"control={control}" if control == "blind" else f"control={control}, epochs=3.0"
+    assert told == f"zoo-curve-normals-1 ({options})"
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_every_metric_of_a_task_is_a_word_of_the_results(task: object) -> None:
+    assert all(METRICS[name].lower_is_better and METRICS[name].any_images for name in task.metrics)  # type: ignore
+
+
+def test_the_readme_of_the_results_has_every_protocol_with_its_options_and_rules(repository: Path) -> None:
+    readme = (repository / "results" / "README.md").read_text()
+    settings = recipe_dict(Recipe())
+    rules = settings.pop("rules")
+    for task in TASKS.values():
+        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `{base_protocol(task)}` |")]
+        assert task.loss in line and task.decoder in line
+        assert all(f"{name} " in line for name in settings) and all(rule in line for rule in rules.values())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("epochs", 0), ("batch_size", 2.5), ("accumulate", 64), ("validation_share", 1.0), ("learning_rates", ()),
+     ("precision", "float64"), ("weight_decay", -1.0)],
+)  # fmt: skip
+def test_an_option_that_cannot_be_is_refused_by_its_name(option: str, value: object) -> None:
+    with pytest.raises(QueryError, match=f"{option}="):
+        Recipe(**{option: value})  # type: ignore[arg-type]

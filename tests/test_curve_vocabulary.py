@@ -1,0 +1,94 @@
+"""The words of learning curves: any number of labelled images, and errors in the units of their tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.result_rows import AddRows, user_of
+from zoo.errors import ResultsError, UnknownName
+from zoo.results import measurements
+from zoo.vocabulary import METRICS, SPLITS, known_split
+
+UNITS = {
+    "transfer_error": "percent",
+    "depth_l1_error": "depth units of the data set",
+    "normals_l1_error": "dimensionless",
+    "normals_angular_error": "degrees",
+}
+DEPTH = {
+    "metric": "depth_l1_error", "unit": UNITS["depth_l1_error"], "dataset": "shapes",
+    "split": "train 300 images -> val", "n_train": "300",
+    "value": "0.25", "ci_low": "0.2", "ci_high": "0.3", "protocol": "zoo-curve-depth-1",
+}  # fmt: skip
+
+
+@pytest.fixture
+def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
+    return user_of(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("n", [1, 300, 1_200_000, 999_999_999_999])
+def test_any_number_of_labelled_images_is_a_split(n: int) -> None:
+    split = known_split(f"train {n} images -> val")
+    assert (split.n_train, split.shots, split.name) == (n, None, f"train {n} images -> val")
+    assert ("1 labelled image," in split.meaning) == (n == 1)
+
+
+@pytest.mark.parametrize("metric", UNITS)
+def test_the_errors_of_curves_take_all_labels_and_any_number_and_no_other_split(metric: str) -> None:
+    one = METRICS[metric]
+    assert (one.unit, one.lower_is_better) == (UNITS[metric], True)
+    assert one.takes("train -> val") and one.takes("train 7 images -> val")
+    others = [*SPLITS, "train 10-shot -> val", "train 0.5% -> val", "train 07 images -> val"]
+    assert not any(one.takes(name) for name in others if name != "train -> val")
+
+
+@pytest.mark.parametrize("metric", ["linear_probe_error", "knn_error", "usability", "rankme"])
+def test_other_metrics_take_no_number_of_images(metric: str) -> None:
+    assert not METRICS[metric].takes("train 300 images -> val")
+
+
+@pytest.mark.parametrize("n", ["0", "03", "-3", "3.5", "1e3", "1,000", "1_000", " 3", "\N{FULLWIDTH DIGIT THREE}", ""])
+def test_other_spellings_are_refused(n: str, add_rows: AddRows) -> None:
+    name = f"train {n} images -> val"
+    with pytest.raises(UnknownName, match=r"Others are spelt like .* and 'train 300 images -> val'"):
+        known_split(name)
+    add_rows(DEPTH | {"split": name})
+    with pytest.raises(
+        ResultsError, match="expected a split of 'depth_l1_error', 'train 300 images -> val' or the like"
+    ):
+        measurements()
+
+
+def test_the_number_that_was_used_may_be_another_than_was_asked_for(add_rows: AddRows) -> None:
+    add_rows(DEPTH | {"n_train": "298"}, DEPTH | {"split": "train -> val", "n_train": "4000", "seed": ""})
+    asked, every = measurements()[-2:]
+    assert (asked.split, asked.n_train, asked.value, asked.ci_high) == ("train 300 images -> val", 298, 0.25, 0.3)
+    assert (every.n_train, every.seed) == (4000, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"value": "-0.1", "ci_low": "", "ci_high": ""},
+            "column 'value': found -0.1, expected an error, which is never",
+        ),
+        ({"unit": "metres"}, "column 'unit': found 'metres', expected 'depth units of the data set'"),
+        (
+            {"metric": "normals_angular_error", "unit": "degrees", "value": "190", "ci_low": "", "ci_high": ""},
+            "expected an angle of at most 180 degrees",
+        ),
+        (
+            {"metric": "transfer_error", "unit": "percent", "value": "101", "ci_low": "", "ci_high": ""},
+            "between 0 and 100",
+        ),
+        ({"metric": "linear_probe_error", "unit": "percent"}, "expected a split of 'linear_probe_error'"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_with_its_column(add_rows: AddRows, change: dict[str, str], words: str) -> None:
+    add_rows(DEPTH | change)
+    with pytest.raises(ResultsError, match=words):
+        measurements()

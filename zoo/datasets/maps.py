@@ -1,0 +1,171 @@
+"""What every source of maps becomes: images of one split with a map of depth or normals each, and two such sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..errors import DataError, MissingExtra, UnknownName
+from .imagesets import ImageSet, digest
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
+
+CHANNELS = {"depth": 1, "normals": 3}
+"""Tasks that have maps, and the numbers at a pixel of each."""
+
+CLASS = "image"
+"""The one class of images that have maps in place of labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Maps that are read or computed each time they are asked for; indexing gives ``(values, valid)``.
+
+    Attributes
+    ----------
+    read : callable
+        From a number to ``values``, float32 (height, width, channels), 0 where not valid, and ``valid``, bool (height,
+        width); neither is to be written to. Workers of a loader get a pickled copy, as of
+        :class:`~zoo.datasets.LazyImages`.
+    indices : int64 array, shape (n,)
+        The number that ``read`` wants for each map.
+    """
+
+    read: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    indices: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.read(int(self.indices[index]))
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return map(self.read, self.indices.tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class MapSet:
+    """Images of one split with a map each.
+
+    Attributes
+    ----------
+    images : ImageSet
+        All of the one class :data:`CLASS`.
+    maps : Maps
+        As many, in the same order, each of the height and width of its image.
+    task : str
+        "depth" (1 channel) or "normals" (3: unit vectors).
+    unit : str
+        Of the values, in words.
+    fingerprint : str
+        Hex. Two sets with the same fingerprint have the same images and maps; how they enter it is said where the set
+        is made.
+
+    Raises
+    ------
+    DataError
+        If there are not as many maps as images.
+    UnknownName
+        If no such task has maps.
+    """
+
+    images: ImageSet
+    maps: Maps
+    task: str
+    unit: str
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        checked_task(self.task)
+        if len(self.images) != len(self.maps):
+            raise DataError(
+                f"The image set {self.name!r} has {len(self.images):,} images and {len(self.maps):,} maps of "
+                f"{self.task}; expected a map an image."
+            )
+
+    @property
+    def name(self) -> str:
+        """Of the data set."""
+        return self.images.name
+
+    @property
+    def split(self) -> str:
+        """Of its part: "train", "val", ..."""
+        return self.images.split
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def subset(self, indices: np.ndarray | Sequence[int], *, split: str) -> MapSet:
+        """Some of the images with their maps, in the order of ``indices``.
+
+        The whole set in its order keeps its fingerprint; any other subset has one of this set's and the indices.
+
+        Raises
+        ------
+        DataError
+            If an index is not between 0 and n - 1, or comes twice.
+        """
+        images = self.images.subset(indices, split=split)
+        chosen = np.asarray(indices).astype(np.int64)
+        whole = np.array_equal(chosen, np.arange(len(self)))
+        return MapSet(
+            images=images,
+            maps=Maps(self.maps.read, self.maps.indices[chosen]),
+            task=self.task,
+            unit=self.unit,
+            fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+        )
+
+
+@dataclass(frozen=True)
+class DenseData:
+    """A data set of a dense task: train on ``train``, test on ``val``.
+
+    Raises
+    ------
+    DataError
+        If a part is empty, both are the same, or they are not of one task and unit.
+    """
+
+    name: str
+    task: str
+    train: MapSet
+    val: MapSet
+
+    def __post_init__(self) -> None:
+        for part in (self.train, self.val):
+            if not len(part):
+                raise DataError(
+                    f"The part {part.split!r} of {self.name!r} holds no image; expected some in both parts."
+                )
+            if part.task != self.task or part.unit != self.train.unit:
+                raise DataError(
+                    f"The part {part.split!r} of {self.name!r} has maps of {part.task}, {part.unit}; expected "
+                    f"{self.task}, {self.train.unit}, in both parts."
+                )
+        if self.train.fingerprint == self.val.fingerprint:
+            raise DataError(
+                f"The two parts of {self.name!r} are the same {len(self.train):,} images; a decoder must be tested on "
+                "images that it was not trained on: give it two different parts."
+            )
+
+
+def checked_task(task: str) -> str:
+    """The name of a task, if it has maps.
+
+    Raises
+    ------
+    UnknownName
+        If it has none; lists those that have.
+
+    >>> checked_task("depth")
+    'depth'
+    """
+    if task not in CHANNELS:
+        raise UnknownName("task with maps", task, CHANNELS, hint=f"Expected {' or '.join(CHANNELS)}.")
+    return task

@@ -1,0 +1,263 @@
+"""Blind guesses: the constant with the lowest risk, for somebody who knows the labels but never sees an image.
+
+Which constant that is depends on the loss: the most frequent class for the 0-1 loss, the mean for the squared error,
+the median of every pixel for the absolute error, and for the angle between directions the direction with the least
+mean angle. All are computed on training labels; their risk, on the test images, is the 1 of calibrated risk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import DataError, MissingExtra
+from .arrays import finite_numbers
+from .directions import directions_of_least_angle
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+_BLOCK = 4_000_000  # values in memory at once
+_POOLED = 20_000  # normals at most that stand for all pixels together
+_NO_ANGLE_RAD = 1e-7
+
+
+def majority_class(labels: ArrayLike, n_classes: int) -> int:
+    """The most frequent class, which has the lowest mean 0-1 loss of all constant predictions.
+
+    Parameters
+    ----------
+    labels : int array, shape (n,)
+        From 0 to ``n_classes`` - 1.
+    n_classes : int
+        Classes may be missing from the labels.
+
+    Returns
+    -------
+    int; the lowest of several that are equally frequent
+
+    Raises
+    ------
+    DataError
+        If there is no label, a label is no class, or all labels are the same.
+
+    Examples
+    --------
+    >>> majority_class([2, 0, 2, 1], 3)
+    2
+    """
+    given = np.asarray(labels)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
+        raise DataError(
+            f"The labels have the shape {given.shape} and the type {given.dtype}; expected at least one whole number, "
+            "shape (n,)."
+        )
+    low, high = int(given.min()), int(given.max())
+    if low < 0 or high >= n_classes:
+        raise DataError(f"The labels run from {low} to {high}; expected 0 to {n_classes - 1} with {n_classes} classes.")
+    if low == high:
+        raise DataError(
+            f"All {given.size} labels are the class {low}, so that a guess without looking is never wrong; expected at "
+            "least two classes."
+        )
+    return int(np.bincount(given.astype(np.int64), minlength=n_classes).argmax())
+
+
+def mean_target(targets: ArrayLike) -> Floats:
+    """The mean, which has the lowest mean squared error of all constant predictions.
+
+    Parameters
+    ----------
+    targets : float array, shape (n, ...)
+        One number, vector or map an image, any unit.
+
+    Returns
+    -------
+    float array, shape (...), in the unit of the targets
+
+    Raises
+    ------
+    DataError
+        If there is no target, one is not finite, or all are the same.
+
+    Examples
+    --------
+    >>> mean_target([[1.0, 5.0], [3.0, 5.0]])
+    array([2., 5.])
+    """
+    values = finite_numbers(targets, name="The target")
+    if not values.ndim or not values.size:
+        raise DataError(f"The targets have the shape {values.shape}; expected at least one, shape (n, ...).")
+    if (values == values[0]).all():
+        raise DataError(_constant(len(values), "target"))
+    return np.asarray(values.mean(axis=0))
+
+
+def pixelwise_median(maps: ArrayLike, valid: ArrayLike | None = None) -> Floats:
+    """The median of every pixel, which has the lowest mean absolute error of all constant maps.
+
+    Of an even number of values it is the middle between the two in the middle. A pixel that is valid in no map gets the
+    median of all valid pixels of its channel.
+
+    Parameters
+    ----------
+    maps : float array, shape (n, channels, h, w)
+        Any unit.
+    valid : bool array, shape (n, h, w), optional
+        Pixels whose value is known; all by default. What is elsewhere is never read, NaN included.
+
+    Returns
+    -------
+    float array, shape (channels, h, w), in the unit of the maps
+
+    Raises
+    ------
+    DataError
+        If the shapes are others, no pixel is valid, a valid one is not finite, or the maps are equal wherever they are
+        valid.
+
+    Examples
+    --------
+    >>> maps = np.array([1.0, 2.0, 9.0]).reshape(3, 1, 1, 1)
+    >>> pixelwise_median(maps).item()
+    2.0
+    >>> pixelwise_median(maps, valid=np.array([True, False, True]).reshape(3, 1, 1)).item()
+    5.0
+    """
+    values, mask = _maps(maps, valid)
+    found = np.empty(values.shape[1:])
+    never, varies = np.zeros(values.shape[2:], dtype=bool), False
+    for rows in _blocks(values):
+        block, there = values[:, :, rows].astype(np.float64), mask[:, None, rows]  # (n, c, rows, w), (n, 1, rows, w)
+        if not np.isfinite(block[np.broadcast_to(there, block.shape)]).all():
+            raise DataError("A valid pixel of the maps is not finite; expected such pixels to be marked as not valid.")
+        ordered = np.sort(np.where(there, block, np.inf), axis=0)
+        n_valid = there.sum(axis=0, keepdims=True)  # (1, 1, rows, w)
+        below, above = (
+            np.take_along_axis(ordered, np.maximum(where, 0), axis=0)[0] for where in ((n_valid - 1) // 2, n_valid // 2)
+        )
+        highest = np.take_along_axis(ordered, np.maximum(n_valid - 1, 0), axis=0)[0]  # (c, rows, w)
+        never[rows] = n_valid[0, 0] == 0
+        varies |= bool(((highest > ordered[0]) & (n_valid[0] > 0)).any())
+        found[:, rows] = 0.5 * below + 0.5 * above
+    if not varies:
+        raise DataError(_constant(len(values), "map"))
+    if never.any():
+        for channel in range(values.shape[1]):
+            found[channel, never] = np.median(values[:, channel][mask])
+    return found
+
+
+def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> Floats:
+    """The direction of every pixel with the least mean angle to its normals: their median on the sphere.
+
+    It is found by descent (:func:`~zoo.evaluation.curves.directions.directions_of_least_angle`), and may be one of
+    several where several are equally good. A pixel that is valid in no map gets the best direction for the valid
+    normals of all pixels, or for 20,000 of them in even steps.
+
+    Parameters
+    ----------
+    normals : float array, shape (n, 3, h, w)
+        Of any length above 0; only the direction counts.
+    valid : bool array, shape (n, h, w), optional
+        Pixels whose normal is known; all by default. What is elsewhere is never read, NaN included.
+
+    Returns
+    -------
+    float array, shape (3, h, w)
+        Unit vectors.
+
+    Raises
+    ------
+    DataError
+        If the shapes are others, no pixel is valid, a valid normal is zero or not finite, or the normals are equal
+        wherever they are valid.
+
+    References
+    ----------
+    P. T. Fletcher, S. Venkatasubramanian and S. Joshi 2008, Robust statistics on Riemannian manifolds via the geometric
+    median.
+
+    Examples
+    --------
+    >>> towards, right = [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]
+    >>> pixelwise_direction(np.array([towards, right, towards]).reshape(3, 3, 1, 1)).ravel()
+    array([0., 0., 1.])
+    """
+    values, mask = _maps(normals, valid)
+    n, n_channels, height, width = values.shape
+    if n_channels != 3:
+        raise DataError(f"The normals have the shape {values.shape}; expected three components, shape (n, 3, h, w).")
+    found = np.empty((height, width, 3))
+    varies = False
+    for rows in _blocks(values):
+        there = mask[:, rows].reshape(n, -1).T  # (n_pixels, n)
+        block = values[:, :, rows].reshape(n, 3, -1).transpose(2, 0, 1)  # (n_pixels, n, 3)
+        units = _units(block, there)
+        best, angles = directions_of_least_angle(units, there)
+        varies |= bool((angles > _NO_ANGLE_RAD).any())
+        found[rows] = best.reshape(-1, width, 3)
+    if not varies:
+        raise DataError(_constant(n, "map"))
+    never = ~mask.any(axis=0)
+    if never.any():
+        where = np.argwhere(mask)  # (n_valid, 3)
+        image, row, column = where[np.linspace(0, len(where) - 1, min(len(where), _POOLED)).astype(np.int64)].T
+        pooled = values[image, :, row, column][None]  # (1, n_pooled, 3)
+        all_valid = np.ones(pooled.shape[:2], dtype=bool)
+        found[never] = directions_of_least_angle(_units(pooled, all_valid), all_valid)[0][0]
+    return np.ascontiguousarray(found.transpose(2, 0, 1))
+
+
+def _units(vectors: NDArray[np.floating], valid: Mask) -> Floats:
+    """Unit vectors where valid, zero elsewhere, shape (n_places, n, 3)."""
+    units = np.where(valid[:, :, None], vectors, 0).astype(np.float64)
+    largest = np.abs(units).max(axis=2, keepdims=True, initial=0)  # squares of very large numbers would overflow
+    if not np.isfinite(largest).all() or (largest[valid] == 0).any():
+        raise DataError(
+            "A valid normal is zero or not finite, so that it has no direction; expected such pixels to be marked as "
+            "not valid."
+        )
+    units /= np.where(largest > 0, largest, 1)
+    length = np.sqrt((units * units).sum(axis=2, keepdims=True))
+    return np.asarray(units / np.where(length > 0, length, 1))
+
+
+def _maps(maps: ArrayLike, valid: ArrayLike | None) -> tuple[NDArray[np.floating], Mask]:
+    values = np.asarray(maps)
+    if values.ndim != 4 or 0 in values.shape or values.dtype.kind not in "fiu":
+        raise DataError(
+            f"The maps have the shape {values.shape} and the type {values.dtype}; expected at least one of numbers, "
+            "shape (n, channels, h, w)."
+        )
+    shape = (values.shape[0], *values.shape[2:])
+    mask = np.ones(shape, dtype=bool) if valid is None else np.asarray(valid)
+    if mask.shape != shape or mask.dtype != bool:
+        raise DataError(
+            f"What is valid has the shape {mask.shape} and the type {mask.dtype}, of maps of the shape {values.shape}; "
+            f"expected true or false, shape {shape}."
+        )
+    if not mask.any():
+        raise DataError(f"None of the {len(values)} maps has a valid pixel; expected at least some to guess from.")
+    return values, mask
+
+
+def _blocks(values: NDArray[np.floating]) -> list[slice]:
+    """Rows of the maps, a few at a time."""
+    n, n_channels, height, width = values.shape
+    step = max(1, _BLOCK // (n * n_channels * width))
+    return [slice(start, min(start + step, height)) for start in range(0, height, step)]
+
+
+def _constant(n: int, noun: str) -> str:
+    if n == 1:
+        return f"There is one {noun}, which a guess without looking gets right; expected at least two that differ."
+    where = " wherever they are valid" if noun == "map" else ""
+    return f"All {n} {noun}s are equal{where}, so that a guess without looking is never wrong; expected different ones."

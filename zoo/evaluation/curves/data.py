@@ -1,0 +1,83 @@
+"""The data of a transfer task: images with classes, or with a map each, in a training and a test set."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...datasets import ImageData, ImageSet, open_images
+from ...datasets.dense import DenseData, MapSet, open_dense
+from ...errors import QueryError
+from .tasks import Task, task_named
+
+TransferSet: TypeAlias = ImageSet | MapSet
+
+
+@dataclass(frozen=True, eq=False)
+class TransferData:
+    """Train on ``train``, test on ``test``; both are :class:`ImageSet` or both :class:`MapSet`, as the task needs."""
+
+    name: str
+    task: Task
+    train: TransferSet
+    test: TransferSet
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that a decoder gives: classes, or channels of a map."""
+        if self.task.n_channels is not None:
+            return self.task.n_channels
+        return len(images_of(self.train).classes)
+
+
+def transfer_data(
+    spec: str | os.PathLike[str] | ImageData | DenseData,
+    task: str,
+    *,
+    name: str | None = None,
+    val_share: float | None = None,
+    seed: int = 0,
+    image_column: str | None = None,
+    label_column: str | None = None,
+) -> TransferData:
+    """The data of a task.
+
+    Parameters
+    ----------
+    spec : str, path, ImageData or DenseData
+        Of classification whatever :func:`zoo.datasets.open_images` takes, of the others whatever
+        :func:`zoo.datasets.dense.open_dense` takes; or what they return.
+    task : str
+        One of :data:`~zoo.evaluation.curves.tasks.TASKS`.
+    name, val_share, seed, image_column, label_column
+        As for these functions.
+
+    Raises
+    ------
+    UnknownName, QueryError, DataError, MissingExtra
+        As these functions; and if the data is of another task.
+    """
+    about = task_named(task)
+    if isinstance(spec, ImageData | DenseData):
+        found: ImageData | DenseData = spec
+    elif about.is_dense:
+        found = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed)
+    else:
+        found = open_images(
+            spec, name=name, val_share=val_share, seed=seed, image_column=image_column, label_column=label_column
+        )
+    own = found.task if isinstance(found, DenseData) else "classification"
+    if own != task:
+        raise QueryError(f"The data {found.name!r} is of {own}, and the task is {task}; expected data of the task.")
+    return TransferData(found.name, about, found.train, found.val)
+
+
+def images_of(part: TransferSet) -> ImageSet:
+    """The images of a part, whatever comes with them."""
+    return part if isinstance(part, ImageSet) else part.images
+
+
+def labels_of(part: TransferSet) -> object:
+    """Int64 classes, shape (n,); None where each image has a map."""
+    return part.labels if isinstance(part, ImageSet) else None

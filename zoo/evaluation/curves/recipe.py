@@ -1,0 +1,137 @@
+"""How a transfer is trained: every setting that moves its number, and the name of the protocol that they make."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import blake2b
+from typing import Any
+
+from ...errors import QueryError
+from .tasks import Task
+
+_RULES = {  # what no option changes; part of the digest, so that a changed rule is a new protocol
+    "optimizer": "AdamW, learning rate rising over the first tenth of the steps, then half a cosine",
+    "learning_rate": "all go the first quarter of the steps; the one with the lowest validation risk goes on",
+    "weights": "those with the lowest validation risk; of equals, with the lowest validation loss",
+    "targets": "maps less the median of each channel, over the mean absolute deviation from it, of the training part",
+    "images": "preprocessed as the encoder's card says, without augmentation",
+    "validation": "a share of the labels of the regime, drawn by seed, of every class if there is one",
+    "subsets": "nested, drawn by seed, stratified by class where there are classes",
+    "scratch": "random weights by seed, everything trained",
+    "maximal": "scratch with all labels",
+    "blind": "constant with the lowest risk on the training images",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Options of the training; the defaults are the protocol."""
+
+    frozen: bool = False  # the encoder stays as it is; never of a control
+    learning_rates: tuple[float, ...] = (1e-4, 5e-4, 2e-3, 1e-2)
+    head_rate: float = 10.0  # times the learning rate, of a linear head; a U-Net learns at the rate itself
+    weight_decay: float = 0.01
+    batch_size: int = 16  # images a step of the optimizer
+    accumulate: int = 1  # forward passes a step, each of batch_size / accumulate images
+    epochs: float = 12.0  # passes over the training part of the labels ...
+    least_steps: int = 300  # ... but at least, and
+    most_steps: int = 20_000  # at most so many steps
+    evaluations: int = 20  # of the validation part, evenly over the steps
+    patience: int = 6  # of them without a better one, and training ends
+    validation_share: float = 0.2
+    clip_norm: float = 1.0  # of the gradient
+    precision: str = "float32"  # of the forward pass: float32, bfloat16 or float16
+
+    def __post_init__(self) -> None:
+        whole = ("batch_size", "accumulate", "least_steps", "most_steps", "evaluations", "patience")
+        for name in whole:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise QueryError(f"The recipe has {name}={value!r}; expected a whole number from 1 on.")
+        for name in ("epochs", "clip_norm", "head_rate"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise QueryError(f"The recipe has {name}={value!r}; expected a number above 0.")
+        if not 0 <= self.weight_decay < math.inf:
+            raise QueryError(f"The recipe has weight_decay={self.weight_decay!r}; expected a number from 0 on.")
+        if not 0 < self.validation_share < 1:
+            raise QueryError(
+                f"The recipe has validation_share={self.validation_share!r}; expected a share between 0 and 1."
+            )
+        if not self.learning_rates or not all(0 < rate < math.inf for rate in self.learning_rates):
+            raise QueryError(f"The recipe has learning_rates={self.learning_rates!r}; expected numbers above 0.")
+        if self.accumulate > self.batch_size:
+            raise QueryError(
+                f"The recipe has accumulate={self.accumulate} with batch_size={self.batch_size}; expected at most one "
+                "forward pass an image."
+            )
+        if self.precision not in ("float32", "bfloat16", "float16"):
+            raise QueryError(f"The recipe has precision={self.precision!r}; expected float32, bfloat16 or float16.")
+
+    @property
+    def of_controls(self) -> Recipe:
+        """The same, for networks that start at random weights: nothing of theirs is frozen."""
+        return replace(self, frozen=False)
+
+    def n_steps(self, n_train: int) -> int:
+        """Steps of the optimizer at most, of ``n_train`` images that are trained on.
+
+        >>> Recipe(epochs=2, least_steps=10).n_steps(3_200)
+        400
+        """
+        wanted = math.ceil(self.epochs * n_train / self.batch_size)
+        return min(max(wanted, self.least_steps), self.most_steps)
+
+
+def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
+    """Name of the protocol, with the options that are not its defaults and the control, in the order of the alphabet.
+
+    >>> from zoo.evaluation.curves.tasks import TASKS
+    >>> protocol_of(TASKS["depth"], Recipe(frozen=True, epochs=3.0))
+    'zoo-curve-depth-1 (epochs=3.0, frozen=true)'
+    >>> protocol_of(TASKS["depth"], Recipe(frozen=True), control="scratch")
+    'zoo-curve-depth-1 (control=scratch)'
+    """
+    own = recipe if control == "encoder" else recipe.of_controls
+    told: dict[str, Any] = {} if control == "encoder" else {"control": control}
+    if control != "blind":  # nothing is trained
+        told |= _changed(own)
+    options = ", ".join(f"{name}={_short(value)}" for name, value in sorted(told.items()))
+    return base_protocol(task) + (f" ({options})" if options else "")
+
+
+def base_protocol(task: Task) -> str:
+    """Name of the protocol of a task with its defaults.
+
+    >>> from zoo.evaluation.curves.tasks import TASKS
+    >>> base_protocol(TASKS["normals"])
+    'zoo-curve-normals-1'
+    """
+    return f"zoo-curve-{task.name}-1"
+
+
+def recipe_digest(task: Task) -> str:
+    """Hash of everything that defines the numbers of a task's protocol; a test pins it."""
+    about = {"task": asdict(task), "recipe": asdict(Recipe()), "rules": _RULES}
+    about["task"].pop("meaning")
+    return blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def recipe_dict(recipe: Recipe) -> dict[str, Any]:
+    """For the provenance of a row."""
+    return {**asdict(recipe), "rules": dict(_RULES)}
+
+
+def _changed(recipe: Recipe) -> dict[str, Any]:
+    default = Recipe()
+    return {
+        field.name: getattr(recipe, field.name)
+        for field in fields(recipe)
+        if getattr(recipe, field.name) != getattr(default, field.name)
+    }
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
