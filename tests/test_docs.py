@@ -94,7 +94,7 @@ def test_the_python_of_the_readme_runs_as_it_stands(
     repository: Path, tmp_path: Path, run_apart: Run, mirror_of_dino_rn50: Path
 ) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     Image.new("CMYK", (400, 300), (10, 200, 30, 40)).save(tmp_path / "photo.jpg")
     code = "\n".join(blocks).replace('"."', repr(str(repository)))  # the one thing that a clone would not need
     shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"

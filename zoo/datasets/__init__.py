@@ -6,7 +6,7 @@
 >>> len(data.train), len(few), few.split
 (1346, 50, 'train 5-shot')
 
-====================  =========================================================================
+====================  ===========================================================================================
 ``opening``           ``open_images``: an image set from one text, whatever its source
 ``imagesets``         ``ImageSet`` and ``ImageData``, what every source becomes
 ``shapes``            rendered solids with exact depth and normals
@@ -22,9 +22,13 @@
 ``subsets``           n images a class, shares and held-out parts
 ``subsetfiles``       subsets as files that say what they are of
 ``draws``             random numbers that stay the same for ever
+``dense``             ``open_dense``: images with a map of depth or surface normals each; needs torchvision
+``maps``              ``MapSet`` and ``DenseData``, what every source of maps becomes; ``alignment`` to an encoder's input
+``dense_shapes``      the rendered set with its geometry
+``dense_folders``     folders of images and maps, found in pairs by ``dense_pairs`` and read by ``mapfiles``
 ``augmentations``     from a card to the recipe of its training's views: ``strengths``, ``masks``, ``policies``
 ``views``             augmented views and turned images, as image sets; ``augmenting`` makes one
-====================  =========================================================================
+====================  ===========================================================================================
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@
 ``backbones``      which constructor a card's ``architecture.backbone`` names
 ``resnet``         constructors that need torchvision alone
 ``timm_models``    constructors that need timm
+``stages``         maps at several depths, for dense decoders
 ``pooling``        from what the backbone computes to the features that ``representation.layer`` names
 =================  ====================================================================================
 

@@ -11,16 +11,17 @@ Of anybody's table of risks:
 ==============================  ==================================================================================
 ``calibration``                 calibrated risk (Eq. 2 and 3)
 ``improvement``, ``savings``    calibrated cumulative improvement; labels that scratch needs for the same risk
-``curve``                       all of it for one encoder, with intervals and what they do not say
-``blind``                       constants with the lowest risk
+``blind``, ``directions``       constants with the lowest risk; that of angles
+``curve``                       all of it for one encoder, with intervals (``draws``) and sentences (``curve_notes``)
 ``tasks``, ``recipe``           what is transferred to, how it is trained, and the name of that protocol
 ``data``, ``candidates``        images with classes or maps; encoders with their architecture at random weights
 ``decoders``, ``models``        linear head, U-Net; an encoder with one of them
-``tuning``, ``fitting``         one run: learning rate, early stopping, resuming; ``inputs`` and ``losses`` of it
-``blind_runs``                  the run that sees no image
-``nested``, ``regimes``         which labels; how many are worth asking for
-``measuring``                   ``learning_curves``: all runs of several encoders; ``jobs``, ``running``, ``kept``
-``bootstrap``                   intervals over test images and seeds
+``tuning``                      one run: ``choosing`` its learning rate, ``fitting``, and its ``training_state``;
+                                ``inputs`` (read by ``reading``) and ``losses``; ``blind_runs`` see no image
+``nested``, ``regimes``         which labels; how many are worth asking for, by ``searching``
+``measuring``                   ``learning_curves``: all runs of several encoders; ``jobs`` that ``running`` gets done,
+                                each by ``performing`` it, ``kept`` as they finish, with ``progress``
+``assembling``, ``bootstrap``   from runs to curves; intervals over test images and seeds
 ``rows``                        measurements for the results
 ==============================  ==================================================================================
 
@@ -35,6 +36,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .blind import majority_class, mean_target, pixelwise_direction, pixelwise_median
     from .calibration import calibrated_risk
     from .candidates import Candidate, candidate, own_candidate
     from .curve import CalibratedCurve, Drawn, calibrated_curve
@@ -57,6 +59,10 @@ _HOMES = {
     "candidate": "candidates",
     "cumulative_improvement": "improvement",
     "labels_saved": "savings",
+    "majority_class": "blind",
+    "mean_target": "blind",
+    "pixelwise_direction": "blind",
+    "pixelwise_median": "blind",
     "learning_curves": "measuring",
     "own_candidate": "candidates",
     "transfer_data": "data",
@@ -75,7 +81,11 @@ __all__ = [
     "cumulative_improvement",
     "labels_saved",
     "learning_curves",
+    "majority_class",
+    "mean_target",
     "own_candidate",
+    "pixelwise_direction",
+    "pixelwise_median",
     "transfer_data",
 ]
 
