@@ -18,7 +18,8 @@ DIGESTS = {
     "normals": "710659069d56eb753f6c5e6e6096d4a9",
 }
 OTHERS = {
-    "frozen": True, "learning_rates": (1e-4,), "weight_decay": 0.1, "head_rate": 1.0, "batch_size": 32, "accumulate": 2, "epochs": 3.0,
+    "frozen": True, "learning_rates": (1e-4,), "weight_decay": 0.1,
+    "head_rate": 1.0, "batch_size": 32, "accumulate": 2, "epochs": 3.0,
     "least_steps": 10, "most_steps": 30, "evaluations": 5, "patience": 2, "validation_share": 0.5, "clip_norm": 2.0,
     "precision": "bfloat16",
 }  # fmt: skip

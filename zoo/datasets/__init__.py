@@ -23,7 +23,7 @@
 ``subsetfiles``       subsets as files that say what they are of
 ``draws``             random numbers that stay the same for ever
 ``dense``             ``open_dense``: images with a map of depth or surface normals each; needs torchvision
-``maps``              ``MapSet`` and ``DenseData``, what every source of maps becomes; ``alignment`` to an encoder's input
+``maps``              ``MapSet`` and ``DenseData``, what every source of maps becomes; ``alignment``: to an input
 ``dense_shapes``      the rendered set with its geometry
 ``dense_folders``     folders of images and maps, found in pairs by ``dense_pairs`` and read by ``mapfiles``
 ``augmentations``     from a card to the recipe of its training's views: ``strengths``, ``masks``, ``policies``
