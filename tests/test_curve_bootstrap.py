@@ -107,6 +107,16 @@ def test_means_of_the_same_risks_are_moved_alike_and_those_of_others_are_not() -
     assert 0.4 < np.mean(above[0] == above[1]) < 0.6  # variances are shared, and heavy-tailed; directions are not
 
 
+def test_networks_whose_means_are_equal_by_chance_are_not_moved_alike() -> None:
+    runs = [np.zeros(N_TEST) for _ in range(4)]
+    for run, n_wrong, start in zip(runs, (20, 60, 20, 60), (0, 0, 60, 60), strict=True):
+        run[start : start + n_wrong] = 100.0  # equally many images, and others
+    found = resampled(runs, {"one": [0, 1], "other": [2, 3]}, bounds=(0.0, 100.0)).means
+    assert found["one"].value == found["other"].value
+    above = [found[name].draws > found[name].value for name in ("one", "other")]
+    assert np.mean(above[0] == above[1]) < 0.6
+
+
 def test_seeds_that_differ_make_the_interval_of_their_mean_wider() -> None:
     random = np.random.default_rng(0)
     hard = random.gamma(2.0, 1.0, N_TEST)

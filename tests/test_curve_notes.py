@@ -11,7 +11,7 @@ import pytest
 
 from zoo.errors import DataError
 from zoo.evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
-from zoo.evaluation.curves.draws import interval_of
+from zoo.evaluation.curves.draws import interval_of, scratch_ends
 
 N_DRAWS = 400
 LABELS = [50, 200, 800, 3200]
@@ -248,6 +248,22 @@ def test_an_end_beyond_what_was_measured_is_open() -> None:
 def test_an_interval_holds_its_value_and_none_is_made_of_nothing() -> None:
     assert interval_of(Drawn(value=1.0, draws=np.full(10, np.nan))).ci_low is None
     assert interval_of(Drawn(value=1.0, draws=np.linspace(2, 3, 50))).ci_low == 1.0
+
+
+@pytest.mark.parametrize("n_lost", [0, 40, 120, 200])
+def test_an_interval_holds_95_percent_of_all_draws_those_that_are_lost_included(n_lost: int) -> None:
+    draws = np.random.default_rng(0).normal(size=4000)
+    draws[np.argsort(draws)[len(draws) - n_lost :]] = np.nan  # as of a quotient whose divisor comes near 0
+    found = interval_of(Drawn(value=0.0, draws=draws))
+    assert found.ci_low is not None and found.ci_high is not None
+    share = np.mean((draws >= found.ci_low) & (draws <= found.ci_high))
+    assert share == pytest.approx(0.95, abs=0.001)
+    lost = np.where(np.isnan(draws), np.nan, 0.5 + 0.1 * draws)
+    flat = [Drawn(value=each, draws=np.full(len(draws), each)) for each in (1.0, 0.0)]
+    low, high = scratch_ends([100, 10_000], Drawn(value=0.5, draws=lost), flat)
+    labels = 100 * 100 ** (1 - lost)
+    assert low is not None and high is not None
+    assert np.mean((labels >= low * 0.999) & (labels <= high * 1.001)) == pytest.approx(0.95, abs=0.003)
 
 
 # bad input

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import MissingExtra
 from ..evaluation.curves.curve import Drawn
+from ..evaluation.curves.draws import share_beyond
 from ..evaluation.intervals import N_DRAWS
 from .curve_rows import Run
 from .estimates import Estimate
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _Z = 1.959963984540054  # of a normal distribution, 95 % lie so many deviations about its mean
-_MOST_LOST = 0.05  # draws of which a quantity may be undefined; beyond that it has no interval
 
 
 def seed_variances(
@@ -148,10 +148,12 @@ def estimate_of(
         Its interval holds the value.
     """
     draws = drawn.draws[np.isfinite(drawn.draws)]
-    if not len(draws) or len(draws) < (1 - _MOST_LOST) * len(drawn.draws):
+    beyond = share_beyond(len(draws), len(drawn.draws))
+    if beyond is None:
         note = "undefined in too many draws" if len(drawn.draws) else "a run has no interval"
         return Estimate(term=term, value=drawn.value, n=n, unit=unit, outcome=outcome, method=method, note=note)
-    low, high = (float(end) for end in np.percentile(2 * drawn.value - draws if is_pulled else draws, [2.5, 97.5]))
+    placed = 2 * drawn.value - draws if is_pulled else draws
+    low, high = (float(end) for end in np.percentile(placed, [100 * beyond, 100 * (1 - beyond)]))
     if is_pulled and draws.min() >= 0:
         low = max(low, 0.0)  # as of a deviation, which is never below
     return Estimate(

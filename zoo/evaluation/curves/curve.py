@@ -129,7 +129,7 @@ def calibrated_curve(
 
     Every number is computed anew from each bootstrap draw of the risks that it depends on, so that what they share
     cancels. A draw in which a number is not identified (maximal supervision no better than the blind guess, or scratch
-    not improving) is left out of its interval; if they are more than 5 %, there is no interval. Notes say how many.
+    not improving) counts as outside of its interval; if they are more than 5 %, there is none. Notes say how many.
 
     Parameters
     ----------
