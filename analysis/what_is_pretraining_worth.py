@@ -34,7 +34,10 @@ NOTES = (
     "All encoders of a task were tested on the same images. Rows do not tell which, so that encoders are taken as "
     "independent, but for the controls that they share: intervals of differences between encoders are too wide, which "
     "makes a claim harder to hold; those of means over encoders may be too narrow. How much networks vary by their "
-    "seed is taken from all networks of a task with the same labels together, as if they varied alike.",
+    "seed is taken from all networks of a task with the same labels together, as if they varied alike and each by "
+    "itself; a seed also draws the labels of all of them, by which intervals of risks may be too narrow, and those of "
+    "gains over scratch too wide.",
+    "Every interval and every claim stands by itself, at 95 %: nothing is corrected for how many there are.",
     "Calibrated risks of several tasks are compared as if losses told equally well how good a prediction is, which is "
     "the paper's own reservation; CCI is of the range that scratch covered, which differs from task to task.",
     "A supervised encoder that was pre-trained with the labels of the very task that it is transferred to has an "
