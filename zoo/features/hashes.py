@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..errors import DataError, MissingExtra
@@ -16,6 +17,8 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Computing features") from error
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+_LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # whose classes say what they do by their name
+_PLAIN = (bool, int, float, str, bytes, type(None), tuple, list, dict)
 
 
 def weights_hash(encoder: torch.nn.Module) -> str:
@@ -26,6 +29,39 @@ def weights_hash(encoder: torch.nn.Module) -> str:
         digest.update(f"{name}\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
         digest.update(plain.reshape(-1).view(torch.uint8).numpy())  # as bytes, for numpy has no bfloat16
     return digest.hexdigest()
+
+
+def code_hash(network: torch.nn.Module) -> str:
+    """Of what a network does that neither its tensors nor its own words tell: functions that it holds, such as a
+    pooling, and the code and plain attributes of modules that are of no library.
+
+    Code is that of this version of Python; what it calls is known by name only.
+    """
+    digest = blake2b(digest_size=16)
+    for name, module in network.named_modules():
+        for text in _own_texts(module):
+            digest.update(f"{name}\0{_ADDRESS.sub('', text)}\0".encode())
+    return digest.hexdigest()
+
+
+def _own_texts(module: torch.nn.Module) -> Iterator[str]:
+    own = [kind for kind in type(module).__mro__ if kind.__module__.partition(".")[0] not in _LIBRARIES]
+    for kind in own:
+        yield f"{kind.__module__}.{kind.__qualname__}"
+        yield from (_function_text(one) for _, one in sorted(vars(kind).items()) if isinstance(one, FunctionType))
+    for name, value in sorted(vars(module).items()):
+        if isinstance(value, FunctionType | MethodType | partial):
+            yield f"{name} {_callable_text(value)}"
+        elif own and isinstance(value, _PLAIN) and not name.startswith("_") and name != "training":
+            yield f"{name} {value!r}"
+
+
+def _callable_text(one: object) -> str:
+    if isinstance(one, partial):
+        return f"{_callable_text(one.func)} {one.args!r} {sorted(one.keywords.items())!r}"
+    if isinstance(one, MethodType):
+        return _callable_text(one.__func__)
+    return _function_text(one) if isinstance(one, FunctionType) else repr(one)
 
 
 def preprocess_hash(preprocess: Callable[[Any], torch.Tensor]) -> str:

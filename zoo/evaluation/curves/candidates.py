@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...cards import catalogue
 from ...errors import QueryError
-from ...features.hashes import weights_hash
+from ...features.hashes import code_hash, weights_hash
 from ...metadata import EncoderCard, Preprocess
 
 if TYPE_CHECKING:
@@ -92,9 +92,18 @@ def own_candidate(
     Raises
     ------
     QueryError
-        If the two are not of one architecture.
+        If one of them gives no :class:`zoo.encoders.Encoder`, or the two are not of one architecture.
     """
+    from ...encoders import Encoder
+
     one, other = pretrained(), untrained(0)
+    given: tuple[object, ...] = (one, other)  # whatever the functions promise
+    strange = next((each for each in given if not isinstance(each, Encoder)), None)
+    if strange is not None:
+        raise QueryError(
+            f"What gives {name!r} gave a {type(strange).__name__}; expected a zoo.encoders.Encoder: put a network into "
+            "Encoder(network, pooling, dim=...), where pooling makes features of network and images."
+        )
     shapes, random = ({key: tuple(value.shape) for key, value in each.state_dict().items()} for each in (one, other))
     if shapes != random:
         odd = sorted(shapes.items() ^ random.items())[0][0]
@@ -106,7 +115,7 @@ def own_candidate(
         name=name,
         preprocess=preprocess,
         weights_hash=weights_hash(one),
-        architecture_hash=_hash([str(one), sorted(shapes.items())]),
+        architecture_hash=_hash([str(one), sorted(shapes.items()), code_hash(one)]),
         pretrained=pretrained,
         untrained=untrained,
     )
