@@ -14,6 +14,7 @@ from .candidates import Candidate
 from .curve import CalibratedCurve
 from .data import TransferData, images_of, labels_of
 from .jobs import Workload, all_jobs
+from .models import transfer_model
 from .nested import Regime
 from .performing import Setup, Train
 from .progress import CurveProgress
@@ -142,7 +143,8 @@ def learning_curves(
     Raises
     ------
     QueryError
-        If there is no candidate, two have one name, or a regime is larger than the data or comes twice.
+        If there is no candidate, two have one name, a regime is larger than the data or comes twice, or the task asks
+        an encoder for what it does not have, as for spatial features.
     DataError
         If a regime is so small that a class is missing, a class of the test images is nowhere in the training images,
         or maximal supervision is no better than the blind guess. What was finished is kept.
@@ -159,6 +161,8 @@ def learning_curves(
     if request.regimes is not None:
         regimes = resolved_regimes(request.regimes, work.n_all, name=data.name)
         all_jobs(work, candidates, regimes, request.seeds)  # refuses at once what cannot be
+    for one in {candidate.control_hash: candidate for candidate in candidates}.values():
+        _require_decodable(one, data, request.recipe)
     home = cache_folder() / "curves" if folder is None else folder
     setup = Setup(data=data, recipe=request.recipe, folder=home, how=how or Training(), train=train)
 
@@ -188,6 +192,17 @@ def learning_curves(
         protocols={name: protocol_of(data.task, request.recipe, control=name) for name in controls},
         notes=notes,
     )
+
+
+def _require_decodable(candidate: Candidate, data: TransferData, recipe: Recipe) -> None:
+    """Refuses at once, and by name, what would else end the report when the other encoders are done."""
+    px = candidate.preprocess.crop_px
+    try:
+        transfer_model(
+            candidate.untrained(0), data.task, n_outputs=data.n_outputs, px=px, frozen=recipe.frozen, seed=0
+        )  # fmt: skip
+    except QueryError as error:
+        raise QueryError(f"{candidate.name}: {error}") from error
 
 
 def _check_classes(data: TransferData) -> None:
