@@ -20,6 +20,7 @@ from tests.curve_runs import (
     calls,
     dying_encoder,
     encoder_that_needs,
+    labelled,
     measured,
     numbers,
     planted_candidate,
@@ -29,12 +30,14 @@ from tests.curve_runs import (
     slow_encoder,
 )  # fmt: skip
 from zoo.errors import DataError, QueryError, StoreError, ZooError
+from zoo.evaluation.curves.data import TransferData
 from zoo.evaluation.curves.jobs import Job, Workload, all_jobs
 from zoo.evaluation.curves.kept import KeptCurveRuns
 from zoo.evaluation.curves.performing import Failure, Setup, perform
 from zoo.evaluation.curves.progress import Silent
 from zoo.evaluation.curves.recipe import Recipe
 from zoo.evaluation.curves.runs import CurveRun
+from zoo.evaluation.curves.tasks import TASKS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
@@ -269,3 +272,10 @@ def _is_alive(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_without_a_blind_guess_nothing_is_trained(tmp_path: Path) -> None:
+    train, test = (labelled(np.zeros(n, np.int64), split=split) for n, split in ((40, "train"), (8, "val")))
+    with pytest.raises(DataError, match=r"All 40 labels are the class 0.*; 0 of \d+ runs are finished"):
+        measured(tmp_path, data=TransferData("one", TASKS["classification"], train, test), asked=request(regimes=(20,)))
+    assert calls(tmp_path / "log") == []
