@@ -145,6 +145,13 @@ def test_a_recorded_risk_is_taken_as_exact_and_a_run_without_interval_as_unknown
     assert len({*drawn_mean([Run(50, 50, None, 20.0, None, None)], whose=["a"]).draws.tolist()}) == 1
 
 
+def test_a_recorded_risk_is_not_averaged_with_measured_ones() -> None:
+    rows = curve(SIMCLR, 0.3)
+    measured = next(row for row in rows if "control=maximal" in row.protocol)
+    recorded = replace(measured, seed=None, n_train=None, value=-40.0, ci_low=None, ci_high=None)
+    assert only([*rows, recorded]).curve == only(rows).curve
+
+
 def test_the_interval_of_a_single_run_is_that_of_its_row_on_either_side() -> None:
     drawn = drawn_mean([Run(50, 50, 0, 20.0, 19.0, 24.0)], whose=["a"], n_draws=40_000)
     assert np.percentile(drawn.draws, [2.5, 50, 97.5]) == pytest.approx([19.0, 20.0, 24.0], abs=0.1)

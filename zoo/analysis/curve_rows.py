@@ -151,6 +151,7 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     lacking = [name for name, some in (("scratch", scratch), ("maximal", maximal), ("blind", blind)) if not some]
     if lacking:
         return f"{where}, but no rows with control={' and control='.join(lacking)}; {HOW_TO_MEASURE} for it again."
+    maximal = [row for row in maximal if row.seed is not None] or maximal  # a recorded risk is none of its seeds
     trained, untrained = _by_regime(rows), _by_regime(scratch)
     regimes = sorted(trained.keys() & untrained.keys(), key=lambda regime: regime[::-1])
     if not regimes:
