@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,7 @@ def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) 
         ((ENCODER, SHAPES, "--task", "normals", "--maximal", "1", "--metric", "normals_angular_error"),
          "expected normals_l1_error, which the recorded risk is of"),
         ((ENCODER, SHAPES, "--task", "classification", "--regimes", "2,all"), "has no image of the class"),
+        (("dino_rn50", SHAPES, "--task", "classification", "--regimes", "2,all"), "no image of the class"),  # unfetched
         ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", *QUICK, "--maximal", "99"),
          "Maximal supervision has a risk of 99"),
     ],
@@ -130,6 +132,14 @@ def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixtur
     assert printed[5].split()[:3] == ["a", "50", "21.4"]  # 10 + 20 * 0.57
     assert printed[5].split()[-3:-1] == ["40", "%"]
     assert printed[17].split()[:2] == ["a", "0.40"] and printed[17].endswith("0.95 to 0.08")
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("percent", "21.4"), ("depth units of the data set", "21.40")])
+def test_risks_have_as_many_digits_as_their_size_asks_for(
+    unit: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_curves([replace(curve("a"), unit=unit)])  # the blind guess has 30
+    assert capsys.readouterr().out.splitlines()[5].split()[2] == shown
 
 
 def test_what_is_not_a_number_is_null_in_json() -> None:

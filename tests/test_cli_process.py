@@ -199,6 +199,8 @@ def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
         ("zoo list --columns encoder,z_dim,z_", ["encoder,z_dim,z_layer"]),
         ("zoo recommend --licence A", ["any", "Apache-2.0"]),
         ("zoo recommend --licence p", ["permissive"]),
+        ("zoo curve --task n", ["normals"]),
+        ("zoo curve --task normals --metric n", ["normals_l1_error", "normals_angular_error"]),
     ],
 )
 def test_a_shell_completes_values_of_options(words: str, completed: list[str]) -> None:

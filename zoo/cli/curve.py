@@ -93,12 +93,14 @@ def command(
 
 def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, ...], recipe: Any) -> CurveRequest:
     from ..evaluation.curves.measuring import CurveRequest
+    from ..evaluation.curves.nested import regime_subset
     from ..evaluation.curves.regimes import parse_regimes, resolved_regimes
 
     text = options["regimes"]
     regimes = None if text.strip().lower() == "auto" else parse_regimes(text)
     if regimes is not None:  # refused before any weights are fetched
-        resolved_regimes(regimes, len(data.train), name=data.name)
+        for n in resolved_regimes(regimes, len(data.train), name=data.name):
+            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
     return CurveRequest(regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"])
 
 

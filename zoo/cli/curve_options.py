@@ -40,6 +40,13 @@ def _task_names(ctx: click.Context, parameter: click.Parameter, incomplete: str)
     return [name for name in TASKS if name.startswith(incomplete)]
 
 
+def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from ..evaluation.curves.tasks import TASKS
+
+    chosen = [task for task in TASKS.values() if ctx.params.get("task") in (None, task.name)]
+    return [name for task in chosen for name in task.metrics if name.startswith(incomplete)]
+
+
 _WHAT = (
     click.option("--task", required=True, metavar="TASK", shell_complete=_task_names,
                  help="classification, depth or normals."),
@@ -52,8 +59,9 @@ _WHAT = (
                  help="How many from 0 on, or which by comma: 0,1,2."),
     click.option("--frozen", is_flag=True, help="Train the decoder alone; the encoder stays as it is."),
     click.option("--maximal", type=float, metavar="RISK",
-                 help="Risk of maximal supervision, in the unit of the task's first metric, instead of training it."),
-    click.option("--metric", "metrics", multiple=True, metavar="METRIC",
+                 help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 "
+                      "error."),
+    click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
                  help="Show this metric of the task.  [default: all of them]"),
 )  # fmt: skip
 _DATA = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ _READING = (
     "CCI: calibrated cumulative improvement over scratch, from its cR with the fewest labels to that with the most; "
     "0 is worth nothing; 95 % intervals",
 )
-_DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; 4 in all others
+_DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of others four digits of the blind guess
 
 
 def default_folder(data: TransferData) -> Path:
@@ -51,7 +52,7 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     for line in _controls(curves):
         click.echo(wrapped(line))
     headers = ["labels", "risk", "interval", "cR", "interval", "scratch", "gain", "it needs"]
-    by_curve = {label_of(curve): [_cells(point, curve.unit) for point in curve.points] for curve in curves}
+    by_curve = {label_of(curve): [_cells(point, _decimals(curve)) for point in curve.points] for curve in curves}
     if sys.stdout.isatty():  # which is too narrow for one table
         for label, rows in by_curve.items():
             click.echo(click.style(f"\n{label}", bold=True))
@@ -150,12 +151,12 @@ def _run(run: CurveRun) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cells(point: CurvePoint, unit: str) -> list[str]:
+def _cells(point: CurvePoint, decimals: int) -> list[str]:
     share = point.relative_improvement
     needs = f"{point.scratch_limit:,.0f}"
     return [
         f"{point.n_requested:,}" + f" ({point.n_actual:,})" * (point.n_actual != point.n_requested),
-        *_value(point.risk, _DECIMALS.get(unit, 4)), *_value(point.calibrated, 2),
+        *_value(point.risk, decimals), *_value(point.calibrated, 2),
         f"{point.calibrated_scratch.value:z.2f}",
         "" if share is None else f"{100 * share.value:z.0f} %",
         needs if point.scratch_bound == "=" else f"{point.scratch_bound} {needs}",
@@ -168,7 +169,7 @@ def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
 
     names: dict[str, list[str]] = {}
     for curve in curves:
-        blind, maximal = (_in_words(one, curve.unit) for one in (curve.blind, curve.maximal))
+        blind, maximal = (_in_words(one, _decimals(curve)) for one in (curve.blind, curve.maximal))
         text = f"blind guess {blind}, maximal supervision {maximal}"
         names.setdefault(text, []).append(label_of(curve))
     return [text if len(names) == 1 else f"{', '.join(labels)}: {text}" for text, labels in names.items()]
@@ -180,8 +181,15 @@ def _improvement(curve: CalibratedCurve) -> list[str]:
     return [*_value(curve.improvement, 2), " to ".join(f"{end:z.2f}" for end in curve.improvement_range)]
 
 
-def _in_words(found: Interval, unit: str) -> str:
-    value, ends = _value(found, _DECIMALS.get(unit, 4))
+def _decimals(curve: CalibratedCurve) -> int:
+    """Of risks in print: a depth may be in metres, or in whole thousandths of them."""
+    if curve.unit in _DECIMALS:
+        return _DECIMALS[curve.unit]
+    return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4
+
+
+def _in_words(found: Interval, decimals: int) -> str:
+    value, ends = _value(found, decimals)
     return f"{value} ({ends})" if ends else value
 
 
