@@ -142,6 +142,14 @@ def test_risks_have_as_many_digits_as_their_size_asks_for(
     assert capsys.readouterr().out.splitlines()[5].split()[2] == shown
 
 
+def test_what_was_said_of_one_metric_is_not_said_again_of_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    first, odd = curve("a"), curve("a", calibrated=[0.5, 0.4, 0.3, 0.1, -0.2])
+    told = print_curves([first])
+    assert len(told) >= 2 and all(note in capsys.readouterr().err for note in told[:1])
+    again = print_curves([odd], told=told)
+    assert not set(told) & set(again) and any("is below 0" in note for note in again)
+
+
 def test_what_is_not_a_number_is_null_in_json() -> None:
     assert json_of({"a": (1.0, float("nan"), float("inf")), "b": [None, "text", True]}) == {
         "a": [1.0, None, None], "b": [None, "text", True],

@@ -63,8 +63,9 @@ def command(
     report = _measured(ids, data, request, options)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
+        told: list[str] = []
         for metric in metrics:
-            print_curves([curve for curve in report.curves if curve.metric == metric])
+            told += print_curves([curve for curve in report.curves if curve.metric == metric], told=told)
         print_notes(report.notes)
     problems: list[str] = []
     written: list[Path] = []

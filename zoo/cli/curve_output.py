@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,11 @@ def default_folder(data: TransferData) -> Path:
     return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
 
 
-def print_curves(curves: Sequence[CalibratedCurve]) -> None:
-    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes."""
+def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = ()) -> list[str]:
+    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes.
+
+    Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
+    """
     from ..studies.curve_texts import in_unit, label_of, words_of
 
     first = curves[0]
@@ -64,7 +67,9 @@ def print_curves(curves: Sequence[CalibratedCurve]) -> None:
     click.echo()
     summary = [[label_of(curve), *_improvement(curve)] for curve in curves]
     print_table(["encoder", "CCI", "interval", "over cR of scratch"], summary, right=(1, 2, 3))
-    print_notes([*_READING, *notes_of(curves)])
+    notes = [note for note in (*_READING, *notes_of(curves)) if note not in told]
+    print_notes(notes)
+    return notes
 
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
