@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
 from ...datasets.dense import MapSet
@@ -32,7 +33,9 @@ _CONSTANTS = {
 _READ_AT_ONCE = 64  # maps
 
 
-def blind_run(data: TransferData, preprocess: Preprocess, *, train: np.ndarray, memory_bytes: int) -> Trained:
+def blind_run(
+    data: TransferData, preprocess: Preprocess, *, train: np.ndarray, memory_bytes: int, n_workers: int = 0
+) -> Trained:
     """The constant with the lowest risk on the training images, tested; each metric has its own.
 
     Parameters
@@ -44,6 +47,8 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, train: np.ndarray, 
         Images of ``data.train``, in any order.
     memory_bytes : int
         For their maps; if they take more, evenly spaced ones that fit stand for all, as the report says.
+    n_workers : int
+        Processes that read maps; with none, a thread does.
 
     Returns
     -------
@@ -71,7 +76,7 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, train: np.ndarray, 
     if not len(train):
         raise DataError(f"There is no training image of {data.name!r} to guess blindly from; expected at least two.")
     if isinstance(data.train, MapSet):
-        risks, examples, about = _of_maps(data, data.train, preprocess, train, memory_bytes)
+        risks, examples, about = _of_maps(data, data.train, preprocess, train, memory_bytes, n_workers)
     else:
         labels = data.train.labels[train]
         guess = majority_class(labels, data.n_outputs)
@@ -88,7 +93,7 @@ def blind_run(data: TransferData, preprocess: Preprocess, *, train: np.ndarray, 
 
 
 def _of_maps(
-    data: TransferData, part: MapSet, preprocess: Preprocess, train: np.ndarray, memory_bytes: int
+    data: TransferData, part: MapSet, preprocess: Preprocess, train: np.ndarray, memory_bytes: int, n_workers: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
     px, n_channels = preprocess.crop_px, int(data.task.n_channels or 1)
     n_fitting = max(1, memory_bytes // (px**2 * (4 * n_channels + 1)))
@@ -96,12 +101,13 @@ def _of_maps(
     maps = np.empty((len(chosen), n_channels, px, px), np.float32)
     valid = np.empty((len(chosen), px, px), bool)
     done = 0
-    for target, seen in read_targets(part, chosen, preprocess, batch_size=_READ_AT_ONCE):
-        maps[done : done + len(target)] = target.numpy()
-        valid[done : done + len(target)] = True if seen is None else seen.numpy()
-        done += len(target)
+    with closing(read_targets(part, chosen, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
+        for target, seen in batches:
+            maps[done : done + len(target)] = target.numpy()
+            valid[done : done + len(target)] = True if seen is None else seen.numpy()
+            done += len(target)
     constants = {metric: _CONSTANTS[metric][0](maps, valid).astype(np.float32) for metric in data.task.metrics}
-    risks = _risks(data, constants, preprocess)
+    risks = _risks(data, constants, preprocess, n_workers)
     first = constants[data.task.metrics[0]]
     examples = as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
     some = f"{len(chosen):,} evenly spaced of the {len(train):,}" if len(chosen) < len(train) else f"the {len(train):,}"
@@ -109,11 +115,15 @@ def _of_maps(
     return risks, examples, {"constants": words, "n_images": len(chosen)}
 
 
-def _risks(data: TransferData, constants: dict[str, np.ndarray], preprocess: Preprocess) -> dict[str, np.ndarray]:
+def _risks(
+    data: TransferData, constants: dict[str, np.ndarray], preprocess: Preprocess, n_workers: int
+) -> dict[str, np.ndarray]:
     found: dict[str, list[Tensor]] = {metric: [] for metric in constants}
     part: TransferSet = data.test
-    for target, valid in read_targets(part, np.arange(len(part)), preprocess, batch_size=_READ_AT_ONCE):
-        for metric, constant in constants.items():
-            prediction = torch.from_numpy(constant).expand(len(target), *constant.shape)
-            found[metric].append(risks_of(data.task, prediction, target, valid, scale=Scale())[metric])
+    everything = np.arange(len(part))
+    with closing(read_targets(part, everything, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
+        for target, valid in batches:
+            for metric, constant in constants.items():
+                prediction = torch.from_numpy(constant).expand(len(target), *constant.shape)
+                found[metric].append(risks_of(data.task, prediction, target, valid, scale=Scale())[metric])
     return {metric: torch.cat(ones).numpy() for metric, ones in found.items()}

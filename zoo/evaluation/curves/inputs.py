@@ -17,7 +17,7 @@ from ...datasets.imagesets import digest
 from ...errors import MissingExtra
 from ...metadata import Preprocess
 from .data import TransferSet
-from .reading import Batch, read_batches, read_targets
+from .reading import Batch, read_batches, targets_of
 from .tasks import TASKS
 
 try:
@@ -92,8 +92,7 @@ class StreamedInputs:
     def targets(self, positions: np.ndarray) -> tuple[Tensor, Tensor | None]:
         """See :class:`Inputs`."""
         chosen = self._indices[positions]
-        (both,) = read_targets(self._part, chosen, self._preprocess, batch_size=len(chosen))
-        return both
+        return targets_of(self._part, chosen.tolist(), self._preprocess)
 
 
 def inputs_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -75,14 +76,16 @@ class _Read:
 class _Reading:
     """A part of the data by positions; a class so that worker processes can unpickle it."""
 
-    def __init__(self, part: TransferSet, preprocess: Preprocess) -> None:
+    def __init__(self, part: TransferSet, preprocess: Preprocess, *, with_images: bool = True) -> None:
         self.part, self.preprocess = part, preprocess
-        self.transform = build_preprocess(preprocess)
+        self.transform = build_preprocess(preprocess) if with_images else None
 
     def __getitem__(self, positions: Sequence[int]) -> _Read:
         images = images_of(self.part)
         try:
-            pixels = torch.stack([self.transform(images[position][0]) for position in positions])  # (b, 3, px, px)
+            pixels = torch.empty(len(positions), 0)
+            if self.transform is not None:
+                pixels = torch.stack([self.transform(images[position][0]) for position in positions])  # (b, 3, px, px)
             target, valid = targets_of(self.part, positions, self.preprocess)
         except DataError as error:
             return _Read(None, error)
@@ -129,18 +132,33 @@ def read_batches(
     CorruptImage, DataError
         If an image or a map cannot be read; a worker process dies.
     """
-    reading = cast(Decoding, _Reading(part, preprocess))  # alike in what counts: positions in, a batch out
-    with decoded(reading, cuts, n_workers=n_workers, pin=pin) as found:
+    return _batches(_Reading(part, preprocess), cuts, n_workers=n_workers, pin=pin)
+
+
+def read_targets(
+    part: TransferSet, indices: np.ndarray, preprocess: Preprocess, *, batch_size: int, n_workers: int = 0
+) -> Generator[tuple[Tensor, Tensor | None], None, None]:
+    """Targets and valid pixels of images of a part, batch after batch, without the images; to be closed.
+
+    Raises
+    ------
+    DataError
+        If a map cannot be read; a worker process dies.
+    """
+    cuts = [indices[start : start + batch_size].tolist() for start in range(0, len(indices), batch_size)]
+    reading = _Reading(part, preprocess, with_images=False)
+    with closing(_batches(reading, cuts, n_workers=n_workers, pin=False)) as batches:
+        for batch in batches:
+            yield batch.target, batch.valid
+
+
+def _batches(
+    reading: _Reading, cuts: Sequence[Sequence[int]], *, n_workers: int, pin: bool
+) -> Generator[Batch, None, None]:
+    alike = cast(Decoding, reading)  # in what counts: positions in, a batch out
+    with decoded(alike, cuts, n_workers=min(n_workers, len(cuts)), pin=pin) as found:  # no process without a batch
         for read in cast(Iterator[_Read], found):
             if read.refusal is not None:
                 raise read.refusal
             if read.batch is not None:
                 yield read.batch
-
-
-def read_targets(
-    part: TransferSet, indices: np.ndarray, preprocess: Preprocess, *, batch_size: int
-) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Targets and valid pixels of images of a part, batch after batch, without the images."""
-    for start in range(0, len(indices), batch_size):
-        yield targets_of(part, indices[start : start + batch_size].tolist(), preprocess)
