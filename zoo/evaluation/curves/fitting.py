@@ -104,7 +104,9 @@ class Setting:
         with closing(inputs.batches(self.looks(n_looked))) as batches:
             for batch in batches:
                 own = batch.to(self.device, self.layout)
-                with torch.inference_mode(), self.autocast():  # not around the yield, where it would be the caller's
+                # Not around the yield, where it would be the caller's. What networks keep for the next time (masks,
+                # rotations of positions) is used in training too, which takes none of inference_mode.
+                with torch.no_grad(), self.autocast():
                     prediction = network(own.images).float()
                 yield prediction, own
 
@@ -112,16 +114,17 @@ class Setting:
 def evaluated(setting: Setting, network: nn.Module, inputs: Inputs) -> tuple[dict[str, np.ndarray], float]:
     """Risks of every image by every metric, float32 (n,), in its unit; and the mean loss, in the unit of training."""
     found: dict[str, list[Tensor]] = {metric: [] for metric in setting.task.metrics}
-    losses, terms = [], []
-    for prediction, batch in setting.looked_at(network, inputs):
+    losses: list[Tensor] = []
+    terms: list[Tensor] = []
+    for prediction, batch in setting.looked_at(network, inputs):  # nothing is fetched, so that no GPU waits
         target = setting.scale.standardised(batch.target)
-        n = torch.as_tensor(n_terms(setting.task, target, batch.valid), device="cpu").double()
-        losses.append(loss_of(setting.task, prediction, target, batch.valid).cpu().double() * n)
-        terms.append(n)
+        losses.append(loss_of(setting.task, prediction, target, batch.valid))
+        terms.append(torch.as_tensor(n_terms(setting.task, target, batch.valid), device=prediction.device))
         for metric, risk in risks_of(setting.task, prediction, batch.target, batch.valid, scale=setting.scale).items():
             found[metric].append(risk)
     risks = {metric: torch.cat(ones).cpu().numpy() for metric, ones in found.items()}
-    return risks, float(torch.stack(losses).sum() / torch.stack(terms).sum())
+    n = torch.stack(terms).cpu().double()
+    return risks, float((torch.stack(losses).cpu().double() * n).sum() / n.sum())
 
 
 class Fitting:
