@@ -46,17 +46,22 @@ class Chosen:
         At the learning rate that was chosen.
     trials : list of dict
         What each learning rate had reached at the end of the tuning, in their order.
-    seconds : float
-        Of all processes that worked on it.
+    earlier_s : float
+        Seconds of the processes that worked on it before.
     """
 
     fitting: Fitting
     trials: list[dict[str, Any]]
-    seconds: float
+    earlier_s: float
 
 
 def fitted(
-    setting: Setting, network: nn.Module, kept: KeptTraining, tell: Callable[[Step], None] | None
+    setting: Setting,
+    network: nn.Module,
+    kept: KeptTraining,
+    tell: Callable[[Step], None] | None,
+    *,
+    began_s: float,
 ) -> Chosen | None:
     """Trains at all learning rates, and to the end at the best; None if none gives finite losses.
 
@@ -66,11 +71,12 @@ def fitted(
     network : nn.Module
         With the weights to begin with, on the device; has those of the last step afterwards.
     kept : KeptTraining
-        From where it goes on, and where it is kept after evaluations.
+        From where it goes on, and where it is kept after steps.
     tell : callable, optional
         Told after every step.
+    began_s : float
+        When this process began with it, by the monotonic clock.
     """
-    began = time.monotonic()
     rates, n_tuning = setting.recipe.learning_rates, setting.n_tuning
     first = copied(trained_weights(network)) if len(rates) > 1 else {}
     found = kept.find()
@@ -82,12 +88,11 @@ def fitted(
         """Goes on to a step; ``before`` steps were done at learning rates that are no longer trained."""
 
         def state() -> State:
-            seconds = earlier_s + time.monotonic() - began
+            seconds = earlier_s + time.monotonic() - began_s
             return {"trials": trials, "leader": leader, "fitting": fitting.state(), "seconds": seconds}
 
         def after(risk: float | None) -> None:
-            if risk is not None:
-                kept.keep(state)
+            kept.keep(state)
             if tell is not None:
                 tell(Step(before + fitting.step, (len(rates) - 1) * n_tuning + setting.n_steps, risk))
 
@@ -115,7 +120,7 @@ def fitted(
         fitting.load(found["fitting"])
     leader = None
     advance(fitting, setting.n_steps, before=(len(rates) - 1) * n_tuning)
-    return Chosen(fitting=fitting, trials=trials, seconds=earlier_s + time.monotonic() - began)
+    return Chosen(fitting=fitting, trials=trials, earlier_s=earlier_s)
 
 
 def none_is_finite(setting: Setting, *, data: str) -> DataError:

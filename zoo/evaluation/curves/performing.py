@@ -107,7 +107,7 @@ def perform(job: Job, setup: Setup, *, tell: Callable[[Step], None] | None = Non
 def _done(job: Job, setup: Setup, kept: KeptCurveRuns, tell: Callable[[Step], None] | None) -> CurveRun:
     begun_s = time.monotonic()
     trained, about = _trained(job, setup, kept.state_folder(job), tell)
-    report = {**trained.report, **about, "seconds": time.monotonic() - begun_s}
+    report = {"seconds": time.monotonic() - begun_s, **trained.report, **about}  # a training knows of earlier processes
     run = CurveRun(
         control=job.control,
         n_requested=job.n,
@@ -129,7 +129,9 @@ def _trained(
     data, preprocess = setup.data, job.candidate.preprocess
     if job.seed is None:
         everything = np.arange(len(data.train), dtype=np.int64)
-        found = blind_run(data, preprocess, train=everything, memory_bytes=_BLIND_BYTES)
+        found = blind_run(
+            data, preprocess, train=everything, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers
+        )  # fmt: skip
         return found, {"subset_hash": None, "n_train": len(everything), "n_validation": 0}
     work = Workload(data=data, recipe=setup.recipe)
     subset = work.subset(job.n, job.seed)

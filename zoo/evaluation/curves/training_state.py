@@ -21,6 +21,7 @@ State: TypeAlias = dict[str, Any]
 """Tensors, numbers, texts, lists and dicts: what torch reads without running anything."""
 
 _NAME = "training.pt"
+_PATIENCE = 20  # times what a state costs, until the next
 
 
 class KeptTraining:
@@ -33,13 +34,14 @@ class KeptTraining:
     identity : dict
         Of all that the result depends on, as JSON holds it; a state of something else is not used.
     every_s : float
-        Seconds between two states at least.
+        Seconds between two states at least; more, up to 20 times as many, where writing one takes over a twentieth of
+        them.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
         self._path = None if folder is None else folder / _NAME
         self._identity = json.dumps(identity, sort_keys=True)
-        self._every_s, self._last = every_s, time.monotonic()
+        self._every_s, self._rest_s, self._last_s = every_s, every_s, time.monotonic()
 
     def find(self) -> State | None:
         """The state to go on from; None if there is none, or it is of another training or not whole.
@@ -73,7 +75,8 @@ class KeptTraining:
         StoreError
             If it cannot be written; the last one is then still there.
         """
-        if self._path is None or time.monotonic() - self._last < self._every_s:
+        began_s = time.monotonic()
+        if self._path is None or began_s - self._last_s < self._rest_s:
             return
         content = {"identity": self._identity, "state": state()}
         try:
@@ -85,7 +88,9 @@ class KeptTraining:
                 f"The state of a training could not be written to {self._path.parent} ({reason}); the one before it is "
                 "whole, so make room and run the same again to go on from there."
             ) from error
-        self._last = time.monotonic()
+        self._last_s = time.monotonic()
+        cost_s = self._last_s - began_s  # gigabytes to a slow disk would else take half of the time
+        self._rest_s = max(self._every_s, _PATIENCE * min(cost_s, self._every_s))
 
 
 def copied(value: Any) -> Any:

@@ -10,8 +10,9 @@ and started again; on a GPU as far as its convolutions are.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -48,6 +49,7 @@ __all__ = ["Step", "Trained", "Training", "as_examples", "train_run"]
 
 _SCALED = 1 << 24  # numbers of maps at most that say where they lie, of evenly spaced images
 _READ_AT_ONCE = 64
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
 _HALF = float(np.finfo(np.float16).max)
 
 
@@ -109,7 +111,7 @@ def train_run(
         Of the decoder's first weights and the order of the images.
     how : Training
     state : Path, optional
-        Folder for how far this run is, at evaluations; started again with it, it goes on from there. It is for the
+        Folder for how far this run is, from time to time; started again with it, it goes on from there. It is for the
         caller to remove.
     tell : callable, optional
         Told after every step.
@@ -131,6 +133,7 @@ def train_run(
     StoreError
         If the state cannot be kept.
     """
+    began_s = time.monotonic()
     train, validation = np.asarray(train, np.int64), np.asarray(validation, np.int64)
     if len(train) < 2 or not len(validation):
         raise DataError(
@@ -143,9 +146,10 @@ def train_run(
         identity = _identity(encoder, data, train, validation, preprocess, recipe, seed, device)
     kept = KeptTraining(state, identity, every_s=how.state_seconds)
     model = transfer_model(
-        deepcopy(encoder), data.task, n_outputs=data.n_outputs, px=preprocess.crop_px, frozen=recipe.frozen, seed=seed
-    )
-    if recipe.batch_size == 1 and any(isinstance(one, nn.BatchNorm2d) and one.training for one in model.modules()):
+        deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
+        data.task, n_outputs=data.n_outputs, px=preprocess.crop_px, frozen=recipe.frozen, seed=seed,
+    )  # fmt: skip
+    if recipe.batch_size == 1 and any(isinstance(one, _BATCH_NORMS) and one.training for one in model.modules()):
         raise QueryError(
             "The recipe has batch_size=1, and the encoder has batch normalisation; expected at least two images a step."
         )
@@ -169,13 +173,14 @@ def train_run(
                 train=_features(setting, model, setting.train, encoder.dim),
                 validation=_features(setting, model, setting.validation, encoder.dim),
             )
-        chosen = fitted(setting, network, kept, tell)
+        chosen = fitted(setting, network, kept, tell, began_s=began_s)
         if chosen is None:
             raise none_is_finite(setting, data=data.name)
         chosen.fitting.load_best()
         risks, _ = evaluated(setting, model, inputs[2])
         examples = _examples(setting, model, inputs[2]) if data.task.is_dense else None
-    return Trained(risks=risks, examples=examples, report=_report(chosen, setting) | {"device": device.type})
+    about = {"device": device.type, "seconds": chosen.earlier_s + time.monotonic() - began_s}
+    return Trained(risks=risks, examples=examples, report=_report(chosen, setting) | about)
 
 
 def as_examples(predictions: np.ndarray) -> np.ndarray:
@@ -187,8 +192,10 @@ def as_examples(predictions: np.ndarray) -> np.ndarray:
 @contextmanager
 def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
     """Full precision, and the user's random numbers as they were; errors that torch has no words for."""
+    gpu = [device] if device.type == "cuda" else []
+    own: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first is used too
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), full_precision():
+        with own, torch.random.fork_rng(devices=gpu), full_precision():
             yield
     except torch.OutOfMemoryError as error:
         raise QueryError(
@@ -278,5 +285,4 @@ def _report(chosen: Chosen, setting: Setting) -> dict[str, Any]:
         "validation": [{"step": int(step), "risk": risk, "loss": loss} for step, risk, loss in history],
         "scale": asdict(setting.scale),
         "precision": setting.recipe.precision,
-        "seconds": chosen.seconds,
     }
