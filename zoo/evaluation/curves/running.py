@@ -12,19 +12,23 @@ import os
 import pickle
 import queue
 import signal
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ...errors import MissingExtra, QueryError, StoreError
+from .inputs import forget_inputs
 from .jobs import Job, distinct
 from .kept import KeptCurveRuns
 from .performing import Failure, Setup, perform
@@ -81,6 +85,7 @@ class Runner:
         if self._pool is not None:
             self._pool.end(at_once=error is not None)
         self._progress.end()
+        forget_inputs()  # of runs in this process: gigabytes that are the user's again
 
     def do(self, jobs: Iterable[Job], *, watch: Watch | None = None) -> None:
         """Does what is not done; the results are in ``runs``.
@@ -200,7 +205,8 @@ class _Pool:
 
     def submit(self, job: Job) -> Future[Outcome]:
         _require_picklable(job)
-        return self._executor.submit(_perform_here, job)
+        with _found_by_others():
+            return self._executor.submit(_perform_here, job)
 
     def told(self) -> list[tuple[str, Step]]:
         found = []
@@ -216,6 +222,20 @@ class _Pool:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._held.close()
         self._said.close()
+
+
+@contextmanager
+def _found_by_others() -> Iterator[None]:
+    """This package on sys.path, of which a process that is started gets a copy: torch.hub takes it away again."""
+    home = str(Path(__file__).resolve().parents[3])
+    if home in sys.path:
+        yield
+        return
+    sys.path.append(home)
+    try:
+        yield
+    finally:
+        sys.path.remove(home)
 
 
 def n_cores() -> int:
