@@ -205,7 +205,7 @@ def some_lost(n_lost: int, **changed: Any) -> CalibratedCurve:
 
 def test_a_few_draws_without_a_scale_are_left_out_and_counted() -> None:
     found = some_lost(12)
-    assert told(found, "In 12 of 400 bootstrap draws maximal supervision is no better", "is of the other draws.")
+    assert told(found, "In 12 of 400 bootstrap draws maximal supervision is no better", "counts them as outside.")
     for each in (found.points[0].calibrated, found.improvement):
         assert each is not None and each.ci_low is not None and abs(each.ci_low - each.value) < 0.1
 

@@ -84,10 +84,8 @@ def _on_values(points: Sequence[CurvePoint], *, frozen: bool) -> Iterator[str]:
     if worse:
         chance = _within([point.relative_improvement for point in worse], 0)
         why = " (the encoder stayed frozen, and all of scratch was trained)" if frozen else ""
-        yield (
-            f"{_at(worse)} the curve is above the diagonal{chance}: pre-training does worse there than random "
-            f"weights{why}."
-        )
+        what = "which tells nothing" if chance else "pre-training does worse there than random weights"
+        yield f"{_at(worse)} the curve is above the diagonal{chance}{', ' if chance else ': '}{what}{why}."
 
 
 def _on_scratch(points: Sequence[CurvePoint], *, maximal_n: int | None) -> Iterator[str]:
@@ -172,31 +170,41 @@ def _on_uncertainty(points: Sequence[CurvePoint], lost: Sequence[Lost], *, n_dra
         yield f"Nothing is known of the uncertainty of some risks, so that {which} an interval."
     most = max(n_draws)
     without_scale = max((each.n for each in lost if each.what == "calibrated"), default=0)
-    for each in lost:
-        own = each.n if each.what == "calibrated" else each.n - without_scale
-        if own > 0:
-            kept = "of the other draws" if each.n <= MOST_LOST * most else "left out for it"
-            yield f"In {own:,} of {most:,} bootstrap draws {_reason(each)} {kept}."
+    own = {each: each.n if each.what == "calibrated" else each.n - without_scale for each in lost}
+    of_regimes = [each for each in lost if each.what == "relative" and own[each] > 0]
+    for each in [each for each in lost if each.what != "relative" and own[each] > 0]:
+        yield f"In {own[each]:,} of {most:,} bootstrap draws {_REASONS[each.what]} {_kept([each], most)}."
+    for some in ([each for each in of_regimes if each.n <= MOST_LOST * most],
+                 [each for each in of_regimes if each.n > MOST_LOST * most]):  # fmt: skip
+        if some:
+            up_to = "up to " if len(some) > 1 else ""
+            regimes = _listed([f"{each.regime:,}" for each in some])
+            yield (
+                f"In {up_to}{max(own[each] for each in some):,} of {most:,} bootstrap draws scratch with {regimes} "
+                f"labels is no worse than maximal supervision; the interval of the relative improvement there "
+                f"{_kept(some, most)}."
+            )
 
 
-def _reason(lost: Lost) -> str:
-    if lost.what == "calibrated":
-        return (
-            "maximal supervision is no better than the blind guess; the interval of calibrated risks, and of all that "
-            "follows from them, is"
-        )
-    if lost.what == "relative":
-        return (
-            f"scratch with {lost.regime:,} labels is no worse than maximal supervision; the interval of the relative "
-            "improvement there is"
-        )
-    return "scratch does not improve from the first regime to the last; the interval of the cumulative improvement is"
+_REASONS = {
+    "calibrated": "maximal supervision is no better than the blind guess; the interval of calibrated risks, and of all "
+    "that follows from them,",
+    "improvement": "scratch does not improve from the first regime to the last; the interval of the cumulative "
+    "improvement",
+}
+
+
+def _kept(some: Sequence[Lost], n_draws: int) -> str:
+    return "counts them as outside" if some[0].n <= MOST_LOST * n_draws else "is left out for it"
 
 
 def _at(points: Sequence[CurvePoint]) -> str:
     """Regimes as the opening of a sentence: With 100, 200 and 400 labels."""
-    shown = [f"{point.n_requested:,}" for point in points]
-    return f"With {', '.join(shown[:-1])}{' and ' if shown[1:] else ''}{shown[-1]} labels"
+    return f"With {_listed([f'{point.n_requested:,}' for point in points])} labels"
+
+
+def _listed(shown: Sequence[str]) -> str:
+    return f"{', '.join(shown[:-1])}{' and ' if shown[1:] else ''}{shown[-1]}"
 
 
 def _within(intervals: Sequence[Interval | None], level: float) -> str:
