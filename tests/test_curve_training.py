@@ -256,3 +256,9 @@ def test_training_beats_not_looking() -> None:
 def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(QueryError, match="The device 'cuda:77' cannot be used here"):
         small_run("classification", how=replace(ON_CPU, device="cuda:77"))
+
+
+def test_a_linear_head_has_a_learning_rate_of_its_own_and_a_decoder_of_maps_has_not() -> None:
+    for task, is_the_same in (("classification", False), ("depth", True), ("normals", True)):
+        other = small_run(task, recipe=replace(RECIPE, head_rate=10.0))
+        assert same(other, uninterrupted(task)) is is_the_same, task
