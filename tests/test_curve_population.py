@@ -155,6 +155,14 @@ def test_a_recorded_risk_is_not_averaged_with_measured_ones() -> None:
     assert only([*rows, recorded]).curve == only(rows).curve
 
 
+def test_rows_of_two_data_sets_under_one_name_are_refused_instead_of_mixed() -> None:
+    smaller = curve(SIMCLR, 0.3, scratch={30: 0.9, 60: 0.5}, n_all=200)
+    (panel,) = panels_of(found_curves([*curve(SIMCLR, 0.3), *smaller, *curve(ROTNET, 0.1)]))
+    assert [one.encoder for one in panel.curves] == [ROTNET]
+    (sentence,) = panel.refused
+    assert "with controls of 200 and 4,000 images, which are several data sets under one name" in sentence
+
+
 def test_the_interval_of_a_single_run_is_that_of_its_row_on_either_side() -> None:
     drawn = drawn_mean([Run(50, 50, 0, 20.0, 19.0, 24.0)], whose=["a"], n_draws=40_000)
     assert np.percentile(drawn.draws, [2.5, 50, 97.5]) == pytest.approx([19.0, 20.0, 24.0], abs=0.1)

@@ -152,6 +152,13 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     if lacking:
         return f"{where}, but no rows with control={' and control='.join(lacking)}; {HOW_TO_MEASURE} for it again."
     maximal = [row for row in maximal if row.seed is not None] or maximal  # a recorded risk is none of its seeds
+    sizes = sorted({row.n_train for row in (*blind, *(row for row in maximal if row.seed is not None)) if row.n_train})
+    if len(sizes) > 1:  # rows tell no other trace of it
+        told = " and ".join(f"{size:,}" for size in sizes)
+        return (
+            f"{where}, with controls of {told} images, which are several data sets under one name and no curve; "
+            "measure each of them under a name of its own, by zoo curve --dataset."
+        )
     trained, untrained = _by_regime(rows), _by_regime(scratch)
     regimes = sorted(trained.keys() & untrained.keys(), key=lambda regime: regime[::-1])
     if not regimes:
