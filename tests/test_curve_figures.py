@@ -55,6 +55,13 @@ def test_controls_are_drawn_in_both_panels_and_scratch_is_the_diagonal() -> None
     assert any(list(line.get_xdata()) == list(line.get_ydata()) == [0.0, 1.0] for line in right.get_lines())
 
 
+def test_no_area_is_shaded_where_scratch_beats_maximal_supervision_for_it_does_not_count() -> None:
+    _, right = panels(draw_curves([curve(scratch=(0.95, 0.8, 0.6, 0.35, -0.4), width=None)]))
+    (area,) = [one for one in right.collections if one.get_hatch()]
+    (box,) = [right.transData.inverted().transform_bbox(one) for one in [area.get_clip_box()] if one is not None]
+    assert box.x0 == pytest.approx(0.0, abs=1e-9)
+
+
 def test_the_legend_has_the_improvement_with_its_interval_and_every_control() -> None:
     texts = [str(handle.get_label()) for handle in legend_handles([curve(), curve("other", width=None, frozen=True)])]
     assert texts[0].startswith("pocket_simclr_rn_shapes: CCI 0.40 [0.3")

@@ -21,6 +21,7 @@ from .findings import Figure
 try:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
     from matplotlib.ticker import NullLocator
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
@@ -145,7 +146,9 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
         points = [point.calibrated_scratch.value for point in curve.points]
         if len(curves) == 1 and len(points) > 1:  # the area of the cumulative improvement
             y = [point.calibrated.value for point in curve.points]
-            axes.fill_between(points, points, y, color=ink, alpha=0.12, linewidth=0, hatch="////", edgecolor=ink)
+            area = axes.fill_between(points, points, y, color=ink, alpha=0.12, linewidth=0, hatch="////", edgecolor=ink)
+            low, high = axes.get_ylim()  # what lies left of 0 does not count
+            area.set_clip_path(Rectangle((0, low), ends[1], high - low, transform=axes.transData))
         _draw_curve(axes, points, curve, ink, mark, n_curves=len(curves), band=False)
     span = ends[1] - ends[0]
     axes.set_xlim(ends[0] - 0.05 * span, ends[1] + 0.05 * span)
