@@ -215,7 +215,10 @@ class TestResults:
     def test_wrong_measurements_can_be_left_out(self) -> None:
         assert set(names("results")) - set(names("results", "--exclude-wrong")) == {WRONG}
         result = run("results", WRONG, "--exclude-wrong", code=1)
-        assert result.stderr == f"Error: Nothing was measured of {WRONG} once the wrong measurements are left out.\n"
+        assert result.stderr == (
+            f"Error: Nothing was measured of {WRONG} on ImageNet-1K once the wrong measurements are left out; name "
+            "another data set by --dataset.\n"
+        )
 
     def test_an_encoder_that_was_not_measured_is_named(self) -> None:
         unmeasured = min(catalogue().keys() - summaries().keys())

@@ -50,7 +50,9 @@ def command(names: tuple[str, ...], exclude_wrong: bool, dataset: str | None, as
     if not found:
         left = " once the wrong measurements are left out" if exclude_wrong else ""
         raise NothingFound(
-            f"Nothing was measured of {', '.join(without)}{left}." if without else "There are no results."
+            f"Nothing was measured of {', '.join(without)} on ImageNet-1K{left}; name another data set by --dataset."
+            if without
+            else "There are no results."
         )
 
 
