@@ -186,6 +186,8 @@ def test_examples_come_from_the_first_seed_and_from_the_data_as_the_encoder_sees
         ("scratch", 4, pytest.approx(0.4, abs=1e-3)), ("a", 4, 4.0), ("b", 4, 9.0),
         ("scratch", 6, pytest.approx(0.6, abs=1e-3)), ("a", 6, 6.0),
     ]  # fmt: skip
+    frozen = strip_of(data, runs, encoders=["a", "b"], preprocess=PREPROCESS, n_images=2, frozen=True)
+    assert frozen is not None and [one.name for one in frozen.columns[:3]] == ["scratch", "a (frozen)", "b (frozen)"]
     assert found.blind is not None and found.maximal is not None and found.maximal.max() == 3.5
     assert found.images.shape == (2, 16, 16, 3) and 0 <= found.images.min() < found.images.max() <= 1
     values, valid = aligned(*data.test.maps[1], PREPROCESS)

@@ -149,7 +149,7 @@ def test_a_protocol_cannot_be_changed_and_goes_into_a_provenance() -> None:
 def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:
     table = protocols_table()
     readme = (repository / "results/README.md").read_text()
-    assert f"<!-- protocols:begin -->\n{table}\n{protocol_row()}\n<!-- protocols:end -->" in readme
+    assert f"<!-- protocols:begin -->\n{table}\n{protocol_row()}\n" in readme
     assert len(table.splitlines()) == len(PROTOCOLS) + 2
 
 

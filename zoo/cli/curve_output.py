@@ -118,7 +118,10 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
     figures = [curves_figure(curves) for curves in by_metric if curves]
     names = [one.name for one in report.candidates]
-    strip = strip_of(report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess)
+    strip = strip_of(
+        report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess,
+        frozen=report.request.recipe.frozen,
+    )  # fmt: skip
     if strip is not None:
         figures.append(strip_figure(strip))
     captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]

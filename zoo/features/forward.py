@@ -90,7 +90,8 @@ def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> t
         device = torch.device(wanted)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = shorten(str(error).partition("\n")[0], 120, placeholder=" ...").rstrip(".")
+        said = str(error).partition("\n")[0].partition(". ")[0]  # the first of torch's sentences
+        reason = shorten(said, 120, placeholder="").rstrip(" ,.:")
         raise QueryError(
             f"The device {str(wanted)!r} cannot be used here ({reason}); expected 'cpu', or a GPU that torch sees."
         ) from error

@@ -21,7 +21,13 @@ Runs = Mapping[tuple[str, Control], Sequence[CurveRun]]
 
 
 def strip_of(
-    data: TransferData, runs: Runs, *, encoders: Sequence[str], preprocess: Preprocess, n_images: int = 3
+    data: TransferData,
+    runs: Runs,
+    *,
+    encoders: Sequence[str],
+    preprocess: Preprocess,
+    frozen: bool = False,
+    n_images: int = 3,
 ) -> Strip | None:
     """The first test images with what was predicted of them.
 
@@ -35,6 +41,8 @@ def strip_of(
         Whose predictions are shown, in this order.
     preprocess : Preprocess
         Of the image and the truth.
+    frozen : bool
+        Whether the encoders stayed as they were, which is written above their columns.
     n_images : int
         At most; so many as have predictions.
 
@@ -53,7 +61,10 @@ def strip_of(
     columns = [
         Column(name=name, n=runs_by_n[n].n_actual, maps=_maps(runs_by_n[n], n_images))
         for n in _chosen(every, len(of_scratch) + len(encoders))
-        for name, runs_by_n in [*of_scratch.items(), *of_encoders.items()]
+        for name, runs_by_n in [
+            *of_scratch.items(),
+            *((f"{name} (frozen)" if frozen else name, own) for name, own in of_encoders.items()),
+        ]
         if n in runs_by_n
     ]
     truth, valid = zip(*(_target(data.test, number, preprocess) for number in range(n_images)), strict=True)

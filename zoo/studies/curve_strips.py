@@ -111,7 +111,8 @@ def strip_figure(strip: Strip, *, name: str = "strip") -> Figure:
         )
     return Figure(
         name=name, title=f"What {strip.task} on {strip.dataset} looks like by the number of labels n",
-        caption=f"Predictions for the first {len(strip.images)} test images, of the first seed. {colours}",
+        caption=f"Predictions for the first {len(strip.images)} test images, of the first seed and of some of the "
+        f"numbers of labels. {colours}",
         draw=partial(draw_strip, strip),
     )  # fmt: skip
 

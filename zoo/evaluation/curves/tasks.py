@@ -66,5 +66,5 @@ def task_named(name: str) -> Task:
     ('depth_l1_error',)
     """
     if name not in TASKS:
-        raise UnknownName("task", name, TASKS)
+        raise UnknownName("task", name, TASKS, hint=f"Expected {', '.join(TASKS)}.")
     return TASKS[name]
