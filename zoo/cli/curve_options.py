@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError, UnknownName
+from .image_options import DATA_OPTIONS, IMAGE_KINDS
 from .probe_options import settings_of
 
 if TYPE_CHECKING:
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
     from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.tuning import Training
 
-DATA_HELP = """\b
+DATA_HELP = f"""\b
 DATA is, for a classification, one of
-  digits                   scikit-learn's handwritten digits
-  shapes                   rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0
-  FOLDER                   a folder a class, below train/ and val/, or split by hash
-  FILE.npz                 arrays x and y, or x_train, y_train, x_val and y_val
-  torchvision:NAME:ROOT    a data set of torchvision on the disk
-  huggingface:PATH         what save_to_disk of the library datasets wrote
-
+{IMAGE_KINDS}
 \b
 and for depth or normals one of
   shapes                   the same rendered images, with their exact depth and normals
@@ -64,14 +59,6 @@ _WHAT = (
     click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
                  help="Show this metric of the task.  [default: all of them]"),
 )  # fmt: skip
-_DATA = (
-    click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
-    click.option("--val-share", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-                 help="Share of the images to test on, where the source does not say.  [default: 0.2]"),
-    click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split."),
-    click.option("--image-column", help="Of a Hugging Face data set that has several."),
-    click.option("--label-column", help="Of a Hugging Face data set that has several."),
-)  # fmt: skip
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
@@ -91,7 +78,7 @@ _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """All options but those of the output, passed on by their names."""
-    for option in reversed((*_WHAT, *_DATA, *_TRAINING)):
+    for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
         command = option(command)
     return command
 

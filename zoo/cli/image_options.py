@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.featurising import Featurising
 
-IMAGES_HELP = """\b
-IMAGES is one of
+IMAGE_KINDS = """\
   digits                   scikit-learn's handwritten digits
   shapes                   rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0
   FOLDER                   a folder a class, below train/ and val/, or split by hash
@@ -20,13 +19,17 @@ IMAGES is one of
   torchvision:NAME:ROOT    a data set of torchvision on the disk
   huggingface:PATH         what save_to_disk of the library datasets wrote
 """
-_OPTIONS = (
+IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
+DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option("--val-share", type=click.FloatRange(0, 1, min_open=True, max_open=True),
                  help="Share of the images to test on, where the source does not say.  [default: 0.2]"),
     click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split."),
     click.option("--image-column", help="Of a Hugging Face data set that has several."),
     click.option("--label-column", help="Of a Hugging Face data set that has several."),
+)  # fmt: skip
+_OPTIONS = (
+    *DATA_OPTIONS,
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
     click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]"),
