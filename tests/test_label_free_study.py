@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 from tests.result_rows import user_of
 from tests.test_label_free_measured import POCKET, errors, metric
 from zoo.analysis.label_free_correlations import setting_correlations
-from zoo.analysis.label_free_measured import measured_populations
+from zoo.analysis.label_free_measured import measured_populations, measured_rows
 from zoo.analysis.label_free_predictions import predictions
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
@@ -148,7 +148,9 @@ def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) ->
 
 def test_rows_of_a_user_count_only_when_they_are_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_HOME", str(home))
-    assert "encoders measured on planted" not in {rows.part for rows in study(study_table()).rows}
+    for with_mine in (True, False):
+        found = measured_populations(measured_rows(with_mine=with_mine, exclude_wrong=True)).populations
+        assert ("encoders measured on planted" in {one.name for one in found}) is with_mine
 
 
 def test_every_figure_of_published_and_planted_rows_can_be_drawn(mine: Findings) -> None:
