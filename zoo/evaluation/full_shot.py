@@ -74,7 +74,7 @@ def full_shot_probe(
     >>> full_shot_probe(50_000, 2048, 1000, memory_bytes=24 << 30, device="cpu").name
     'logistic'
     >>> full_shot_probe(1_281_167, 2048, 1000, memory_bytes=24 << 30, device="cpu").reason
-    'streamed: the path solver would need 41.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
+    'streamed: the path solver would need 77.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
     """
     if min(n, dim, n_classes) < 1 or not 0 < share <= 1:
         raise QueryError(
@@ -106,11 +106,12 @@ def full_shot_probe(
 def path_bytes(n: int, dim: int, n_classes: int) -> int:
     """Memory of the path solver, counted generously, in float32.
 
-    The features and their coordinates in the basis of their principal directions (of n or dim, whichever is smaller),
-    four tables of logits, thirty of weights, and the Gram matrix with its eigenvectors in float64.
+    The features and their coordinates in the basis of their principal directions (of n or dim, whichever is smaller;
+    half as much again for these in bfloat16), ten tables of logits, thirty of weights, and the Gram matrix with its
+    eigenvectors in float64.
     """
     rank = min(n, dim)
-    return 4 * (n * dim + n * rank + 4 * n * n_classes + 30 * rank * n_classes) + 8 * 3 * rank * rank
+    return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + 8 * 3 * rank * rank
 
 
 def _memory_bytes(device: torch.device) -> int:

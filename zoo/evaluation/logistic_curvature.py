@@ -18,6 +18,7 @@ from .logistic_problem import Problem
 _GROUPS = 16  # of a class's own images; where it has more, the mean of each group stands for them
 _CLASSES_AT_A_TIME = 64
 _LEAST_WEIGHT = 1e-12
+_MOST_TIMES = 10.0
 
 
 class Preconditioner:
@@ -49,7 +50,7 @@ class Preconditioner:
         """From residuals (n, n_classes), their gradient (its last column is their sum) and each column's penalty."""
         problem = self._problem
         own = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
-        squares = torch.linalg.vector_norm(residuals, dim=0).square()
+        squares = problem.squares(residuals)
         missed = torch.zeros_like(squares).index_add_(0, problem.y, own)
         own_squares = torch.zeros_like(squares).index_add_(0, problem.y, own.square())
         # over other classes' images: sum of p, less sum of p squared; a share k / (k - 1) for what leaves the others
@@ -74,7 +75,8 @@ class Preconditioner:
     def applied(self, gradient: Tensor) -> Tensor:
         """The gradient (n_classes, rank + 1) over the Hessian."""
         step = self._inverse * gradient
-        seen = torch.bmm(self._own, step[:, :, None]).squeeze(2) * self._root  # (n_classes, n_groups)
+        # a row times a matrix, for the same as a matrix times a column takes five times as long
+        seen = torch.bmm(step[:, None, :], self._own.transpose(1, 2)).squeeze(1) * self._root  # (n_classes, n_groups)
         solved = torch.cholesky_solve(seen[:, :, None], self._factor).squeeze(2) * self._root
         back = torch.bmm(solved[:, None, :], self._own).squeeze(1)
         return step.addcmul_(self._inverse, back, value=-1.0)
@@ -124,9 +126,23 @@ class Memory:
             rest.add_(pair.change, alpha=-share)
             shares.append(share)
         step = preconditioner.applied(rest)
+        if self.pairs:
+            step.mul_(self._length(preconditioner))
         for pair, share in zip(self.pairs, reversed(shares), strict=True):
             step.add_(pair.step, alpha=share - dot(pair.change, step) / pair.product)
         return step.neg_()
+
+    def _length(self, preconditioner: Preconditioner) -> float:
+        """By how much the preconditioner's steps are too short, as far as the last step tells.
+
+        In weak regularisation they come out several times too long, for most of its bulk is of images that are
+        settled; without this the line search would have to cut every direction, what is remembered of it included.
+        """
+        pair = self.pairs[-1]
+        promised = dot(pair.change, preconditioner.applied(pair.change))
+        if not promised > 0.0:  # so small that its square is nothing
+            return 1.0
+        return min(max(pair.product / promised, 1.0 / _MOST_TIMES), _MOST_TIMES)
 
 
 def dot(a: Tensor, b: Tensor) -> float:

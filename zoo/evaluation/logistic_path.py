@@ -20,8 +20,8 @@ from .logistic_solver import Point, Solver
 from .logistic_steps import onwards, solved
 
 STEP = 10.0
-_LOOSE, _LOOSE_QUICK = 3e-3, 2e-3  # bfloat16 gets lost from starts that are further away
-_NEARLY = 1e-3  # as near as bfloat16 takes a fit that counts
+_LOOSE = 3e-3
+_NEARLY = 0.7  # of the tolerance, for what bfloat16 says of a fit that counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Path:
         self.records: list[PathPoint] = []
         self.iterations = 0
         self._quick = problem.quick is not None
-        self.loose = max(_LOOSE_QUICK if self._quick else _LOOSE, tol)
+        self.loose = max(_LOOSE, tol)
 
     def along(self, penalties: Sequence[float]) -> tuple[Point, PathPoint]:
         """Fits every penalty, from strong to weak, each to the end; returns the best."""
@@ -120,10 +120,7 @@ class Path:
         while current > penalty * math.sqrt(STEP):
             start = points[-1]
             along = onwards(points, current) if len(points) > 2 else None
-            point = solved(
-                self.solver, start, current, tol=self.loose, max_iterations=self.max_iterations,
-                quick=self._quick, along=along,
-            )  # fmt: skip
+            point = self._solved(start, current, tol=self.loose, quick=True, along=along)
             points = [points[0], *points[1:][-1:], point]
             self.iterations += point.iterations
             point.iterations = 0
@@ -139,23 +136,18 @@ class Path:
 
     def fitted(self, start: Point, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None) -> Fit:
         """A fit from a point, judged and written down."""
-        quick = self._quick and tol > self.tol
+        loose = tol > self.tol
         start.iterations = 0
-        if self._quick and not quick:
-            if tol < _NEARLY:
-                start = solved(
-                    self.solver, start, penalty, tol=_NEARLY, max_iterations=self.max_iterations, quick=True,
-                    along=along,
-                )  # fmt: skip
-            iterations = start.iterations
-            start, along = self.solver.refreshed(start), None  # logits that came from bfloat16 end here
+        if self._quick and not loose:  # rounded changes, but of what was exact, and exact again before it counts
+            exact = self.solver.refreshed(start)
+            start = self._solved(exact, penalty, tol=_NEARLY * tol, quick=True, along=along)
+            iterations, along = start.iterations, None
+            start = self.solver.refreshed(start)
             start.iterations = iterations
-        point = solved(
-            self.solver, start, penalty, tol=tol, max_iterations=self.max_iterations, quick=quick, along=along
-        )
+        point = self._solved(start, penalty, tol=tol, quick=loose, along=along)
         logits, error, loss = None, math.nan, math.nan
         if self.validation is not None:
-            logits = self.validation.logits(point.parameters, quick=quick)
+            logits = self.validation.logits(point.parameters, quick=loose and self._quick)
             error, loss = self.validation.judged(logits)
         record = PathPoint(
             C=self.c_times_penalty / penalty, iterations=point.iterations, objective=point.objective,
@@ -167,6 +159,21 @@ class Path:
         if self.progress is not None:
             self.progress(record)
         return Fit(point, logits, record)
+
+    def _solved(
+        self, start: Point, penalty: float, *, tol: float, quick: bool, along: tuple[Tensor, Tensor] | None
+    ) -> Point:
+        """A fit from a point; the first that bfloat16 gets lost in is made again without, and so is all after it."""
+        most = self.max_iterations
+        if quick and self._quick:
+            point = solved(self.solver, start, penalty, tol=tol, max_iterations=most, quick=True, along=along)
+            if point.converged or not point.stalled:
+                return point
+            self._quick = False
+            self.solver.memory.pairs.clear()
+            start = self.solver.refreshed(start)
+            start.iterations = point.iterations
+        return solved(self.solver, start, penalty, tol=tol, max_iterations=most, along=along)
 
     def key(self, fit: Fit) -> tuple[float, ...]:
         """What is lower for the better of two fits."""

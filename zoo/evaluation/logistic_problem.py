@@ -9,6 +9,7 @@ every penalty is close to a diagonal.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
 
 _ROWS_AT_A_TIME = 8192
+_NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +48,15 @@ class Basis:
         return weights, parameters[:, -1].double() - weights @ self.mean
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Where to leave by how much residuals changed since others."""
+
+    since: Tensor  # (n, n_classes)
+    out: Tensor  # (n, n_classes), bfloat16
+    sums: Tensor  # (n_classes,) of the new residuals themselves: the intercepts' gradient, which no rounding must reach
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Problem:
     """The training images in a basis, and the three things that a solver asks of them."""
@@ -67,32 +78,74 @@ class Problem:
         return len(self.y)
 
     def logits(self, parameters: Tensor, *, quick: bool = False) -> Tensor:
-        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes)."""
+        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes), in bfloat16 if ``quick``."""
         self.products += 1
         if quick and self.quick is not None:
-            return (self.quick @ parameters.to(torch.bfloat16).T).to(parameters.dtype)
+            return self.quick @ parameters.to(torch.bfloat16).T
         return self.z @ parameters.T
 
-    def pulled(self, residuals: Tensor, *, quick: bool = False) -> Tensor:
-        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
+    def pulled(self, residuals: Tensor) -> Tensor:
+        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1).
+
+        Linear, so that it turns a change of the residuals into the change of the gradient; residuals in bfloat16 take
+        the product in bfloat16.
+        """
         self.products += 1
-        if quick and self.quick is not None:
-            return (residuals.to(torch.bfloat16).T @ self.quick).to(residuals.dtype)
+        if residuals.dtype == torch.bfloat16 and self.quick is not None:
+            return (residuals.T @ self.quick).to(self.z.dtype)
         return residuals.T @ self.z
 
-    def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
+    def loss(self, logits: Tensor) -> tuple[float, Tensor]:
         """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
-        if out is None:
-            out = torch.empty_like(logits)
+        residuals = torch.empty_like(logits)
+        total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
+        return total, residuals
+
+    def stepped(
+        self,
+        start: Tensor,
+        move: Tensor,
+        length: float,
+        logits: Tensor,
+        residuals: Tensor,
+        change: Change | None = None,
+    ) -> float:
+        """The summed loss a length along a move of the logits; fills the logits there and their residuals.
+
+        A block of images at a time, while it is in the processor's cache: at full size each of the dozen passes over
+        all logits would take as long as a tenth of a product.
+        """
+        total = 0.0
+        if change is not None:
+            change.sums.zero_()
+        for some in self._blocks():
+            torch.add(start[some], move[some].to(start.dtype), alpha=length, out=logits[some])
+            total += self._loss_of(some, logits, residuals)
+            if change is not None:
+                change.out[some] = residuals[some] - change.since[some]
+                change.sums.add_(residuals[some].sum(dim=0))
+        return total
+
+    def squares(self, residuals: Tensor) -> Tensor:
+        """Of each class's residuals, added up: (n, n_classes) -> (n_classes,)."""
+        return torch.stack([residuals[some].square().sum(dim=0) for some in self._blocks()]).sum(dim=0)
+
+    def _blocks(self) -> Iterator[slice]:
+        rows = max(1, _NUMBERS_AT_A_TIME // self.n_classes)
+        for first in range(0, self.n, rows):
+            yield slice(first, min(first + rows, self.n))
+
+    def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
+        out, place = residuals[some], self.place[some] - some.start * self.n_classes
         flat = out.view(-1)
-        own = logits.view(-1)[self.place]
-        losses = cross_entropies(logits, own, out)
-        sure = flat[self.place] > 0.5
-        flat[self.place] = 0.0
+        own = logits[some].view(-1)[place]
+        losses = cross_entropies(logits[some], own, out)
+        sure = flat[place] > 0.5
+        flat[place] = 0.0
         missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
         losses = torch.where(sure, -torch.log1p(-missed.double()), losses)
-        flat[self.place] = -missed
-        return losses.sum().item(), out
+        flat[place] = -missed
+        return losses.sum().item()
 
     def start(self) -> Tensor:
         """The best parameters under an infinite penalty: no weight, and log frequencies as intercepts."""
@@ -143,16 +196,20 @@ def problem_of(
         kept = values > max(float(values[-1]), 0.0) * n * 1e-14
         values, vectors = values[kept].flip(0), vectors[:, kept].flip(1)
         axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
-        z = (vectors * values.sqrt()).to(dtype)
+        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
+        z[:, :-1] = vectors * values.sqrt()
     else:
         values, vectors = torch.linalg.eigh(rows.T @ rows)
         axes = vectors.flip(1)
-        z = rows @ axes
-        norms = torch.linalg.vector_norm(z, dim=0)
-        kept = norms > norms.max() * math.sqrt(dim) * torch.finfo(dtype).eps
-        z, axes = (z, axes) if bool(kept.all()) else (z[:, kept], axes[:, kept])
-    z = torch.cat([z, torch.ones(n, 1, dtype=dtype, device=device)], dim=1)
-    spectrum = torch.linalg.vector_norm(z, dim=0).square()
+        z = torch.ones(n, dim + 1, dtype=dtype, device=device)
+        torch.mm(rows, axes, out=z[:, :-1])
+    norms = torch.linalg.vector_norm(z, dim=0)
+    if n >= dim:
+        kept = norms > norms[:-1].max() * math.sqrt(dim) * torch.finfo(dtype).eps
+        kept[-1] = True
+        if not bool(kept.all()):
+            z, axes, norms = z[:, kept], axes[:, kept[:-1]], norms[kept]
+    spectrum = norms.square()
     labels = torch.as_tensor(y, dtype=torch.int64, device=device)
     basis = Basis(mean=mean.to(device), scale=scale, axes=axes.contiguous())
     return basis, Problem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .logistic_curvature import Memory, Preconditioner, dot, squared
-from .logistic_problem import Problem
+from .logistic_problem import Change, Problem
 
 _TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
 """A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""
@@ -23,11 +23,9 @@ _VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
 """A decrease of the objective, as a share of it, that is more than rounding."""
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
 """Iterations without a smaller gap or objective, after which more of this precision would not help."""
-_PATIENCE_OF_QUICK, _VISIBLE_TO_QUICK = 3, 3e-4  # of products in bfloat16, whose rounding soon is all that is left
-_SHORT = 0.3
+_SHORT = 0.1
 _ALWAYS, _EVERY = 3, 4
-"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly, and costs
-nearly as much as a product."""
+"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,10 +47,10 @@ class Point:
 class Solver:
     """Solves one problem under one penalty after the other, and keeps what it learns of the curvature."""
 
-    def __init__(self, problem: Problem, *, n_pairs: int = 6) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.preconditioner = Preconditioner(problem)
-        self.memory = Memory(most=n_pairs)
+        self.memory = Memory()
 
     def cold(self, penalty: float) -> Point:
         """A start from nothing: weights 0, intercepts the log frequencies."""
@@ -97,15 +95,12 @@ class Solver:
         ridge[-1] = 0.0
         loss, residuals = problem.loss(logits)
         weight = squared(parameters)
-        if gradient is None:
-            gradient = problem.pulled(residuals, quick=quick)
+        quick = quick and problem.quick is not None
+        if gradient is None or quick:  # that of a quick fit is a sum of rounded changes
+            gradient = problem.pulled(residuals)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
         patience, visible = _PATIENCE[logits.dtype], _VISIBLE[logits.dtype]
-        if quick and problem.quick is not None:
-            patience, visible = _PATIENCE_OF_QUICK, _VISIBLE_TO_QUICK
-        spare: Tensor | None = (
-            None  # memory for logits: that of the iteration before, for new pages cost more than sums
-        )
+        space = _Space.like(logits, quick=quick)
         while True:
             objective = loss + 0.5 * penalty * weight
             full = torch.addcmul(gradient, parameters, ridge)
@@ -134,10 +129,8 @@ class Solver:
                 continue
             if move is None:
                 move = problem.logits(step, quick=quick)
-            last = logits
-            tried = self._searched(logits, move, loss, objective, slope, penalty * squared(step), residuals, spare)
-            length, logits, loss, residuals = tried
-            spare = last if iterations and logits is not last else None  # the first logits are the caller's
+            line = _Line(loss, objective, slope, slope - dot(gradient, step), penalty * squared(step))
+            length, loss = self._searched(line, logits, move, residuals, space)
             if length == 0.0:
                 stalled = True
                 break
@@ -145,9 +138,18 @@ class Solver:
                 memory.pairs.clear()
             step = step * length
             parameters = parameters + step
-            before, gradient = gradient, problem.pulled(residuals, quick=quick)
-            memory.remember(step, gradient - before)
+            if space.change is not None:
+                change = problem.pulled(space.change)
+                change[:, -1] = space.sums - gradient[:, -1]
+                gradient = gradient + change
+            else:
+                before, gradient = gradient, problem.pulled(space.residuals)
+                change = gradient - before
+            memory.remember(step, change)
             weight = squared(parameters)
+            spare = logits if iterations else torch.empty_like(logits)  # the first logits are the caller's
+            logits, space.logits = space.logits, spare
+            residuals, space.residuals = space.residuals, residuals
             iterations += 1
         return Point(
             penalty=penalty, parameters=parameters, logits=logits, gradient=gradient, objective=objective, gap=gap,
@@ -163,44 +165,58 @@ class Solver:
         return left, (weights + float(intercepts.sum())) ** 0.5
 
     def _searched(
-        self,
-        logits: Tensor,
-        move: Tensor,
-        loss: float,
-        objective: float,
-        slope: float,
-        bend: float,
-        out: Tensor,
-        spare: Tensor | None,
-    ) -> tuple[float, Tensor, float, Tensor]:
-        """A good length along a direction, by parabolas through the slope and tried lengths.
+        self, line: _Line, logits: Tensor, move: Tensor, residuals: Tensor, space: _Space
+    ) -> tuple[float, float]:
+        """A good length along a direction, by parabolas through the slope and tried lengths, and the loss there.
 
-        ``out`` and ``spare`` are overwritten.
-        ``bend`` is the penalty's second derivative along the direction.
+        Where that is, ``space`` holds; a length of 0 if no better place was found.
         """
-        at_slope = slope
-        length, best_length, best = 1.0, 0.0, objective
-        tried = torch.empty_like(logits) if spare is None else spare
-        # penalty part along the way: objective - loss + length * (slope of the penalty) + bend / 2 length^2; the slope
-        # of the penalty is what the whole slope has beyond the loss's, which the residuals in ``out`` still tell
-        slope_of_penalty = slope - dot(out, move)
+        change = None if space.change is None else Change(residuals, space.change, space.sums)
+        length, best_length, best = 1.0, 0.0, line.objective
         for _ in range(10):
-            torch.add(logits, move, alpha=length, out=tried)
-            new_loss, out = self.problem.loss(tried, out)
-            value = new_loss + (objective - loss) + length * slope_of_penalty + 0.5 * bend * length**2
-            excess = value - objective - length * at_slope
-            if abs(at_slope) * length < _TOO_SMALL_TO_SEE[logits.dtype] * objective:
-                return length, tried, new_loss, out
-            ideal = -0.5 * at_slope * length**2 / excess if excess > 0.0 else 4.0 * length
-            if value < objective and 0.5 * length <= ideal <= 2.0 * length:
-                return length, tried, new_loss, out
+            loss = self.problem.stepped(logits, move, length, space.logits, space.residuals, change)
+            value = line.value(loss, length)
+            excess = value - line.objective - length * line.slope
+            if abs(line.slope) * length < _TOO_SMALL_TO_SEE[logits.dtype] * line.objective:
+                return length, loss
+            ideal = -0.5 * line.slope * length**2 / excess if excess > 0.0 else 4.0 * length
+            if value < line.objective and 0.5 * length <= ideal <= 2.0 * length:
+                return length, loss
             if value < best:
                 best, best_length = value, length
             elif best_length > 0.0:  # a longer or shorter length was better: take it
                 break
             length = min(max(ideal, 0.1 * length), 4.0 * length)
         if best_length == 0.0:
-            return 0.0, logits, loss, out
-        torch.add(logits, move, alpha=best_length, out=tried)
-        new_loss, out = self.problem.loss(tried, out)
-        return best_length, tried, new_loss, out
+            return 0.0, line.loss
+        return best_length, self.problem.stepped(logits, move, best_length, space.logits, space.residuals, change)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """The objective along a direction, but for what the logits say."""
+
+    loss: float
+    objective: float
+    slope: float
+    slope_of_penalty: float
+    bend: float  # second derivative of the penalty
+
+    def value(self, loss: float, length: float) -> float:
+        """The objective at a length where the loss is known."""
+        return loss + (self.objective - self.loss) + length * self.slope_of_penalty + 0.5 * self.bend * length**2
+
+
+@dataclass(slots=True, eq=False)
+class _Space:
+    """Memory for what a search tries, that of the iteration before: new pages cost more than sums."""
+
+    logits: Tensor
+    residuals: Tensor
+    sums: Tensor  # of the residuals, by class
+    change: Tensor | None  # of the residuals, in bfloat16
+
+    @classmethod
+    def like(cls, logits: Tensor, *, quick: bool) -> _Space:
+        change = torch.empty_like(logits, dtype=torch.bfloat16) if quick else None
+        return cls(torch.empty_like(logits), torch.empty_like(logits), torch.empty_like(logits[0]), change)

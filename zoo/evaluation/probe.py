@@ -19,6 +19,7 @@ from .logistic_problem import centred_and_scaled, problem_of
 from .logistic_reference import Reference, weights_of
 from .logistic_rows import held_out_rows, table_of
 from .logistic_search import searched
+from .quick import precision_for
 from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .threads import threads_for
 
@@ -68,9 +69,12 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
-    precision : {"float32", "float64", "bfloat16"}
-        Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, the
-        last fit is made in float32. Where float32 does not reach ``tol``, float64 takes over by itself.
+    precision : {"auto", "float32", "float64", "bfloat16"}
+        Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, for
+        changes of what float32 has computed; every fit that counts is checked, and ended if need be, in float32. "auto"
+        takes it for large problems where the processor has instructions for it; the same images may then get another
+        C, from between the same two neighbours, on another machine. Where float32 does not reach ``tol``, float64 takes
+        over by itself.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
@@ -109,7 +113,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         stop: str = "convergence",
         max_iter: int = 1000,
-        precision: str = "float32",
+        precision: str = "auto",
         device: str | None = None,
         seed: int = 0,
         progress: Callable[[PathPoint], None] | None = None,
@@ -168,7 +172,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "validation_log_loss": _number(chosen.validation_log_loss),
             "select": self.select,
             "stop": self.stop,
-            "precision": self.precision,
+            "precision": self._precision,
             "n_train": len(rows),
             "n_val": n_val,
             "n_unseen_validation_labels": 0 if validation is None else int((validation[1] < 0).sum()),
@@ -198,13 +202,16 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
     ) -> tuple[PathPoint, list[PathPoint], int, int]:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        dtype = torch.float64 if self.precision == "float64" else torch.float32
         n_classes = len(self.classes_)
+        self._precision = self.precision
+        if self.precision == "auto":
+            self._precision = precision_for(len(x) * min(x.shape) * n_classes, device)
+        dtype = torch.float64 if self._precision == "float64" else torch.float32
         basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
         judge = None
         if validation is not None:
             judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
-        if self.precision == "bfloat16":
+        if self._precision == "bfloat16":
             problem.quick = problem.z.bfloat16()
             if judge is not None:
                 judge.quick = judge.z.bfloat16()
@@ -239,6 +246,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             model, record = search.along(self.Cs)
         self.coef_, self.intercept_ = weights_of(model)
+        self._precision = str(x.dtype)
         dtype = torch.float64 if x.dtype == np.float64 else torch.float32
         self._keep(torch.zeros(x.shape[1], dtype=torch.float64), 1.0, torch.from_numpy(self.intercept_), dtype)
         return record, search.records, search.iterations, 2 * search.iterations
@@ -263,7 +271,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, allowed in (
             ("select", ("error", "log_loss")),
             ("stop", ("convergence", "scikit-learn")),
-            ("precision", ("float32", "float64", "bfloat16")),
+            ("precision", ("auto", "float32", "float64", "bfloat16")),
         ):
             if getattr(self, name) not in allowed:
                 raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")

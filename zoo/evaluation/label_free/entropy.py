@@ -157,7 +157,7 @@ def target_label_entropy(
 
 
 def _probe(c: float | None, select: str, seed: int, device: str | None) -> LogisticProbe:
-    return LogisticProbe(C=c, select=select, seed=seed, device=device)
+    return LogisticProbe(C=c, select=select, seed=seed, device=device, precision="float32")  # on every machine
 
 
 def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: LogisticProbe) -> LabelEntropy:

@@ -106,9 +106,9 @@ def one_shot_accuracy(
     rows, rows_val = in_range(train.z), in_range(validation.z)
     if classifier == "logistic":
         rows, rows_val = _unit(rows), _unit(rows_val)
-    probe = (
-        NeighbourProbe(k=1, device=device) if classifier == "nearest" else LogisticProbe(C=C, device=device, seed=seed)
-    )
+    probe: NeighbourProbe | LogisticProbe = NeighbourProbe(k=1, device=device)
+    if classifier == "logistic":
+        probe = LogisticProbe(C=C, device=device, seed=seed, precision="float32")  # on every machine
     generator = np.random.default_rng(seed)
     accuracies = []
     for _ in range(n_draws):
