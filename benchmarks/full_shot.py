@@ -212,7 +212,7 @@ def path(data: list[torch.Tensor], options: argparse.Namespace, record: Record) 
     side: dict[str, Any] = {}
     probe = LogisticProbe(
         select=options.select,
-        precision=options.precision,
+        precision=options.path_precision,
         progress=lambda point: _say(f"path: C = {point.C:.3g} fitted"),
     )
     start = time.perf_counter()
@@ -253,7 +253,8 @@ def main() -> None:
     parser.add_argument("--signal", type=float, default=1.75, help="of class means over that in a class [1.75]")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--precision", default="float32", help="of the zoo's products: float32 or bfloat16 [float32]")
+    parser.add_argument("--precision", default="float32", help="of the streamed side: float32 or bfloat16 [float32]")
+    parser.add_argument("--path-precision", default="auto", help="of the path: auto, float32 or bfloat16 [auto]")
     parser.add_argument("--select", default="log_loss", help="the path's C by log_loss or error [log_loss]")
     parser.add_argument("--sides", default=",".join(SIDES), help="by comma [all]")
     parser.add_argument("--threads", type=int, default=0, help="[as PyTorch chooses]")

@@ -1,6 +1,6 @@
 """How long it takes to tune a logistic probe: the zoo's whole path against 30 rounds of TPE over scikit-learn.
 
-    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision float32] [--json]
+    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision auto] [--json]
 
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
 one after the other, ours before and after theirs. Theirs: Optuna's TPE, C log-uniform over ``C_RANGE``, each trial a
@@ -52,6 +52,7 @@ from sklearn.metrics import log_loss
 from zoo.evaluation.probe import LogisticProbe
 
 C_RANGE = (1e-5, 1e5)
+_SETTLE = 1.0  # seconds that waiting threads may spin after a product, in the way of whoever comes next
 ROUNDS = 30
 
 
@@ -95,7 +96,8 @@ def drawn(workload: Workload, seed: int) -> tuple[Data, Data]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that a call takes, and what it gives."""
+    """Seconds that a call takes, and what it gives, after the threads of the other side's library went to sleep."""
+    time.sleep(_SETTLE)
     start = time.perf_counter()
     found = call()
     return time.perf_counter() - start, found
@@ -134,7 +136,7 @@ def ours(train: Data, val: Data, precision: str) -> dict[str, Any]:
     return {"seconds": seconds, "log_loss": report["validation_log_loss"], "C": report["C"],
             "error_percent": report["validation_error_percent"], "fits": report["n_fits"],
             "iterations": report["iterations_of_all"], "products": report["products_of_all"],
-            "converged": report["converged"]}  # fmt: skip
+            "precision": report["precision"], "converged": report["converged"]}  # fmt: skip
 
 
 def by_torch(x: np.ndarray, y: np.ndarray, c: float, enough: float, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +161,7 @@ def by_torch(x: np.ndarray, y: np.ndarray, c: float, enough: float, n_classes: i
     return weights.detach().numpy(), intercepts.detach().numpy()
 
 
-def cold(train: Data, c: float, n_classes: int) -> dict[str, Any]:
+def cold(train: Data, c: float, n_classes: int, precision: str) -> dict[str, Any]:
     """One fit a side, from nothing."""
     x, y = train
     model = LogisticRegression(C=c, max_iter=1000)
@@ -167,7 +169,7 @@ def cold(train: Data, c: float, n_classes: int) -> dict[str, Any]:
     value = {"scikit-learn": objective(x, y, model.coef_, model.intercept_, c)}
     enough = value["scikit-learn"]
     for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):  # the loosest that is no worse
-        probe = LogisticProbe(C=c, tol=tol)
+        probe = LogisticProbe(C=c, tol=tol, precision=precision)
         our_seconds, _ = timed(partial(probe.fit, x, y))
         value["ours"] = objective(x, y, probe.coef_, probe.intercept_, c)
         if value["ours"] <= enough:
@@ -179,7 +181,7 @@ def cold(train: Data, c: float, n_classes: int) -> dict[str, Any]:
                                                  "torch": torch_seconds / our_seconds}}  # fmt: skip
 
 
-def floor_seconds(workload: Workload, products: int, fits: int) -> float:
+def floor_seconds(workload: Workload, products: int, fits: int, precision: str) -> float:
     """What the products alone take: with the training images, with the validation images once a fit, and the basis's.
 
     Those of the basis are the Gram matrix, the axes or coordinates made of it, and the validation images' coordinates.
@@ -187,6 +189,8 @@ def floor_seconds(workload: Workload, products: int, fits: int) -> float:
     n, dim, k = workload.n_train, workload.dim, workload.n_classes
     rank = min(n - 1, dim)
     a, b = torch.randn(n, rank), torch.randn(rank, k)
+    if precision == "bfloat16":
+        a, b = a.bfloat16(), b.bfloat16()
     one = median(timed(lambda: a @ b)[0] for _ in range(5))
     basis = (min(n, dim) * n * dim + (n + workload.n_val) * dim * rank) / (n * rank * k)
     return one * (products + fits * workload.n_val / n + basis)
@@ -203,12 +207,12 @@ def measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
     second = ours(train, val, options.precision)
     seconds = [first["seconds"], second["seconds"]]
     record["ours"] = {**second, "seconds": median(seconds), "seconds_of_each": seconds}
-    record["floor_seconds"] = floor_seconds(workload, second["products"], second["fits"])
+    record["floor_seconds"] = floor_seconds(workload, second["products"], second["fits"], second["precision"])
     record["multiple_of_floor"] = record["ours"]["seconds"] / record["floor_seconds"]
     if options.trials:
         record["times_faster"] = record["theirs"]["seconds"] / record["ours"]["seconds"]
     if not options.no_cold:
-        record["cold"] = cold(train, options.cold_c, workload.n_classes)
+        record["cold"] = cold(train, options.cold_c, workload.n_classes, options.precision)
     return record
 
 
@@ -219,8 +223,8 @@ def printed(record: dict[str, Any], n_trials: int) -> None:
         f"\n{record['workload']}: {record['n_train']} images, {record['n_classes']} classes, {record['dim']} features"
     )
     print(f"  path      {mine['seconds']:9.2f} s  log loss {mine['log_loss']:.4f}  error {mine['error_percent']:.2f} %")
-    print(f"            {mine['fits']} fits, {mine['iterations']} iterations, {mine['products']} products, "
-          f"{record['multiple_of_floor']:.1f} times their floor")  # fmt: skip
+    print(f"            {mine['fits']} fits, {mine['iterations']} iterations, {mine['products']} products in "
+          f"{mine['precision']}, {record['multiple_of_floor']:.1f} times their floor")  # fmt: skip
     if "theirs" in record:
         other = record["theirs"]
         scaled = "" if n_trials == ROUNDS else f"  (from {n_trials} trials, scaled to {ROUNDS})"
@@ -243,7 +247,7 @@ def main() -> None:
     )
     parser.add_argument("--workloads", default=",".join(list(WORKLOADS)[:-1]), help="by comma [all but small]")
     parser.add_argument("--trials", type=int, default=ROUNDS, help=f"of TPE; 0 leaves it out [{ROUNDS}]")
-    parser.add_argument("--precision", default="float32", help="of our path: float32 or bfloat16 [float32]")
+    parser.add_argument("--precision", default="auto", help="of our path: auto, float32 or bfloat16 [auto]")
     parser.add_argument("--cold-c", type=float, default=1.0, help="of the cold fits [1, scikit-learn's default]")
     parser.add_argument("--no-cold", action="store_true", help="leave out the cold fits")
     parser.add_argument("--seed", type=int, default=0)

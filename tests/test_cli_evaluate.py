@@ -70,8 +70,8 @@ def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
     few = ("--settings", "5-shot", "--seeds", "1", "--no-knn")
     usual = document("probe", folders["train"], folders["val"], *few)
     changed = document("probe", folders["train"], folders["val"], *few, "--set", "stop=scikit-learn", "--set", "Cs=5")
-    assert usual["protocol"] == "zoo-logistic-1"
-    assert changed["protocol"] == 'zoo-logistic-1 (Cs=5, stop="scikit-learn")'
+    assert usual["protocol"] == "zoo-logistic-2"
+    assert changed["protocol"] == 'zoo-logistic-2 (Cs=5, stop="scikit-learn")'
     assert changed["errors"][0]["runs"][0]["report"]["stop"] == "scikit-learn"
     for wrong, says in (("speed=9", "speed"), ("tol", "NAME=VALUE"), ("select=beauty", "beauty")):
         assert says in run("probe", folders["train"], folders["val"], *few, "--set", wrong, code=2).output

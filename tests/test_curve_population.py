@@ -219,7 +219,7 @@ def test_what_the_paper_calls_contrastive_includes_siamese_methods() -> None:
     assert [kind_of(name) for name in [*names, "pocket_init_rn"]] == [*kinds, "untrained"]
 
 
-@pytest.mark.parametrize("name", ["zoo-logistic-1", "zoo-curve-unknown-1", "zoo-label-free-1 (control=blind)"])
+@pytest.mark.parametrize("name", ["zoo-logistic-2", "zoo-curve-unknown-1", "zoo-label-free-1 (control=blind)"])
 def test_other_protocols_are_no_curves(name: str) -> None:
     assert parsed_protocol(name) is None
 

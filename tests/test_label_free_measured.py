@@ -23,7 +23,7 @@ def row(encoder: str, metric: str, value: float, **changes: str) -> list[str]:
 
 def errors(encoders: list[str], **changes: str) -> list[list[str]]:
     """Full-shot errors of 20, 21, ... percent."""
-    kind = {"split": "train -> val", "protocol": "zoo-logistic-1", **changes}
+    kind = {"split": "train -> val", "protocol": "zoo-logistic-2", **changes}
     return [row(encoder, "linear_probe_error", 20 + place, **kind) for place, encoder in enumerate(encoders)]
 
 

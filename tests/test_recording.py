@@ -30,7 +30,7 @@ BASE = Measurement(
     unit="percent",
     ci_low=0.1 + 0.2,
     ci_high=math.pi,
-    protocol="zoo-logistic-1",
+    protocol="zoo-logistic-2",
     source="own",
     date="2026-11-20",
 )
@@ -59,7 +59,7 @@ def test_what_was_recorded_is_read_back_equal_to_the_last_digit(results: Path) -
     assert mine() == [BASE, FULL]
     assert (results / "measured" / "dino_vitS16.csv").read_text().splitlines()[1] == (
         "dino_vitS16,linear_probe_error,digits,train 10-shot -> val,100,0,1.5555555555555556,percent,"
-        "0.30000000000000004,3.141592653589793,zoo-logistic-1,own,2026-11-20"
+        "0.30000000000000004,3.141592653589793,zoo-logistic-2,own,2026-11-20"
     )
 
 
@@ -134,7 +134,7 @@ def test_two_values_for_one_row_are_refused_and_the_measurements_named() -> None
 
 
 def test_texts_with_commas_quotes_and_line_ends_come_back(results: Path) -> None:
-    odd = replace(BASE, protocol='zoo-logistic-1 (Cs=[1, 2], "x")', source="me,\r\nmyself")
+    odd = replace(BASE, protocol='zoo-logistic-2 (Cs=[1, 2], "x")', source="me,\r\nmyself")
     record({odd: TOLD})
     assert record({odd: TOLD}).n_known == 1
     assert [row for row in measurements() if row.source == odd.source] == [odd]

@@ -13,8 +13,8 @@ from .measuring import TunedProbe
 from .protocols import PROTOCOLS, Protocol, protocol_named
 
 _MODULES = {"LogisticProbe": "probe", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
-_LINEAR = {"logistic": "zoo-logistic-1", "streamed": "zoo-streamed-1"}
-_PARTS = {"logistic": "zoo-risk-logistic-1", "streamed": "zoo-risk-streamed-1"}
+_LINEAR = {"logistic": "zoo-logistic-2", "streamed": "zoo-streamed-1"}
+_PARTS = {"logistic": "zoo-risk-logistic-2", "streamed": "zoo-risk-streamed-1"}
 NEIGHBOURS = "zoo-nearest-neighbours-1"
 KINDS = ("auto", *_LINEAR)
 
