@@ -3,9 +3,9 @@
     python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision auto] [--json]
 
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
-one after the other, ours before and after theirs. Theirs: Optuna's TPE, C log-uniform over ``C_RANGE``, each trial a
-``LogisticRegression(C, max_iter=1000)``, lbfgs at its default tolerance. Ours: ``LogisticProbe(select="log_loss")``.
-With fewer ``--trials`` their seconds are scaled up to 30, and it is said so; 0 leaves them out.
+one after the other, ours before and after theirs, each after a pause in which the other's threads fall asleep. Theirs:
+Optuna's TPE, C log-uniform over ``C_RANGE``, each trial a ``LogisticRegression(C, max_iter=1000)``, lbfgs at its
+default tolerance. Ours: ``LogisticProbe(select="log_loss")``. With fewer ``--trials`` their seconds are scaled up to 30, and it is said so; 0 leaves them out.
 
 Then one C, scikit-learn's default of 1, from a cold start: ours, scikit-learn at tol 1e-4, and ``torch.optim.LBFGS``
 with a strong Wolfe search until it is as low as that (at most 500 iterations); ours stops at the loosest power of ten
@@ -13,13 +13,14 @@ of ``tol`` that is no worse. Objectives are computed in float64 from each side's
 would take at the machine's rate for one of that shape, measured in the same run, and nothing else; the multiple says
 how far we are from it.
 
-On two cores (load 2, of this run itself), seed 0, 30 rounds: 5-shot of 100 classes 0.32 s against 28.0 s, 88 times
-faster (aim 100), validation log loss 1.159 against 1.525; 3-shot of 1,000 classes with 384 features 2.64 s against 112
-s, 42 times (aim 50), 2.666 against 3.064; with 2,048 features 13.5 s against 333 s, scaled from one trial: 25 times
-(aim 40); 1 % 61.9 s against 1,280 s, likewise: 20.7 times (aim 20). One cold fit at C = 1: 6.5 and 7.0 times faster
-than scikit-learn (aim 10), 9.3 and 2.1 times faster than torch's L-BFGS (aim 4), the objective lower than either's
-where it is stopped. Most aims are not reached: the best C of the drawn features is nearly unregularised, so that the
-walk is long, and its products alone take 9 of the 13.5 s.
+On two cores with instructions for bfloat16 (load 2, of this run itself), seed 0: 5-shot of 100 classes 0.25 s against
+25.6 s, 103 times faster (aim 100), validation log loss 1.161 against 1.525; 3-shot of 1,000 classes with 384 features
+1.80 s against 112.6 s, 62 times (aim 50), 2.663 against 3.064; with 2,048 features 7.97 s against 219 s, 27 times (aim
+40, not reached: its products and its basis alone take 4.4 s, 50 times), 2.524 against 3.382; 1 % 32.8 s against 1,360
+s, 41 times (aim 20), their side scaled from one trial. In float32 alone the path takes 2.0, 10 and 49 s for the last
+three. One cold fit at C = 1, in the same order: 16, 12.9, 6.4 and 4.9 times faster than scikit-learn (aim 10, reached
+on the two smaller: of the 2.2 s of the third the basis is 1.0), 17, 4.3, 4.3 and 6.0 times faster than torch's L-BFGS
+(aim 4), the objective lower than scikit-learn's where that stops.
 
 The features are drawn, not an encoder's: the spectrum of the noise falls as rank ** -0.5 as features' spectra do, and
 that of the class means faster, so that the first directions hold most of what tells classes apart and regularisation
