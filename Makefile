@@ -18,7 +18,7 @@ demo: $(FOR_DEMO)  ## a tour of the zoo, without network or GPU
 	@$(BIN)/zoo demo
 
 test: $(INSTALLED)  ## run all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet .

@@ -5,7 +5,8 @@
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
 one after the other, ours before and after theirs, each after a pause in which the other's threads fall asleep. Theirs:
 Optuna's TPE, C log-uniform over ``C_RANGE``, each trial a ``LogisticRegression(C, max_iter=1000)``, lbfgs at its
-default tolerance. Ours: ``LogisticProbe(select="log_loss")``. With fewer ``--trials`` their seconds are scaled up to 30, and it is said so; 0 leaves them out.
+default tolerance. Ours: ``LogisticProbe(select="log_loss")``. With fewer ``--trials`` their seconds are scaled up to
+30, and it is said so; 0 leaves them out.
 
 Then one C, scikit-learn's default of 1, from a cold start: ours, scikit-learn at tol 1e-4, and ``torch.optim.LBFGS``
 with a strong Wolfe search until it is as low as that (at most 500 iterations); ours stops at the loosest power of ten
