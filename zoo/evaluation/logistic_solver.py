@@ -84,7 +84,8 @@ class Solver:
             Stop when ``gap`` is no larger.
         max_iterations : int
         quick : bool
-            Products in bfloat16 where the problem has them.
+            Products in bfloat16, of what changes, where the problem has them; the first gradient is exact all the same.
+            ``gap`` then is what the rounded changes add up to: compute logits and gradient anew to be sure of it.
         along : pair of tensors, optional
             A first direction, in parameters and logits, that costs no product: where the path was going.
         """
