@@ -1,8 +1,8 @@
 """Fits of a multinomial logistic regression along its regularisation path, judged by validation images.
 
 Each fit begins where the last two point to. What only says where the best penalty lies may stop early
-(``Path.loose``). Where products in bfloat16 are allowed, changes are computed in them; a fit that counts is then computed
-anew in float32, and goes on in it if that is not the end.
+(``Path.loose``). Where products in bfloat16 are allowed, changes are computed in them; a fit that counts is then
+computed anew in float32, and goes on in it if that is not the end.
 """
 
 from __future__ import annotations
