@@ -73,8 +73,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, for
         changes of what float32 has computed; every fit that counts is checked, and ended if need be, in float32. "auto"
         takes it for large problems where the processor has instructions for it; the same images may then get another
-        C, from between the same two neighbours, on another machine. Where float32 does not reach ``tol``, float64 takes
-        over by itself.
+        C on another machine, within what the early stops of the walk leave open. Where float32 does not reach ``tol``,
+        float64 takes over by itself.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
