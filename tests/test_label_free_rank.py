@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.planted_spectra import SPECTRA, direct_rankme, planted
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free import spectrum
 from zoo.evaluation.label_free.decay import alpha_req
+from zoo.evaluation.label_free.eigenvalues import SINGLE, TOGETHER, eigenvalues, in_float32, largest_error, spread
 from zoo.evaluation.label_free.gram import Gram
 from zoo.evaluation.label_free.rank import (
     correlation_rank,
@@ -33,6 +35,13 @@ def no_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
 
 
+@pytest.fixture(params=["eigenvalues in float32", "eigenvalues in float64"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small features take the way of large ones, and that of fewer features."""
+    monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
+    monkeypatch.setattr(spectrum, "_SINGLE_FROM", 0 if request.param.endswith("32") else math.inf)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 17])
 def test_equal_singular_values_count_in_full(dim: int) -> None:
     rows = np.concatenate([np.eye(dim), np.zeros((3, dim))])
@@ -44,7 +53,7 @@ def test_two_values_give_the_entropy_of_their_shares() -> None:
     assert rankme(np.diag([3.0, 1.0]), eps=0.0) == pytest.approx(np.exp(0.75 * np.log(4 / 3) + 0.25 * np.log(4)))
 
 
-@pytest.mark.usefixtures("no_shortcut")
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("kind", SPECTRA)
 @pytest.mark.parametrize(("n", "dim"), [(1500, 160), (120, 400)])
 @pytest.mark.parametrize(("scale", "offset", "dtype"), [(1.0, 0.0, "f4"), (1e-20, 0.2, "f4"), (1e20, 0.2, "f8")])
@@ -54,6 +63,28 @@ def test_rankme_is_within_1e_5_of_float64(kind: str, n: int, dim: int, scale: fl
     found = effective_rank(rows)
     assert abs(found.value / expected - 1) < 1e-5
     assert abs(found.value / expected - 1) <= found.relative_error + 1e-9
+
+
+@pytest.mark.parametrize("kind", SPECTRA)
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_eigenvalues_in_float32_are_as_far_off_as_is_said(kind: str, offset: float) -> None:
+    rows = torch.from_numpy(planted(900, 600, SPECTRA[kind](600), offset=offset))
+    scatter, mean = torch.cov(rows.T, correction=0) * 900, rows.mean(dim=0)
+    single = in_float32(scatter, mean, 900)
+    expected, found = eigenvalues((single + single.tril(-1).T).double()).numpy(), eigenvalues(single).numpy()
+    assert np.abs(found - expected).max() <= largest_error(expected, SINGLE)
+    error = (found - expected) / spread(expected, SINGLE)
+    assert np.quantile(np.abs(error), 0.95) < 2 and abs(np.median(error)) < 2 * TOGETHER
+
+
+@pytest.mark.usefixtures("no_shortcut")
+def test_a_decaying_spectrum_needs_no_eigenvalues_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectrum, "_SINGLE_FROM", 100)
+    rows = planted(2000, 160, SPECTRA["power law"](160), offset=0.1).astype(np.float32)
+    found, seen = spectrum_of(rows), []
+    monkeypatch.setattr(spectrum, "eigenvalues", lambda matrix: seen.append(matrix.dtype) or eigenvalues(matrix))
+    assert rankme(found) == pytest.approx(direct_rankme(rows), rel=1e-5)
+    assert seen == [torch.float32]
 
 
 @pytest.mark.usefixtures("no_shortcut")
@@ -85,7 +116,7 @@ def test_rotation_scale_and_order_of_rows_change_nothing(kind: str) -> None:
         assert feature_rank(other) == feature_rank(rows)
 
 
-@pytest.mark.usefixtures("no_shortcut")
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("rank", [1, 2, 20, 99, 100])
 @pytest.mark.parametrize(("n", "dim"), [(900, 100), (100, 300)])
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
@@ -94,7 +125,7 @@ def test_a_planted_rank_is_recovered(rank: int, n: int, dim: int, scale: float) 
     assert feature_rank((scale * planted(n, dim, singular)).astype(np.float32)) == rank
 
 
-@pytest.mark.usefixtures("no_shortcut")
+@pytest.mark.usefixtures("both_ways")
 def test_values_next_to_the_threshold_fall_on_their_side() -> None:
     threshold = 1000 * 1e-7
     singular = np.concatenate([np.ones(10), np.full(30, threshold * 1.001), np.full(30, threshold * 0.999)])

@@ -117,7 +117,8 @@ def _blur(found: Resolved, ranks: Array) -> Array:
         return np.zeros(len(ranks))
     known = squares > 4 * found.norm_error
     relative = np.ones(len(ranks))
-    relative[known] = 4 * np.sqrt(2) * found.entry_error / squares[known] + (found.norm_error / squares[known]) ** 2 / 4
+    spread = found.spread[ranks - 1][known]
+    relative[known] = 4 * spread / squares[known] + (found.norm_error / squares[known]) ** 2 / 4
     return np.minimum(relative, 1)
 
 

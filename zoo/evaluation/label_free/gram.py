@@ -20,7 +20,7 @@ from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
 from .moments import ROUNDING, Moments
 from .row_blocks import require_finite, tensor_of
-from .stripes import COLUMNS, block_rows, stripes, sum_of_rows
+from .stripes import COLUMNS, block_rows, empty, stripes, sum_of_rows
 
 try:
     import numpy as np
@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
 _FIRST_ROWS = 512  # that decide on shift and scale
 _SAMPLED = 8
 _MEASURED = frozenset({0} | {4**power for power in range(1, 20)})  # blocks whose rounding is measured
-_ROWS_IN_CACHE = 256
+_ACROSS = 512  # columns at least that each of the sampled ones is multiplied with
 _LARGEST = 2.0**480  # beyond it a sum of squares may end at infinity
 _SMALLEST = 2.0**-1000
 
@@ -212,21 +212,28 @@ class Gram:
         spread = 1 / self._scale
         unit = _power_of_two(torch.maximum(spread, (self._shift + self._total / self.count * spread).abs()).max())
         spread /= unit
-        scatter = self._moment.triu(1)
-        scatter = scatter + scatter.T
-        scatter.diagonal().copy_(self._moment.diagonal())
-        squares = scatter.diagonal() * spread.square()
-        lost = self._lost.sqrt() / _trace(scatter).clamp_min(_SMALLEST)
-        scatter.addr_(self._total, self._total, alpha=-1 / self.count)
-        scatter.diagonal().clamp_min_(0)
         return Moments(
             count=self.count,
             unit=float(unit),
             mean=self._shift / unit + self._total / self.count * spread,
-            scatter=scatter.mul_(spread).mul_(spread[:, None]),
-            squares=squares,
-            lost=float(lost),
+            scatter=self._scatter(spread),
+            squares=self._moment.diagonal() * spread.square(),
+            lost=float(self._lost.sqrt() / _trace(self._moment).clamp_min(_SMALLEST)),
         )
+
+    def _scatter(self, spread: Tensor) -> Tensor:
+        """Sum of outer products of deviations from the mean, scaled; by stripes that stay in the cache."""
+        found = empty(self.dim, self._moment)
+        for start in range(0, self.dim, COLUMNS):
+            stop = start + COLUMNS
+            stripe, left, right = found[start:stop, start:], self._total[start:stop], self._total[start:]
+            torch.addr(self._moment[start:stop, start:], left, right, alpha=-1 / self.count, out=stripe)
+            stripe.mul_(spread[start:]).mul_(spread[start:stop, None])
+            own = stripe[:, : len(stripe)]
+            own.copy_(own.triu() + own.triu(1).T)
+            found[start:stop, :start] = found[:start, start:stop].T
+        found.diagonal().clamp_min_(0)
+        return found
 
     def _start(self, rows: Tensor) -> None:
         """Shift and scale from the first rows; where a feature is the same in all of them the shift is exactly that."""
@@ -240,28 +247,29 @@ class Gram:
         self._scale = 1 / _power_of_two(spread)
         self._single = bool((self._scale < 2.0**120).all() & (self._scale > 2.0**-120).all())
         self._total = torch.zeros_like(self._shift)
-        self._moment = torch.zeros(len(first), len(first), dtype=torch.float64, device=rows.device)
+        self._moment = empty(len(first), self._shift).zero_()
         self._lost, self._worst = torch.zeros_like(spread[0]), torch.zeros_like(spread[0])
 
     def _add(self, rows: Tensor, product: Tensor | None) -> None:
-        moved = self._moved(rows, getattr(torch, self.precision))
+        moved = self._moved(rows)
         before = self._moment.diagonal().clone()
         last = (self.dim - 1) // COLUMNS * COLUMNS  # where the last stripe starts
         step = max(1, (self.dim - last) // _SAMPLED)
         measured = self.precision == "float32" and self._blocks in _MEASURED
+        across = slice(None, None, max(1, self.dim // _ACROSS))
         parts = []
         for start, tile in stripes(moved, product):
             self._moment[start : start + COLUMNS, start:] += tile
             if measured:
-                parts.append(tile[:, last - start :: step])
+                parts.append(tile[-start % across.step :: across.step, last - start :: step])
         self._total += sum_of_rows(moved)
         relative: Tensor | float = ROUNDING * math.sqrt(len(rows))
         if measured:
-            own, products = self._moment.diagonal() - before, self._exact(rows, slice(last, None, step))
+            own, products = self._moment.diagonal() - before, self._exact(rows, across, slice(last, None, step))
             numbers = torch.arange(self.dim, device=rows.device)
-            upper = numbers[:, None] <= numbers[last::step]  # (dim, sampled), the entries that were computed
+            upper = numbers[across, None] <= numbers[last::step]  # (across, sampled), the entries that were computed
             difference = (torch.cat(parts).double() - products) * upper
-            size = (own[:, None] * own[last::step] * upper).sum()  # the most that the sample's squares add up to
+            size = (own[across, None] * own[last::step] * upper).sum()  # the most that the sample's squares add up to
             self._worst = torch.maximum(self._worst, (difference.square().sum() / size.clamp_min(_SMALLEST)).sqrt())
         if self.precision == "float32":
             relative = self._worst
@@ -269,19 +277,18 @@ class Gram:
         self.count += len(rows)
         self._blocks += 1
 
-    def _exact(self, rows: Tensor, sampled: slice) -> Tensor:
-        """Products of all columns with some, in float64."""
-        products = torch.zeros((), dtype=torch.float64, device=rows.device)
-        for start in range(0, len(rows), _ROWS_IN_CACHE):
-            exact = self._moved(rows[start : start + _ROWS_IN_CACHE], torch.float64)
-            products = products + exact.T @ exact[:, sampled]
-        return products
+    def _exact(self, rows: Tensor, across: slice, sampled: slice) -> Tensor:
+        """Products of some columns with some, in float64."""
+        left, right = (
+            (rows[:, chosen].double() - self._shift[chosen]) * self._scale[chosen] for chosen in (across, sampled)
+        )
+        return left.T @ right
 
-    def _moved(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
-        """Rows less the shift, times the scale."""
-        if dtype == rows.dtype == torch.float32 and self._single:  # products with powers of two are exact
-            return torch.addcmul((-self._shift * self._scale).float(), rows, self._scale.float())
-        return ((rows.double() - self._shift) * self._scale).to(dtype)
+    def _moved(self, rows: Tensor) -> Tensor:
+        """Rows less the shift, times the scale, in :attr:`precision`."""
+        if self.precision == "float32" and rows.dtype == torch.float32 and self._single:
+            return torch.addcmul((-self._shift * self._scale).float(), rows, self._scale.float())  # powers of two
+        return ((rows.double() - self._shift) * self._scale).to(getattr(torch, self.precision))
 
 
 def _trace(moment: Tensor) -> Tensor:

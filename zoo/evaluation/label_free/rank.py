@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
 from .arrays import views_of
+from .eigenvalues import TOGETHER
 from .spectrum import AS_THEY_ARE, STANDARDISED, Resolved, spectrum_of
 
 try:
@@ -260,8 +261,9 @@ def _relative_error(found: Resolved, eps: float) -> float:
     """What rounding may have done to RankMe, relative to it, which is what it may have done to the entropy.
 
     Of a value that stands clear of the error of the matrix, a change of its square is the entry of the error along its
-    singular vector: random, so that many add up as their squares do; and a part of second order. Of a value below,
-    nothing is known but how far it can be from where it seems to be.
+    singular vector and that of finding the eigenvalue: random, so that many add up as their squares do, but for a part
+    that may have one direction; and a part of second order. Of a value below, nothing is known but how far it can be
+    from where it seems to be.
     """
     if not found.norm_error:
         return 0.0
@@ -272,10 +274,12 @@ def _relative_error(found: Resolved, eps: float) -> float:
     steepest = -1 - np.log(np.maximum(low / total + eps, found.norm_error / total**2 if not eps else 0))
     average = float((weights * values).sum() / total)
     clear = squares > 4 * found.norm_error
-    slopes = np.abs(weights - average)[clear] / total
-    each = np.hypot(found.entry_error, found.entry_error / squares.mean() * squares[clear]) / (2 * values[clear])
-    first = 4 * np.sqrt(2 * ((slopes * each) ** 2).sum())
-    second = (slopes * found.norm_error**2 / (8 * values[clear] ** 3)).sum()
+    signed = (weights - average)[clear] / total
+    slopes = np.abs(signed)
+    each = found.spread[clear] / (2 * values[clear])
+    first = 4 * np.sqrt(((slopes * each) ** 2).sum())
+    first += TOGETHER * max((signed * each).clip(min=0).sum(), (-signed * each).clip(min=0).sum())
+    second = (slopes * (found.matrix_error**2 + found.spread[clear] ** 2) / (8 * values[clear] ** 3)).sum()
     furthest = np.maximum(np.abs(weights - average), np.abs(steepest - average))[~clear] / total
     unknown = (furthest * np.maximum(high - values, values - low)[~clear]).sum()
     return float(first + second + unknown)

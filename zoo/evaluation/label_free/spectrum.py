@@ -3,7 +3,9 @@
 =============  ===============================================================  ========================================
 step           what is computed                                                 certain down to, of the largest value
 =============  ===============================================================  ========================================
-float32 sums   Gram matrix, products in float32 (:mod:`.gram`), one pass        3e-4
+float32        Gram matrix, products in float32 (:mod:`.gram`), one pass, and   3e-4
+               eigenvalues in float32 (:mod:`.eigenvalues`)
+float32 sums   the same sums, eigenvalues in float64                            3e-4
 float64 sums   the same with products in float64, a second pass                 2e-8
 QR             triangular factor of the rows in float64 and its singular        1e-15
                values, a third pass
@@ -19,16 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import DataError, MissingExtra
 from ..streamed_checks import Array
 from ..threads import threads_for
+from .eigenvalues import SINGLE, eigenvalues, in_float32, largest_error, spread
 from .gram import Gram
 from .moments import ROUNDING, Moments
 from .row_blocks import RowBlocks
-from .stripes import LARGE, block_rows
+from .stripes import block_rows
 
 try:
     import numpy as np
@@ -41,6 +44,8 @@ AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
 """What singular values are asked of: features, features less their mean, and those over their standard deviation times
 the root of n, whose squares are the eigenvalues of the correlation matrix."""
 
+_SUMS_ONLY = "float32 sums"
+_SINGLE_FROM = 1024  # features; of fewer, eigenvalues in float64 take a moment too
 _DIRECT = 3e8  # n * dim * min(n, dim) up to which the plain decomposition takes a moment only
 _QR_NUMBERS = 1 << 25  # of a block of rows
 
@@ -49,17 +54,32 @@ _QR_NUMBERS = 1 << 25  # of a block of rows
 class Resolved:
     """Singular values, descending, float64 (k,), in units of ``unit``, and how far they can be trusted.
 
-    ``entry_error`` is the root mean square error of an entry of the matrix whose eigenvalues their squares are, and
-    ``norm_error`` of the matrix as a whole, in squared units: no square is off by more. Both are 0 if they come from
-    the rows themselves. ``largest`` is the largest singular value of the features as they are, or a little less.
+    ``entry_error`` is the root mean square error of an entry of the matrix whose eigenvalues their squares are,
+    ``matrix_error`` that of the matrix as a whole, in squared units, and ``rounding`` the relative rounding with which
+    its eigenvalues were computed. All are 0 if the values come from the rows themselves. ``largest`` is the largest
+    singular value of the features as they are, or a little less.
     """
 
     values: Array
     unit: float
     largest: float
     entry_error: float = 0.0
-    norm_error: float = 0.0
+    matrix_error: float = 0.0
+    rounding: float = 0.0
     n_constant: int = 0  # features that never change
+
+    @property
+    def norm_error(self) -> float:
+        """What no square is off by more than, in squared units."""
+        return self.matrix_error + largest_error(self.values**2, self.rounding)
+
+    @property
+    def spread(self) -> Array:
+        """Standard deviation of the error of each square (k,), where it stands clear of :attr:`norm_error`."""
+        squares = self.values**2
+        of_matrix = math.sqrt(2) * np.hypot(self.entry_error, self.entry_error / squares.mean() * squares)
+        found: Array = np.hypot(of_matrix, spread(squares, self.rounding))
+        return found
 
 
 class Spectrum:
@@ -87,7 +107,7 @@ class Spectrum:
         elif self.n < self.dim:
             self._steps = ("rows", "decomposition")
         else:
-            self._steps = ("float32", "float64", "QR")
+            self._steps = ("float32", _SUMS_ONLY, "float64", "QR")
 
     def resolve(self, of: str, enough: Callable[[Resolved], bool]) -> Resolved:
         """Singular values of the features ``of`` that description, at the first precision that is enough, or the last.
@@ -97,11 +117,15 @@ class Spectrum:
         DataError
             If a number is not finite, or all rows are equal.
         """
+        found: Resolved | None = None
         for step in self._steps:
+            if found and step == _SUMS_ONLY and not enough(replace(found, rounding=ROUNDING)):
+                continue  # better eigenvalues of the same sums are of no use
             found = self._known.get((step, of)) or self._found(step, of)
             self._known[step, of] = found
             if enough(found):
                 break
+        assert found is not None
         return found
 
     def require(self, least: int, needed_for: str) -> Spectrum:
@@ -123,7 +147,7 @@ class Spectrum:
             return self._of_rows(step, of)
         if step == "QR":
             return self._of_triangle(of)
-        return self._of_moments(self._sums(step), of)
+        return self._of_moments(self._sums(step.removesuffix(" sums")), of, single=step == "float32")
 
     def _sums(self, step: str) -> Moments:
         if step not in self._moments:
@@ -139,25 +163,28 @@ class Spectrum:
                 gram.add(rows)
         return gram.moments() if precision == "float64" or gram.in_range else self._sums("float64")
 
-    def _of_moments(self, moments: Moments, of: str) -> Resolved:
+    def _of_moments(self, moments: Moments, of: str, *, single: bool) -> Resolved:
         kept = ~moments.constant
         rounded = moments.lost * float(moments.squares.sum()) / self.dim
+        single = single and self.dim >= _SINGLE_FROM and moments.scatter.device.type == "cpu"
+        matrix, mean = moments.scatter, moments.mean if of == AS_THEY_ARE else None
         if of == STANDARDISED:
             variances = moments.scatter.diagonal()[kept]
             matrix = moments.scatter[kept][:, kept] / variances.sqrt() / variances.sqrt()[:, None]
             rounded = moments.lost * float((moments.squares[kept] / variances).mean())
-        else:
-            matrix = moments.second_moment if of == AS_THEY_ARE else moments.scatter
-        squares = _eigenvalues(matrix)[: self._rank_at_most(of)].clamp_min_(0)
-        top = float(squares[0])
-        values = squares.sqrt_().cpu().numpy()
+        if single:
+            matrix = in_float32(matrix, mean, moments.count)
+        elif of == AS_THEY_ARE:
+            matrix = moments.second_moment
+        values = eigenvalues(matrix)[: self._rank_at_most(of)].clamp_min_(0).sqrt_().cpu().numpy()
         offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(moments.mean))
         return Resolved(
             values=values,
             unit=moments.unit,
             largest=max(float(values[0]), offset),
-            entry_error=math.hypot(rounded, ROUNDING * top),
-            norm_error=2 * rounded * math.sqrt(len(matrix)) + 8 * ROUNDING * top,
+            entry_error=rounded,
+            matrix_error=2 * rounded * math.sqrt(len(matrix)),
+            rounding=SINGLE if single else ROUNDING,
             n_constant=self.dim - int(kept.sum()),
         )
 
@@ -176,11 +203,10 @@ class Spectrum:
             rows = rows[:, kept]
             rows /= torch.linalg.vector_norm(rows, dim=0)
         offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(mean))
-        n_constant, top, error = self.dim - int(kept.sum()), 0.0, 0.0
+        n_constant, rounding, error = self.dim - int(kept.sum()), 0.0, 0.0
         if step == "rows":
-            squares = _eigenvalues(rows @ rows.T).clamp_min_(0)
-            top, values = float(squares[0]), squares.sqrt_()
-            error = ROUNDING * math.sqrt(self.dim) * float(rows.square().sum()) / self.n
+            values = eigenvalues(rows @ rows.T).clamp_min_(0).sqrt_()
+            rounding, error = ROUNDING, ROUNDING * math.sqrt(self.dim) * float(rows.square().sum()) / self.n
         else:
             values = torch.linalg.svdvals(rows)
         found = values[: self._rank_at_most(of)].cpu().numpy()
@@ -188,8 +214,9 @@ class Spectrum:
             values=found,
             unit=unit,
             largest=max(float(found[0]), offset),
-            entry_error=math.hypot(error, ROUNDING * top),
-            norm_error=2 * error * math.sqrt(self.n) + 8 * ROUNDING * top,
+            entry_error=error,
+            matrix_error=2 * error * math.sqrt(self.n),
+            rounding=rounding,
             n_constant=n_constant,
         )
 
@@ -246,16 +273,6 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
         for batch in batches:
             z.update(batch)
     return Spectrum(z.moments() if isinstance(z, Gram) else RowBlocks(z, name))
-
-
-def _eigenvalues(matrix: Tensor) -> Tensor:
-    """Of a symmetric matrix, descending."""
-    found: Tensor
-    if matrix.device.type == "cpu" and len(matrix) < LARGE:
-        found = torch.from_numpy(np.linalg.eigvalsh(matrix.numpy()))
-    else:
-        found = torch.linalg.eigvalsh(matrix)
-    return found.flip(0)
 
 
 def _require_varied(constant: bool, n: int) -> None:

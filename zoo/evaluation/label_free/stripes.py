@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...errors import MissingExtra
 
 try:
+    import numpy as np
     import torch
     from scipy.linalg.blas import dsyrk, ssyrk
     from torch import Tensor
@@ -40,6 +41,13 @@ def stripes(rows: Tensor, out: Tensor | None = None) -> Iterator[tuple[int, Tens
         return
     for start in range(0, rows.shape[1], COLUMNS):
         yield start, rows[:, start : start + COLUMNS].T @ rows[:, start:]
+
+
+def empty(dim: int, like: Tensor) -> Tensor:
+    """A matrix (dim, dim); on the CPU by NumPy, which asks for pages that are large."""
+    if like.device.type == "cpu" and like.dtype == torch.float64:
+        return torch.from_numpy(np.empty((dim, dim)))
+    return like.new_empty(dim, dim)
 
 
 def sum_of_rows(rows: Tensor) -> Tensor:
