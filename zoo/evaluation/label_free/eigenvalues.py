@@ -16,6 +16,7 @@ from .stripes import COLUMNS, LARGE
 
 try:
     import numpy as np
+    import scipy.linalg
     import torch
     from torch import Tensor
 except ModuleNotFoundError as error:
@@ -32,9 +33,11 @@ _LARGEST, _MOST = 16.0, 24.0  # the same for the error of the one that is off mo
 
 def eigenvalues(matrix: Tensor) -> Tensor:
     """Of a symmetric matrix (k, k), of which the lower triangle is read; float64 (k,), descending."""
-    found: Tensor
     if matrix.dtype == torch.float64 and matrix.device.type == "cpu" and len(matrix) < LARGE:
-        found = torch.from_numpy(np.linalg.eigvalsh(matrix.numpy()))
+        array = matrix.numpy()
+        turned = bool(array.flags.c_contiguous)  # LAPACK wants columns, and would have it copied
+        squares = scipy.linalg.eigvalsh(array.T if turned else array, lower=not turned, check_finite=False)
+        found = torch.from_numpy(squares)
     else:
         found = torch.linalg.eigvalsh(matrix)  # of the lower triangle, which rounds six times less than the upper
     return found.flip(0).double()

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import MissingExtra
 from ..streamed_checks import Array
+from .stripes import COLUMNS
 
 try:
     import numpy as np
@@ -24,6 +25,7 @@ except ModuleNotFoundError as error:
 
 _PIECE_BYTES = 1 << 22  # of float64 deviations, so that they stay in the cache while they are made
 _ROWS_PER_PRODUCT = 4096  # fewer would write the result more often, more would leave the cache
+_FEW = 64  # squares that are added up in the type of the rows: a fraction of the time that torch takes
 _PRODUCTS_PER_SUM = 4  # of float32 products, before they are added up in float64: more would lose digits
 
 
@@ -73,27 +75,48 @@ class Views:
         """Views of the image with the fewest, and with the most."""
         return int(self.counts.min()), int(self.counts.max())
 
-    def deviations(self, *, single: bool = False) -> Iterator[torch.Tensor]:
-        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece.
-
-        In float32, on request, where that loses nothing that counts: differences of views of one image are exact, and
-        so is the scale.
-        """
-        if single and self.n_each and self.rows.dtype == np.float32:
-            scale = self.scale.float()
-            for part in _pieces(self.n_images, self.n_each * self.dim, 4):
-                piece = _tensor(self.rows[part.start * self.n_each : part.stop * self.n_each])
-                away = piece.view(-1, self.n_each, self.dim) - piece[:: self.n_each, None]  # from the first view
-                away -= away.mean(dim=1, keepdim=True)
-                yield away.view(-1, self.dim).mul_(scale)
-            return
+    def deviations(self) -> Iterator[torch.Tensor]:
+        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece."""
         for part in _pieces(len(self.rows), self.dim):
             piece = _tensor(self.rows[part]).to(torch.float64, copy=True)
             yield piece.sub_(self.means[self.ids[part]]).mul_(self.scale)
 
+    def contrasts(self, *, single: bool = False) -> Iterator[torch.Tensor]:
+        """Rows (m, dim) whose products add up to those of :meth:`deviations`, piece by piece.
+
+        If all images have q views each and in order, there are q - 1 of an image: differences d from its first view,
+        less (1 - 1 / sqrt(q)) / (q - 1) of their sum, for I - 11'/q is the square of I - c 11' with that c. In float32,
+        on request, where that loses nothing that counts: differences of views of one image are exact, and so is the
+        scale.
+        """
+        if not self.n_each:
+            yield from self.deviations()
+            return
+        kind = torch.float32 if single else torch.float64
+        share, scale = (1 - self.n_each**-0.5) / (self.n_each - 1), self.scale.to(kind)
+        for part in _pieces(self.n_images, self.n_each * self.dim, 4 if single else 8):
+            views = _tensor(self.rows[part.start * self.n_each : part.stop * self.n_each]).to(kind)
+            views = views.view(-1, self.n_each, self.dim)
+            away = (views[:, 1:] - views[:, :1]).mul_(scale)
+            away -= away.sum(dim=1, keepdim=True).mul_(share)
+            yield away.view(-1, self.dim)
+
     def centred_means(self) -> torch.Tensor:
         """Scaled means of images, less the mean of these, float64 (n_images, dim)."""
-        return (self.means - self.means.mean(dim=0)) * self.scale
+        return torch.cat(list(self.pieces_of_means()))
+
+    def pieces_of_means(self) -> Iterator[torch.Tensor]:
+        """The same (m, dim), piece by piece."""
+        middle = self.means.mean(dim=0)
+        for part in _pieces(self.n_images, self.dim):
+            yield (self.means[part] - middle).mul_(self.scale)
+
+    def squared_means(self) -> torch.Tensor:
+        """Sum over rows of the squares of the scaled mean of their image, float64 (dim,)."""
+        total = torch.zeros_like(self.scale)
+        for part in _pieces(self.n_images, self.dim):
+            total += self.counts[part] @ (self.means[part] * self.scale).square_()
+        return total
 
 
 def grouped(rows: Array, ids: Array, *, scaled: bool = True) -> Views:
@@ -174,7 +197,7 @@ def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) ->
     filled = 0
     for piece in pieces:
         if single:
-            diagonal += piece.square().sum(dim=0)
+            diagonal += _column_squares(piece)
         values = piece.numpy()
         while len(values):
             taken = values[: _ROWS_PER_PRODUCT - filled]
@@ -192,14 +215,19 @@ def second_moments(pieces: Iterable[torch.Tensor], dim: int, *, single: bool) ->
             total.add_(torch.from_numpy(product.T))
         total.diagonal().copy_(diagonal)
     lower = total.tril_()  # BLAS fills one triangle of a symmetric product, and computes only that
-    return lower + lower.tril(-1).T
+    for start in range(0, dim, COLUMNS):
+        stop = start + COLUMNS
+        own = lower[start:stop, start:stop]
+        own.copy_(own + own.tril(-1).T)
+        lower[start:stop, stop:] = lower[stop:, start:stop].T
+    return lower
 
 
 def squares(pieces: Iterable[torch.Tensor], dim: int) -> torch.Tensor:
     """Sum of the squares of each column, float64 (dim,)."""
     total = torch.zeros(dim, dtype=torch.float64)
     for piece in pieces:
-        total += piece.square().sum(dim=0)
+        total += _column_squares(piece)
     return total
 
 
@@ -255,6 +283,16 @@ def _roundoff_of_single(rows: Array) -> float:
         if halves and not whole:  # small whole numbers are exact in any precision
             return unit
     return 2.0**-24
+
+
+def _column_squares(piece: torch.Tensor) -> torch.Tensor:
+    """Sum of the squares of each column; some rows at a time in their own type, which are added up in float64."""
+    values = piece.numpy()
+    whole = len(values) // _FEW * _FEW
+    few = values[:whole].reshape(-1, _FEW, values.shape[1])
+    found = np.einsum("bij,bij->bj", few, few).sum(axis=0, dtype=np.float64)
+    found += np.einsum("ij,ij->j", values[whole:], values[whole:])
+    return torch.from_numpy(found)
 
 
 def _pieces(n_rows: int, dim: int, n_bytes: int = 8) -> Iterator[slice]:

@@ -10,13 +10,15 @@ is singular, a triangular factor of the deviations themselves takes the place of
 from __future__ import annotations
 
 from ...errors import DataError, MissingExtra
+from ..streamed_checks import Array
+from .eigenvalues import eigenvalues
 from .scatter import Views, grouped, second_moments, squares, triangular_factor
-from .stripes import LARGE
 
 try:
     import numpy as np
     import torch
-    from scipy.linalg.blas import dtrsm
+    from scipy.linalg.blas import dtrsm, dtrsv
+    from scipy.linalg.lapack import dpotrf, dsygst
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="LiDAR") from error
 
@@ -53,7 +55,7 @@ def discriminative_spectrum(views: Views, *, delta: float, unit: float) -> tuple
     if delta or views.within_freedom >= views.dim:
         large = views.rows.dtype == np.float32 and len(views.rows) * views.dim**2 > _SMALL
         for single in (True, False) if large else (False,):
-            within = second_moments(views.deviations(single=single), views.dim, single=single)
+            within = second_moments(views.contrasts(single=single), views.dim, single=single)
             noise = noise_of(views, within.diagonal(), unit)
             found, promising = _from_products(views, within, noise, delta=delta, single=single)
             if found is not None:
@@ -114,8 +116,7 @@ def spectrum_of_covariances(
 
 def noise_of(views: Views, within_squares: torch.Tensor, unit: float) -> torch.Tensor:
     """Standard deviation, in scaled units, up to which a column may vary by rounding alone, float64 (dim,)."""
-    means = (views.means * views.scale).square_()
-    return NOISE * unit * ((within_squares + views.counts @ means) / len(views.rows)).sqrt()
+    return NOISE * unit * ((within_squares + views.squared_means()) / len(views.rows)).sqrt()
 
 
 def _from_products(
@@ -123,21 +124,28 @@ def _from_products(
 ) -> tuple[tuple[torch.Tensor, int] | None, bool]:
     """The spectrum from sums of products, or None; then whether products with more digits might do."""
     within = within / views.within_freedom
-    means = _means(views, noise)
+    many = views.n_images >= views.dim
+    if many:
+        between = second_moments(views.pieces_of_means(), views.dim, single=single).div_(views.n_images - 1)
+        across = between.diagonal()
+        _require_different(across, noise, views)
+    else:
+        between = _means(views, noise)
+        across = squares([between], views.dim)
     if delta:
         within.diagonal().add_(delta * views.scale.square())
     else:
         silent = within.diagonal() <= noise.square()
-        if bool((silent & (means.square().sum(dim=0) > noise.square())).any()):
+        if bool((silent & (across > noise.square())).any()):
             raise _infinite(_told(views))
         kept = torch.nonzero(~silent)[:, 0]
         if not len(kept):
             return None, False
         if len(kept) < len(silent):
-            within, means, noise = within[kept][:, kept], means[:, kept], noise[kept]
-    between = means
-    if len(means) >= len(within):
-        between = second_moments([means], len(within), single=single)
+            within, noise = within[kept][:, kept], noise[kept]
+            between = between[kept][:, kept] if many else between[:, kept]
+    if not many and len(between) >= len(within):
+        between = second_moments([between], len(within), single=single)
     loudest = 0.0 if delta else float((noise.square() / within.diagonal()).max())
     limit = _SINGLE_LIMIT if single else _DOUBLE_LIMIT
     found, inverse = _whitened(within, between, limit=min(limit, 1 / loudest) if loudest else limit)
@@ -159,33 +167,28 @@ def _whitened(within: torch.Tensor, between: torch.Tensor, *, limit: float) -> t
         infinite if W is not positive definite.
     """
     lengths = within.diagonal().sqrt()
-    correlations = within / torch.outer(lengths, lengths)
-    factor, failed = torch.linalg.cholesky_ex(correlations)
-    if int(failed):
+    correlations = (within / lengths).div_(lengths[:, None])
+    factor, failed = dpotrf(correlations.numpy().T, lower=1, clean=0, overwrite_a=1)  # symmetric: no copy for columns
+    if failed:
         return None, float("inf")
     inverse = _norm_of_inverse(factor)
     if inverse > limit:
         return None, inverse
     if len(between) < len(within):
-        white = _solved(factor, (between / lengths).T)  # (dim, n)
+        white = torch.from_numpy(dtrsm(1.0, factor, (between / lengths).numpy().T, lower=1, overwrite_b=1))  # (dim, n)
         return _eigenvalues(_smaller(white)), inverse
-    half = _solved(factor, between / torch.outer(lengths, lengths))
-    return _eigenvalues(_solved(factor, half.T)), inverse
+    white, _ = dsygst((between / lengths).div_(lengths[:, None]).numpy().T, factor, lower=1, overwrite_a=1)
+    return _eigenvalues(torch.from_numpy(white)), inverse  # of which only the lower triangle is there
 
 
-def _solved(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """L^-1 times a matrix, by the library of the other products."""
-    return torch.from_numpy(dtrsm(1.0, factor.numpy(), right.numpy(), lower=1))
-
-
-def _norm_of_inverse(factor: torch.Tensor) -> float:
+def _norm_of_inverse(factor: Array) -> float:
     """Largest eigenvalue of (L L')^-1, by some steps of the power method; a little below it."""
-    generator = torch.Generator().manual_seed(0)
-    vector = torch.randn((len(factor), 1), dtype=torch.float64, generator=generator)
+    vector = np.random.default_rng(0).normal(size=len(factor))
     norm = 0.0
     for _ in range(_POWER_STEPS):
-        vector = torch.cholesky_solve(vector / torch.linalg.vector_norm(vector), factor)
-        norm = float(torch.linalg.vector_norm(vector))
+        vector = dtrsv(factor, vector / np.linalg.norm(vector), lower=1)
+        vector = dtrsv(factor, vector, lower=1, trans=1)
+        norm = float(np.linalg.norm(vector))
     return norm
 
 
@@ -237,17 +240,20 @@ def _in_their_span(views: Views, delta: float, unit: float) -> tuple[torch.Tenso
 
 def _means(views: Views, noise: torch.Tensor) -> torch.Tensor:
     """Matrix (n_images, dim) whose B'B is the covariance between images, in scaled units; not all rounding."""
-    means: torch.Tensor = views.centred_means() / (views.n_images - 1) ** 0.5
-    if not bool((means.square().sum(dim=0) > noise.square()).any()):
-        raise _all_zero(_told(views))
+    means = views.centred_means().div_((views.n_images - 1) ** 0.5)
+    _require_different(squares([means], views.dim), noise, views)
     return means
+
+
+def _require_different(across: torch.Tensor, noise: torch.Tensor, views: Views) -> None:
+    """``across``: variances of the means of images, (dim,)."""
+    if not bool((across > noise.square()).any()):
+        raise _all_zero(_told(views))
 
 
 def _eigenvalues(matrix: torch.Tensor) -> torch.Tensor:
     """Of a symmetric matrix that has no negative ones, ascending; what rounding put below 0 is 0."""
-    found = torch.linalg.eigvalsh(matrix) if len(matrix) >= LARGE else torch.from_numpy(np.linalg.eigvalsh(matrix))
-    found.clamp_(min=0)
-    return found
+    return eigenvalues(matrix).flip(0).clamp_(min=0)
 
 
 def _smaller(matrix: torch.Tensor) -> torch.Tensor:
