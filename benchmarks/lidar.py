@@ -9,9 +9,9 @@ falls as 1 / rank, and views around them whose covariance has the condition aske
 turned at random and moved away from the origin. ``--rank 20`` makes a collapsed representation of them; errors are
 then relative to the value of its own dimensions with zeros beside them.
 
-On two cores (load 1.1 to 1.5), 5,000 x 10 x 2,048: 3.2 s, off by 4e-8; 2.3 times faster than the direct formula in
-float64 (aim 2.5; 2.7 in another run), 1.11 times than that in float32 (aim 1.8), off by 2e-6. Products that cannot be
-left out (1.3 s), eigenvalues (0.3 s), factor and solves (0.5 s) are more than half of it. A collapsed representation
+On two cores (load 1.0 to 1.9), 5,000 x 10 x 2,048: 2.1 s, off by 3e-9; 4.5 times faster than the direct formula in
+float64 (aim 2.5; 4.3 in another run), 1.83 times than that in float32 (aim 1.8; 1.76 in another run), off by 2e-6.
+Products that cannot be left out take 1.1 s of it, eigenvalues 0.3 s. A collapsed representation
 takes longer than the direct formula, whose value is wrong.
 """
 

@@ -122,8 +122,8 @@ def noise_of(views: Views, within_squares: torch.Tensor, unit: float) -> torch.T
 def _from_products(
     views: Views, within: torch.Tensor, noise: torch.Tensor, *, delta: float, single: bool
 ) -> tuple[tuple[torch.Tensor, int] | None, bool]:
-    """The spectrum from sums of products, or None; then whether products with more digits might do."""
-    within = within / views.within_freedom
+    """The spectrum from sums of products, or None; then whether products with more digits might do. Changes ``within``."""
+    within.div_(views.within_freedom)
     many = views.n_images >= views.dim
     if many:
         between = second_moments(views.pieces_of_means(), views.dim, single=single).div_(views.n_images - 1)
