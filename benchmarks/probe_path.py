@@ -130,9 +130,9 @@ def theirs(train: Data, val: Data, n_trials: int, seed: int) -> dict[str, Any]:
     return {**best, "seconds_measured": seconds, "seconds": seconds * ROUNDS / n_trials}
 
 
-def ours(train: Data, val: Data, precision: str) -> dict[str, Any]:
+def ours(train: Data, val: Data, precision: str, tol: float) -> dict[str, Any]:
     """The whole path."""
-    probe = LogisticProbe(select="log_loss", precision=precision)
+    probe = LogisticProbe(select="log_loss", precision=precision, tol=tol)
     seconds, _ = timed(lambda: probe.fit(*train, x_val=val[0], y_val=val[1]))
     report = probe.report_
     return {"seconds": seconds, "log_loss": report["validation_log_loss"], "C": report["C"],
@@ -202,11 +202,11 @@ def measured(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One workload."""
     workload = WORKLOADS[name]
     train, val = drawn(workload, options.seed)
-    first = ours(train, val, options.precision)
+    first = ours(train, val, options.precision, options.tol)
     record: dict[str, Any] = {"workload": name, **asdict(workload), "load": os.getloadavg()}
     if options.trials:
         record["theirs"] = theirs(train, val, options.trials, options.seed)
-    second = ours(train, val, options.precision)
+    second = ours(train, val, options.precision, options.tol)
     seconds = [first["seconds"], second["seconds"]]
     record["ours"] = {**second, "seconds": median(seconds), "seconds_of_each": seconds}
     record["floor_seconds"] = floor_seconds(workload, second["products"], second["fits"], second["precision"])
@@ -248,6 +248,7 @@ def main() -> None:
         description="Time to tune a logistic probe: the zoo against TPE over scikit-learn."
     )
     parser.add_argument("--workloads", default=",".join(list(WORKLOADS)[:-1]), help="by comma [all but small]")
+    parser.add_argument("--tol", type=float, default=1e-4, help="of our path's last fit [1e-4]")
     parser.add_argument("--trials", type=int, default=ROUNDS, help=f"of TPE; 0 leaves it out [{ROUNDS}]")
     parser.add_argument("--precision", default="auto", help="of our path: auto, float32 or bfloat16 [auto]")
     parser.add_argument("--cold-c", type=float, default=1.0, help="of the cold fits [1, scikit-learn's default]")
