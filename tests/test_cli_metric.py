@@ -103,6 +103,9 @@ def test_the_list_shows_every_metric_with_its_source() -> None:
         (("lidar", "FLAT"), "several views of each image"),
         (("lidar", "NAN"), "NaN"),
         (("rankme", "TEXT"), "cannot be read as features"),
+        (("lidar", "VIEWS", "--views", "5"), "--views says how an encoder is measured"),
+        (("lidar", "VIEWS", "--precision", "float16", "--target", "digits"), "leave that out, or name images too"),
+        (("rankme", ENCODER, IMAGES, "--val", "VIEWS"), "which have a part for validation: leave it out"),
     ],
 )
 def test_bad_requests_get_one_sentence(

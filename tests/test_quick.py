@@ -10,6 +10,8 @@ import torch
 
 from zoo.evaluation import quick
 from zoo.evaluation.logistic_problem import Change, Problem, problem_of
+from zoo.evaluation.logistic_solver import Point
+from zoo.evaluation.logistic_steps import solved
 from zoo.evaluation.probe import LogisticProbe
 
 CPU = torch.device("cpu")
@@ -76,6 +78,21 @@ def test_a_fit_that_counts_has_converged_in_float32_whatever_led_to_it(drawn: di
         ]
         assert all(report["converged"] for report in objectives)
         assert objectives[1]["objective"] == pytest.approx(objectives[0]["objective"], rel=1e-4)
+
+
+def test_a_fit_that_got_lost_in_bfloat16_is_made_again_and_the_report_says_so(
+    drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*arguments: Any, quick: bool = False, **options: Any) -> Point:
+        point = solved(*arguments, quick=quick, **options)
+        point.converged, point.stalled = point.converged and not quick, point.stalled or quick
+        return point
+
+    monkeypatch.setattr("zoo.evaluation.logistic_path.solved", lost)
+    probe = LogisticProbe(device="cpu", precision="bfloat16", select="log_loss").fit(**drawn)
+    expected = LogisticProbe(device="cpu", precision="float32", select="log_loss").fit(**drawn)
+    assert probe.report_["precision"] == "bfloat16, then float32" and probe.report_["converged"]
+    assert probe.report_["validation_log_loss"] == pytest.approx(expected.report_["validation_log_loss"], rel=1e-3)
 
 
 def _problem(drawn: dict[str, Any]) -> Problem:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..errors import QueryError, ZooError
 from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.label_free.inputs import Inputs
     from ..evaluation.label_free.measuring import Measured
+
+_OF_A_FILE = frozenset({"beside", "seed", "changed", "record", "as_json"})
+"""Options that mean something where features come from a file."""
 
 _EPILOG = """\b
 Examples:
@@ -116,12 +120,31 @@ def command(
         return
     if metrics is None or name is None:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
+    _refuse_idle_options(name, of_file=images is None)
     everything = metrics == "all"
     wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
     if images is None:
         metrics_of_file(wanted, Path(name), options, as_json, everything=everything)
     else:
         _of_encoder(wanted, name, images, options, as_json)
+
+
+def _refuse_idle_options(name: str, *, of_file: bool) -> None:
+    """Options that were given and would do nothing."""
+    context = click.get_current_context()
+    given = [one for one in context.command.params if isinstance(one, click.Option) and one.name is not None
+             and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE]  # fmt: skip
+    idle = [one.opts[-1] for one in given if (one.name not in _OF_A_FILE if of_file else one.name == "beside")]
+    if idle and of_file:
+        raise QueryError(
+            f"{', '.join(idle)} say{'s' * (len(idle) == 1)} how an encoder is measured, but without IMAGES {name!r} is "
+            "taken for a file of features: leave that out, or name images too."
+        )
+    if idle:
+        raise QueryError(
+            f"--val names features of validation images beside a file, but {name!r} is measured on images, which have "
+            "a part for validation: leave it out."
+        )
 
 
 def _list(as_json: bool) -> None:

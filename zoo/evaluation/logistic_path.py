@@ -79,6 +79,7 @@ class Path:
     """Fits of one problem under several penalties, judged by one validation set.
 
     ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale and what two classes share.
+    ``quick`` says whether changes are still computed in bfloat16, which ends with the first fit that gets lost in it.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Path:
         self.solver = Solver(problem)
         self.records: list[PathPoint] = []
         self.iterations = 0
-        self._quick = problem.quick is not None
+        self.quick = problem.quick is not None
         self.loose = max(_LOOSE, tol)
 
     def along(self, penalties: Sequence[float]) -> tuple[Point, PathPoint]:
@@ -138,7 +139,7 @@ class Path:
         """A fit from a point, judged and written down."""
         loose = tol > self.tol
         start.iterations = 0
-        if self._quick and not loose:  # rounded changes, but of what was exact, and exact again before it counts
+        if self.quick and not loose:  # rounded changes, but of what was exact, and exact again before it counts
             exact = self.solver.refreshed(start)
             start = self._solved(exact, penalty, tol=_NEARLY * tol, quick=True, along=along)
             iterations, along = start.iterations, None
@@ -147,7 +148,7 @@ class Path:
         point = self._solved(start, penalty, tol=tol, quick=loose, along=along)
         logits, error, loss = None, math.nan, math.nan
         if self.validation is not None:
-            logits = self.validation.logits(point.parameters, quick=loose and self._quick)
+            logits = self.validation.logits(point.parameters, quick=loose and self.quick)
             error, loss = self.validation.judged(logits)
         record = PathPoint(
             C=self.c_times_penalty / penalty, iterations=point.iterations, objective=point.objective,
@@ -165,11 +166,11 @@ class Path:
     ) -> Point:
         """A fit from a point; the first that bfloat16 gets lost in is made again without, and so is all after it."""
         most = self.max_iterations
-        if quick and self._quick:
+        if quick and self.quick:
             point = solved(self.solver, start, penalty, tol=tol, max_iterations=most, quick=True, along=along)
             if point.converged or not point.stalled:
                 return point
-            self._quick = False
+            self.quick = False
             self.solver.memory.pairs.clear()
             start = self.solver.refreshed(start)
             start.iterations = point.iterations

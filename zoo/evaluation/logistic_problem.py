@@ -77,12 +77,12 @@ class Problem:
         """How many images there are."""
         return len(self.y)
 
-    def logits(self, parameters: Tensor, *, quick: bool = False) -> Tensor:
+    def logits(self, parameters: Tensor, *, quick: bool = False, out: Tensor | None = None) -> Tensor:
         """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes), in bfloat16 if ``quick``."""
         self.products += 1
         if quick and self.quick is not None:
-            return self.quick @ parameters.to(torch.bfloat16).T
-        return self.z @ parameters.T
+            return torch.mm(self.quick, parameters.to(torch.bfloat16).T, out=out)
+        return torch.mm(self.z, parameters.T, out=out)
 
     def pulled(self, residuals: Tensor) -> Tensor:
         """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1).
@@ -95,9 +95,9 @@ class Problem:
             return (residuals.T @ self.quick).to(self.z.dtype)
         return residuals.T @ self.z
 
-    def loss(self, logits: Tensor) -> tuple[float, Tensor]:
+    def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
         """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
-        residuals = torch.empty_like(logits)
+        residuals = torch.empty_like(logits) if out is None else out
         total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
         return total, residuals
 

@@ -51,6 +51,7 @@ class Solver:
         self.problem = problem
         self.preconditioner = Preconditioner(problem)
         self.memory = Memory()
+        self._space: _Space | None = None
 
     def cold(self, penalty: float) -> Point:
         """A start from nothing: weights 0, intercepts the log frequencies."""
@@ -94,14 +95,14 @@ class Solver:
         parameters, logits, gradient = start.parameters, start.logits, start.gradient
         ridge = torch.full_like(problem.spectrum, penalty)
         ridge[-1] = 0.0
-        loss, residuals = problem.loss(logits)
-        weight = squared(parameters)
         quick = quick and problem.quick is not None
+        space = self._space = _Space.for_a_fit(self._space, logits, quick=quick)
+        loss, residuals = problem.loss(logits, out=space.before)
+        weight = squared(parameters)
         if gradient is None or quick:  # that of a quick fit is a sum of rounded changes
             gradient = problem.pulled(residuals)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
         patience, visible = _PATIENCE[logits.dtype], _VISIBLE[logits.dtype]
-        space = _Space.like(logits, quick=quick)
         while True:
             objective = loss + 0.5 * penalty * weight
             full = torch.addcmul(gradient, parameters, ridge)
@@ -129,9 +130,9 @@ class Solver:
                 memory.pairs.clear()
                 continue
             if move is None:
-                move = problem.logits(step, quick=quick)
+                move = problem.logits(step, quick=quick, out=space.move)
             line = _Line(loss, objective, slope, slope - dot(gradient, step), penalty * squared(step))
-            length, loss = self._searched(line, logits, move, residuals, space)
+            length, loss = self._searched(line, logits, move, residuals, space, quick=quick)
             if length == 0.0:
                 stalled = True
                 break
@@ -139,7 +140,7 @@ class Solver:
                 memory.pairs.clear()
             step = step * length
             parameters = parameters + step
-            if space.change is not None:
+            if quick:
                 change = problem.pulled(space.change)
                 change[:, -1] = space.sums - gradient[:, -1]
                 gradient = gradient + change
@@ -151,6 +152,7 @@ class Solver:
             spare = logits if iterations else torch.empty_like(logits)  # the first logits are the caller's
             logits, space.logits = space.logits, spare
             residuals, space.residuals = space.residuals, residuals
+            space.before = residuals
             iterations += 1
         return Point(
             penalty=penalty, parameters=parameters, logits=logits, gradient=gradient, objective=objective, gap=gap,
@@ -166,13 +168,13 @@ class Solver:
         return left, (weights + float(intercepts.sum())) ** 0.5
 
     def _searched(
-        self, line: _Line, logits: Tensor, move: Tensor, residuals: Tensor, space: _Space
+        self, line: _Line, logits: Tensor, move: Tensor, residuals: Tensor, space: _Space, *, quick: bool
     ) -> tuple[float, float]:
         """A good length along a direction, by parabolas through the slope and tried lengths, and the loss there.
 
         Where that is, ``space`` holds; a length of 0 if no better place was found.
         """
-        change = None if space.change is None else Change(residuals, space.change, space.sums)
+        change = Change(residuals, space.change, space.sums) if quick else None
         length, best_length, best = 1.0, 0.0, line.objective
         for _ in range(10):
             loss = self.problem.stepped(logits, move, length, space.logits, space.residuals, change)
@@ -210,14 +212,22 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """Memory for what a search tries, that of the iteration before: new pages cost more than sums."""
+    """Memory for what a search tries, that of the iteration and of the fit before: new pages cost more than sums."""
 
     logits: Tensor
+    before: Tensor  # residuals where the search starts
     residuals: Tensor
     sums: Tensor  # of the residuals, by class
-    change: Tensor | None  # of the residuals, in bfloat16
+    move: Tensor  # of the logits, in bfloat16 if products are
+    change: Tensor  # of the residuals, in bfloat16; empty if products are not
 
     @classmethod
-    def like(cls, logits: Tensor, *, quick: bool) -> _Space:
-        change = torch.empty_like(logits, dtype=torch.bfloat16) if quick else None
-        return cls(torch.empty_like(logits), torch.empty_like(logits), torch.empty_like(logits[0]), change)
+    def for_a_fit(cls, last: _Space | None, logits: Tensor, *, quick: bool) -> _Space:
+        """That of the last fit as far as it serves, which no point that was returned is part of."""
+        kind = torch.bfloat16 if quick else logits.dtype
+        if last is None:
+            last = cls(*(torch.empty_like(logits) for _ in range(3)), torch.empty_like(logits[0]), *2 * (logits[:0],))
+        if last.move.shape != logits.shape or last.move.dtype != kind:
+            last.move = torch.empty_like(logits, dtype=kind)
+            last.change = torch.empty_like(logits, dtype=kind) if quick else logits[:0]
+        return last

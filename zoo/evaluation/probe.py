@@ -227,6 +227,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 point, record = searched(path, self.Cs or _MOST_FITS)
             else:
                 point, record = path.along([factor / value for value in self.Cs])
+        if self._precision == "bfloat16" and not path.quick:
+            self._precision = "bfloat16, then float32"
         weights, intercepts = basis.weights(point.parameters)
         self.coef_, self.intercept_ = weights.cpu().numpy(), intercepts.cpu().numpy()
         self._keep(basis.mean.cpu(), basis.scale, point.parameters[:, -1].double().cpu(), dtype)
