@@ -17,8 +17,9 @@ help:  ## list the targets
 demo: $(FOR_DEMO)  ## a tour of the zoo, without network or GPU
 	@$(BIN)/zoo demo
 
+# Tests start hundreds of processes, which would all compile the zoo anew where bytecode is not written.
 test: $(INSTALLED)  ## run all tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet .

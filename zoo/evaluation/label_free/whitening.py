@@ -122,7 +122,10 @@ def noise_of(views: Views, within_squares: torch.Tensor, unit: float) -> torch.T
 def _from_products(
     views: Views, within: torch.Tensor, noise: torch.Tensor, *, delta: float, single: bool
 ) -> tuple[tuple[torch.Tensor, int] | None, bool]:
-    """The spectrum from sums of products, or None; then whether products with more digits might do. Changes ``within``."""
+    """The spectrum from sums of products, or None; then whether products with more digits might do.
+
+    ``within``, the sum of squares around the means, is used up.
+    """
     within.div_(views.within_freedom)
     many = views.n_images >= views.dim
     if many:
