@@ -226,7 +226,8 @@ class _Space:
         """That of the last fit as far as it serves, which no point that was returned is part of."""
         kind = torch.bfloat16 if quick else logits.dtype
         if last is None:
-            last = cls(*(torch.empty_like(logits) for _ in range(3)), torch.empty_like(logits[0]), *2 * (logits[:0],))
+            first, second, third = (torch.empty_like(logits) for _ in range(3))
+            last = cls(first, second, third, torch.empty_like(logits[0]), move=logits[:0], change=logits[:0])
         if last.move.shape != logits.shape or last.move.dtype != kind:
             last.move = torch.empty_like(logits, dtype=kind)
             last.change = torch.empty_like(logits, dtype=kind) if quick else logits[:0]
