@@ -12,17 +12,13 @@ On the same synthetic features, in the same run:
 * streamed: ``StreamedProbe``, the same number of trials and epochs, many candidates a pass.
 * path: ``LogisticProbe``, the whole regularisation path on all of the training set.
 
-The features are not real. Noise in 2048 directions has the variance j^-0.8 (the spectrum of features of trained
-encoders decays about like that), the class means in each direction have 1.75^2 / j times that of the noise, so that
-classes differ most where features vary most; all is rotated and has a mean as large as its standard deviation. The best
-settings, the epochs that a solver needs and the losses depend on that; the cost of a trial and of an epoch does not.
+The features are not real: noise in 2048 directions of the variance j^-0.8, as the spectra of trained encoders decay,
+class means with 1.75^2 / j times that, rotated and moved. Losses depend on that; the cost of an epoch does not.
 
 On two cores, in one run: protocol 1,048 s, validation log loss 1.726, accuracy 60.2 %; path in bfloat16 127 s, 1.5462
-and 62.9 %, 8.2 times faster (aim 10; 119 s in a later run, since memory is kept between fits). With ``--tol 1e-3``,
-which bounds the objective by a thousandth above its least value, 81 and 84 s, 12 to 13 times, and 1.5464 and 62.9 %. In
-float32 222 s, as it was. The floor is what a side's products take at the rate in float32 that this machine reaches in
-the same run on a product of the size of a batch; a side that is at 1 does nothing else. Every trial or epoch is written
-to ``--out``, and a run that was stopped goes on from there.
+and 62.9 %, 8.2 times faster (aim 10; 119 s in a later run, since memory is kept between fits). With ``--tol 1e-3``
+(the objective at most a thousandth above its least value) 81 and 84 s, 12 to 13 times, 1.5464 and 62.9 %. The floor is
+what a side's products take at the float32 rate of one of a batch. A run that was stopped goes on from ``--out``.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from zoo.evaluation.label_free.decay import alpha_req
 from zoo.evaluation.label_free.eigenvalues import SINGLE, TOGETHER, eigenvalues, in_float32, largest_error, spread
 from zoo.evaluation.label_free.gram import Gram
 from zoo.evaluation.label_free.rank import (
+    EffectiveRank,
     correlation_rank,
     effective_rank,
     feature_rank,
@@ -25,7 +26,7 @@ from zoo.evaluation.label_free.rank import (
     rankme_augmented,
     threshold_rank,
 )
-from zoo.evaluation.label_free.spectrum import spectrum_of
+from zoo.evaluation.label_free.spectrum import Resolved, Spectrum, spectrum_of
 from zoo.features import load_features
 
 
@@ -73,8 +74,36 @@ def test_eigenvalues_in_float32_are_as_far_off_as_is_said(kind: str, offset: flo
     single = in_float32(scatter, mean, 900)
     expected, found = eigenvalues((single + single.tril(-1).T).double()).numpy(), eigenvalues(single).numpy()
     assert np.abs(found - expected).max() <= largest_error(expected, SINGLE)
-    error = (found - expected) / spread(expected, SINGLE)
-    assert np.quantile(np.abs(error), 0.95) < 2 and abs(np.median(error)) < 2 * TOGETHER
+    clear = expected > 4 * largest_error(expected, SINGLE)  # of the others no more is said
+    error = ((found - expected) / spread(expected, SINGLE))[clear]
+    assert np.quantile(np.abs(error), 0.95) < 3
+    assert abs(np.median(error)) < 2 * TOGETHER + 2 / math.sqrt(clear.sum())
+
+
+@pytest.mark.parametrize("floor", [5e-6, 2e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("n_above", [1, 20])
+def test_rankme_of_a_floor_below_a_few_directions_knows_its_error(floor: float, n_above: int) -> None:
+    squares = np.where(np.arange(500) < n_above, 1.0, floor)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(500, 500)))[0]
+    matrix = torch.from_numpy((turn * squares) @ turn.T).float()
+    matrix = matrix.tril() + matrix.tril(-1).T
+    exact, values = (one.clamp(min=0).sqrt().numpy() for one in (eigenvalues(matrix.double()), eigenvalues(matrix)))
+    found = effective_rank_of(values, SINGLE)
+    assert abs(found.value / effective_rank_of(exact, 0.0).value - 1) < found.relative_error
+
+
+def effective_rank_of(values: np.ndarray, rounding: float) -> EffectiveRank:
+    """As of features whose singular values were found with that rounding."""
+    known = Resolved(values=values, unit=1.0, largest=1.0, rounding=rounding)
+
+    class Known(Spectrum):
+        def __init__(self) -> None:
+            self.n = self.dim = len(values)
+
+        def resolve(self, of: str, enough: Any) -> Resolved:
+            return known
+
+    return effective_rank(Known())
 
 
 @pytest.mark.usefixtures("no_shortcut")

@@ -203,18 +203,16 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[PathPoint, list[PathPoint], int, int]:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         n_classes = len(self.classes_)
-        self._precision = self.precision
-        if self.precision == "auto":
-            self._precision = precision_for(len(x) * min(x.shape) * n_classes, device)
+        auto = precision_for(len(x) * min(x.shape) * n_classes, device)
+        self._precision = auto if self.precision == "auto" else self.precision
         dtype = torch.float64 if self._precision == "float64" else torch.float32
         basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
         judge = None
-        if validation is not None:
-            judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
         if self._precision == "bfloat16":
             problem.quick = problem.z.bfloat16()
-            if judge is not None:
-                judge.quick = judge.z.bfloat16()
+        if validation is not None:
+            judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
+            judge.quick = None if problem.quick is None else judge.z.bfloat16()
         factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
         path = Path(
             problem, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter, c_times_penalty=factor,

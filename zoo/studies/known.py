@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -115,10 +116,21 @@ def load_study(study: Study) -> StudyFunction:
         raise QueryError(f"The study {study.path} cannot be run; expected a Python file.")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles of the file look their module up
-    spec.loader.exec_module(module)
+    with _no_bytecode():
+        spec.loader.exec_module(module)
     function = getattr(module, "study", None)
     if not callable(function):
         raise QueryError(
             f"The study {study.path} defines no function study(table, options); add one that returns Findings."
         )
     return function  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Nothing is written beside a user's file while it is run."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before

@@ -10,7 +10,7 @@ from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array, labels_of
 from .arrays import features_of
 from .pairs import unit_rows
-from .scatter import second_moments
+from .row_products import second_moments
 
 try:
     import numpy as np

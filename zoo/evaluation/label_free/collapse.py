@@ -8,7 +8,8 @@ from typing import Any, Literal
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import labels_of
 from .arrays import require_varied, views_of
-from .scatter import Views, grouped, squares, unit_roundoff
+from .row_products import squares
+from .scatter import Views, grouped, unit_roundoff
 from .whitening import noise_of
 
 try:

@@ -25,10 +25,10 @@ except ModuleNotFoundError as error:
 SINGLE = 2.0**-24
 """Relative rounding of float32."""
 
-_OWN, _MEAN = 8.0, 2.0  # standard deviation in units of rounding: times the eigenvalue, times mean * sqrt(their number)
+_OWN, _MEAN = 16.0, 2.0  # standard deviation in units of rounding: times the eigenvalue, times mean * sqrt(k)
 TOGETHER = 0.1
 """Share of that by which all may be off in one direction: .02 where eigenvalues decay, .15 where all are alike."""
-_LARGEST, _MOST = 16.0, 24.0  # the same for the error of the one that is off most
+_LARGEST, _MOST = 32.0, 24.0  # the same for the error of the one that is off most
 
 
 def eigenvalues(matrix: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from ...errors import DataError, MissingExtra
 from ..streamed_checks import Array
 from .eigenvalues import eigenvalues
-from .scatter import Views, grouped, second_moments, squares, triangular_factor
+from .row_products import second_moments, squares, triangular_factor
+from .scatter import Views, grouped
 
 try:
     import numpy as np
