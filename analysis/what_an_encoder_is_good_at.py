@@ -7,7 +7,7 @@ generalizes worse from the probe's images, so it is better full-shot (76 % again
 Expected: no encoder is best in all four components, the four accuracies and the counts come out, and 23 encoders, not
 two, lack a supervised twin and so a corner of the radar; 146 are left for the average.
 
-Command: zoo study what_an_encoder_is_good_at, with ids of your choice: --encoders dino_rn50,simclr_rn50
+Command: zoo study what_an_encoder_is_good_at --encoder dino_rn50 --encoder simclr_rn50
 """
 
 from __future__ import annotations

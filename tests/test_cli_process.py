@@ -66,6 +66,15 @@ def test_a_pipe_gets_one_plain_line_an_encoder_and_nothing_else() -> None:
     assert [line.split()[0] for line in printed.stdout.splitlines()] == ["encoder", *catalogue()]
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("show", "--help"), ("list", "msn"), ("show", "no_such_encoder")])
+def test_the_package_runs_as_the_command_does(arguments: tuple[str, ...]) -> None:
+    ours = subprocess.run([sys.executable, "-m", "zoo", *arguments], capture_output=True, text=True, check=False)
+    installed = Path(sys.executable).with_name("zoo")
+    command = subprocess.run([installed, *arguments], capture_output=True, text=True, check=False)
+    assert (ours.returncode, ours.stdout, ours.stderr) == (command.returncode, command.stdout, command.stderr)
+    assert ours.stdout.startswith("Usage: zoo ") == ("--help" in arguments)
+
+
 def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     command = [sys.executable, "-m", "zoo.cli", "list", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

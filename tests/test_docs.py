@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 from PIL import Image
 
 import zoo
 from tests.conftest import Run
+from zoo.cli import VERBS
+from zoo.cli import zoo as command_line
+from zoo.cli.options import encoder_names
 from zoo.encoders import build_encoder
 from zoo.provenance import keep
 from zoo.weights.store import Origin
@@ -100,3 +107,75 @@ def test_the_python_of_the_readme_runs_as_it_stands(
     shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"
     done = run_apart(f"{code}\n{shapes}\n", cwd=tmp_path)
     assert done.stdout.splitlines()[-1:] == ["[1, 2048] (169, 117) 800"], done.stderr
+
+
+TEXTS = ("README.md", "CONTRIBUTING.md", "*/README.md", "docs/**/*.md", "analysis/*.py", "zoo/**/*.py")
+LOOKS_LIKE_AN_ID = re.compile(
+    r"\b(?:[a-z][a-z0-9]*_(?:(?:rn|vit[bghls])\d\w*|(?:resnet50|convnext)_?[a-z]\w*)|pocket_\w+)\b(?!\\)", re.IGNORECASE
+)
+PLACEHOLDER = re.compile(r"[A-Z]+|my_\w+")  # ID, NAME, my_dino
+
+
+def written(repository: Path) -> Iterator[tuple[str, str]]:
+    """Every text that a user reads, by its name: pages, docstrings, and the help of the verbs."""
+    for pattern in TEXTS:
+        for path in sorted(repository.glob(pattern)):
+            if ".venv" not in path.parts:
+                yield str(path.relative_to(repository)), path.read_text()
+    context = click.Context(command_line, info_name="zoo")
+    yield "zoo --help", command_line.get_help(context)
+    for verb in VERBS:
+        own = command_line.get_command(context, verb)
+        yield f"zoo {verb} --help", own.get_help(click.Context(own, info_name=verb, parent=context))
+
+
+def command_lines(text: str) -> list[str]:
+    """Lines of examples, in a fence, in backticks or in the help of a verb."""
+    found = re.findall(r"^(?:\$ | {2,}|Command: )?(zoo [a-z]+ .+)$|`(zoo [a-z]+ [^`\n]+)`", text, flags=re.MULTILINE)
+    return ["".join(one) for one in found]
+
+
+def encoders_of(line: str) -> list[str]:
+    """Encoders that a command line names; refuses options that its verb does not have."""
+    _, verb, *arguments = shlex.split(line, comments=True)
+    context = click.Context(command_line, info_name="zoo")
+    command = command_line.get_command(context, verb)
+    assert command is not None, line
+    parser = command.make_parser(click.Context(command, info_name=verb, parent=context))
+    try:
+        values, _, _ = parser.parse_args(arguments)
+    except click.BadOptionUsage:  # prose that speaks of an option: `zoo list --where`
+        values, _, _ = parser.parse_args([*arguments, "VALUE"])
+    named: list[str] = []
+    for parameter in command.params:
+        if getattr(parameter, "_custom_shell_complete", None) is encoder_names:
+            value = values.get(parameter.name)  # the parser has objects of its own for what was not given
+            several = value if isinstance(value, (list, tuple)) else [value]
+            named += [one for one in several if isinstance(one, str)]
+    return [name.partition("@")[0] for name in named]
+
+
+def test_every_encoder_that_is_named_anywhere_exists(repository: Path) -> None:
+    ids = {encoder.casefold() for encoder in zoo.list_encoders()}
+    unknown = [
+        (place, word)
+        for place, text in written(repository)
+        for word in LOOKS_LIKE_AN_ID.findall(text)
+        if word.casefold() not in ids
+    ]
+    assert not unknown
+    assert LOOKS_LIKE_AN_ID.findall("`moco_rn50_ep800`, beitv2_vitB16") == ["moco_rn50_ep800", "beitv2_vitB16"]
+
+
+def test_every_command_line_in_the_documentation_names_encoders_and_options_that_exist(repository: Path) -> None:
+    ids = [encoder.casefold() for encoder in zoo.list_encoders()]
+    n_named = 0
+    for place, text in written(repository):
+        for line in command_lines(text):
+            for name in encoders_of(line):
+                folded = name.casefold()
+                is_file = "." in name or "/" in name
+                known = any(fnmatchcase(one, folded) or (line.startswith("zoo list") and folded in one) for one in ids)
+                assert known or is_file or PLACEHOLDER.fullmatch(name), f"{place}: {line!r} names {name!r}"
+                n_named += 1
+    assert n_named > 40

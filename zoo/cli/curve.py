@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   zoo curve pocket_simclr_rn_shapes shapes --task normals --regimes 50,200,1k,all
-  zoo curve dino_rn50 moco_rn50_ep800 ./birds --task classification --device cuda --precision bfloat16 --workers 8
+  zoo curve dino_rn50 mocov2_rn50_ep800 ./birds --task classification --device cuda --precision bfloat16 --workers 8
   zoo curve dino_vitS16 ./rooms --task depth --frozen --seeds 0,1 --out figures
 """
 
