@@ -131,6 +131,7 @@ def written(repository: Path) -> Iterator[tuple[str, str]]:
 
 def command_lines(text: str) -> list[str]:
     """Lines of examples, in a fence, in backticks or in the help of a verb."""
+    text = re.sub(r"\\+\n\s*", " ", text)  # a line that goes on
     found = re.findall(r"^(?:\$ | {2,}|Command: )?(zoo [a-z]+ .+)$|`(zoo [a-z]+ [^`\n]+)`", text, flags=re.MULTILINE)
     return ["".join(one) for one in found]
 
