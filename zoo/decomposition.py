@@ -21,7 +21,7 @@ from typing import Any
 from .errors import QueryError
 from .resultchecks import Row
 from .resultfiles import errata, read_rows, without_wrong
-from .results import PUBLISHED_SOURCE, SETTINGS
+from .results import PUBLISHED_SOURCE, SETTINGS, ResultErratum
 from .vocabulary import DATASET, DATE, ENCODER, IMAGENET, METRIC, PROTOCOL, SOURCE, SPLIT, VALUE
 
 ASSUMED_ZERO = "assumed zero"  # protocol of a twin that was not measured
@@ -34,20 +34,27 @@ _RISKS = (_PROBE, _TWIN, "probe_generalization", "encoder_generalization")
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
-def summary_facts(*, exclude_wrong: bool, source: str | None) -> list[dict[str, Any]]:
-    """What :func:`zoo.results.summaries` makes its values of, one table an encoder, as JSON has it.
+def summary_facts(*, exclude_wrong: bool, source: str | None) -> dict[str, list[dict[str, Any]]]:
+    """What :func:`zoo.results.summaries` makes its values of: by data set, one table an encoder, as JSON has it.
 
-    An erratum is its fields; a component that cannot be known is None.
+    An erratum is its fields; a component that cannot be known is None. ``source`` is one of ImageNet-1K.
     """
-    rows = [row for row in read_rows(_RISKS) if row[DATASET] == IMAGENET]
+    rows = read_rows(_RISKS)
     known_errata = errata()
     if source is not None:
-        sources = sorted({row[SOURCE] for row in rows})
+        sources = sorted({row[SOURCE] for row in rows if row[DATASET] == IMAGENET})
         if source not in sources:
             raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
         rows = [row for row in rows if row[SOURCE] == source]
     if exclude_wrong:
         rows = without_wrong(rows, known_errata)
+    by_dataset: dict[str, list[Row]] = {IMAGENET: []}
+    for row in rows:
+        by_dataset.setdefault(row[DATASET], []).append(row)
+    return {dataset: _facts_of(own, known_errata) for dataset, own in by_dataset.items()}
+
+
+def _facts_of(rows: Sequence[Row], known_errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
     by_encoder: dict[str, list[Row]] = {}
     for row in rows:
         by_encoder.setdefault(row[ENCODER], []).append(row)

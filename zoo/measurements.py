@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
 from .cards import catalogue
 from .errors import UnknownName
 from .resultchecks import Row
 from .resultfiles import errata, read_rows, without_wrong
+from .results import SeedMean
 from .vocabulary import CI_HIGH, CI_LOW, ENCODER, METRICS, N_TRAIN, SEED, VALUE
 
 
@@ -68,6 +70,24 @@ def measurements(
     if exclude_wrong:
         rows = without_wrong(rows, errata())
     return [_measurement(row) for row in rows]
+
+
+def means_over_seeds(rows: Iterable[Measurement]) -> list[SeedMean]:
+    """The rows, those that differ in their seed only together, in the order of the first of each."""
+    groups: dict[tuple[str | int | None, ...], list[Measurement]] = {}
+    for row in rows:
+        key = (row.encoder, row.metric, row.dataset, row.split, row.n_train, row.unit, row.protocol, row.source)
+        groups.setdefault(key, []).append(row)
+    return [_mean(same) for same in groups.values()]
+
+
+def _mean(same: list[Measurement]) -> SeedMean:
+    first, values = same[0], [row.value for row in same]
+    low, high = (first.ci_low, first.ci_high) if len(same) == 1 else (min(values), max(values))
+    return SeedMean(
+        first.encoder, first.metric, first.dataset, first.split, first.n_train, first.unit, first.protocol,
+        first.source, fmean(values), len(same), low, high,
+    )  # fmt: skip
 
 
 def row_of(measurement: Measurement) -> Row:

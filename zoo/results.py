@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .cards import RULES, read_card_files
 from .compiled import compiled
 from .content import content_files, user_folder
-from .errors import ResultsError
+from .errors import ResultsError, UnknownName
 from .metadata import NOT_PUBLISHED, Maybe
 
 if TYPE_CHECKING:
@@ -30,14 +30,17 @@ __all__ = [
     "Measurement",
     "ResultErratum",
     "RiskDecomposition",
+    "SeedMean",
     "Setting",
     "Summary",
     "errata",
     "measurements",
+    "seed_means",
     "summaries",
 ]
 
 PUBLISHED_SOURCE = "arXiv:2302.03068"
+_IMAGENET = "imagenet-1k"
 _RULES = (*RULES, "vocabulary", "resultchecks", "resultfiles", "decomposition", "results")
 _ELSEWHERE = {
     "METRICS": "vocabulary",
@@ -101,7 +104,7 @@ class RiskDecomposition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The ImageNet-1K risks of one encoder."""
+    """The risks of one encoder on one data set."""
 
     encoder: str
     errors: dict[str, float]  # by name of the setting, in percent; only settings that were measured
@@ -109,8 +112,28 @@ class Summary:
     errata: tuple[ResultErratum, ...]  # those that name this encoder
 
 
-def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict[str, Summary]:
-    """The ImageNet-1K risks of every encoder that has any, in the order of the rows.
+@dataclass(frozen=True, slots=True)
+class SeedMean:
+    """One measured quantity: the mean over the rows that differ in their seed only."""
+
+    encoder: str
+    metric: str
+    dataset: str
+    split: str
+    n_train: int | None
+    unit: str
+    protocol: str
+    source: str
+    value: float
+    n_seeds: int
+    low: float | None  # of one seed the interval that was stated with it, of several the smallest value
+    high: float | None
+
+
+def summaries(
+    *, exclude_wrong: bool = False, source: str | None = None, dataset: str = _IMAGENET
+) -> dict[str, Summary]:
+    """The risks on ImageNet-1K, or another data set, of every encoder that has any, in the order of the rows.
 
     All linear-probe errors of one encoder come from one campaign, which is one source and one protocol. Without
     ``source`` that is the published one where there is one, else the newest by date, and of several of the same date
@@ -122,6 +145,8 @@ def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict
         Without the rows that an erratum excludes.
     source : str, optional
         Only rows of this source.
+    dataset : str
+        Of which the risks are.
 
     Raises
     ------
@@ -129,20 +154,48 @@ def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict
         If a file is unreadable or a row in it is wrong.
     QueryError
         If no row comes from ``source``.
+    UnknownName
+        If no linear probe was measured on ``dataset``.
     """
 
-    def make() -> list[dict[str, Any]]:
+    def make() -> dict[str, list[dict[str, Any]]]:
         from .decomposition import summary_facts
 
         return summary_facts(exclude_wrong=exclude_wrong, source=source)
 
     if source is None:
         kind = "summaries_without_wrong" if exclude_wrong else "summaries"
-        sources = read_card_files() | read_files(".csv") | read_files("errata.toml")
-        facts = compiled(kind, sources, _RULES, make)
+        facts = compiled(kind, _sources(), _RULES, make)
     else:
         facts = make()
-    return {own["encoder"]: _summary(**own) for own in facts}
+    if dataset not in facts:
+        hint = f"There are {', '.join(facts)}."
+        raise UnknownName("data set with errors of linear probes", dataset, facts, hint=hint)
+    return {own["encoder"]: _summary(**own) for own in facts[dataset]}
+
+
+def seed_means() -> list[SeedMean]:
+    """Every quantity that was measured beside the published study, in the order of the rows.
+
+    That is everything on other data sets than ImageNet-1K, and on ImageNet-1K what other sources than the study say.
+
+    Raises
+    ------
+    ResultsError
+        If a file is unreadable or a row in it is wrong.
+    """
+
+    def make() -> list[list[Any]]:
+        from .measurements import means_over_seeds, measurements
+
+        rows = [row for row in measurements() if row.dataset != _IMAGENET or row.source != PUBLISHED_SOURCE]
+        return [[getattr(mean, name) for name in SeedMean.__slots__] for mean in means_over_seeds(rows)]
+
+    return [SeedMean(*fields) for fields in compiled("seed_means", _sources(), (*_RULES, "measurements"), make)]
+
+
+def _sources() -> dict[Path, bytes]:
+    return read_card_files() | read_files(".csv") | read_files("errata.toml")
 
 
 def read_files(suffix: str) -> dict[Path, bytes]:

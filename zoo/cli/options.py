@@ -33,6 +33,25 @@ def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
     return [before + comma + name for name in _beginning(last, ["all", *LABEL_FREE_METRICS])]
 
 
+def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Data sets with measurements; none if the results cannot be read."""
+    from ..errors import ZooError
+    from ..results import seed_means
+
+    try:
+        return _beginning(incomplete, dict.fromkeys(["imagenet-1k", *(mean.dataset for mean in seed_means())]))
+    except ZooError:
+        return []
+
+
+def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of whatever results files may hold, behind the last comma."""
+    from ..vocabulary import METRICS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(last, METRICS)]
+
+
 def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
     from ..content import content_folder

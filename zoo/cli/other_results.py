@@ -1,57 +1,314 @@
-"""``zoo results --dataset``: every number that was measured on a data set, as the rows say it."""
+"""Measured quantities of any data set, as the verbs show them: one row an encoder, a line each, or a section each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict
-from statistics import fmean
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
-from ..errors import UnknownName
-from .output import NothingFound, print_json, print_notes, print_table
+import click
 
-if TYPE_CHECKING:
-    from ..results import Measurement
+from ..errors import UnknownName, nearest_names
+from ..results import SETTINGS, SeedMean
+from .facts import points
+from .output import NothingFound, entry, print_table, width
+from .terminal import layout
 
-Group = tuple[str, str, str, int | None, str, str, str]  # encoder, metric, split, n_train, unit, protocol, source
+PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
+_PARTS = {  # metric -> head of its column
+    "approximation": "approx",
+    "usability": "usability",
+    "approximation_plus_usability": "approx+usab.",
+    "probe_generalization": "probe_gen",
+    "encoder_generalization": "enc_gen",
+}
+_SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
+_TRAINED = re.compile(r"train (.+) -> val")
+_SMALLEST = 2e-4  # below which decimals would hide the value
+
+Column = tuple[str, str]  # metric, split
 
 
-def print_rows(dataset: str, encoders: Collection[str], *, as_json: bool, exclude_wrong: bool) -> None:
-    """The rows of a data set, seeds together; in JSON each by itself.
+def setting_name(split: str) -> str:
+    """What a probe was trained on, in short.
+
+    >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
+    ['100%', '1%', '20 images', 'val']
+    """
+    found = _TRAINED.fullmatch(split)
+    return _SETTING_OF.get(split) or (found[1] if found and found[1] != "plus val" else split)
+
+
+def selected(
+    rows: Iterable[Any], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str]
+) -> list[Any]:
+    """The rows that every given option keeps; names of metrics and protocols may be globs.
 
     Raises
     ------
-    UnknownName
-        If nothing was measured on such a data set.
     NothingFound
-        If nothing was measured of these encoders there.
+        If an option keeps nothing; names what is nearest.
     """
-    from ..results import measurements
-
-    rows = measurements(exclude_wrong=exclude_wrong)
-    known = dict.fromkeys(row.dataset for row in rows)
-    if dataset not in known:
-        raise UnknownName("data set with measurements", dataset, known, hint=f"There are {', '.join(known)}.")
-    found = [row for row in rows if row.dataset == dataset and (not encoders or row.encoder in encoders)]
-    if not found:
-        raise NothingFound(f"Nothing was measured of {', '.join(encoders)} on {dataset}.")
-    if as_json:
-        print_json({"dataset": dataset, "measurements": [asdict(row) for row in found]})
-        return
-    headers = ["encoder", "metric", "split", "images", "value", "unit", "seeds", "protocol", "source"]
-    table = []
-    for group, same in _by_seed(found).items():
-        encoder, metric, split, n_train, unit, protocol, source = group
-        number = "" if n_train is None else f"{n_train:,}"
-        value = f"{fmean(row.value for row in same):.2f}"
-        table.append([encoder, metric, split, number, value, unit, str(len(same)), protocol, source])
-    print_table(headers, table, right=[3, 4, 6])
-    print_notes([f"on {dataset}; means over seeds, each with its interval in --json"])
+    found = list(rows)
+    asked: list[tuple[str, Sequence[str], Callable[[Any], tuple[str, ...]]]] = [
+        ("metric", metrics, lambda row: (row.metric,)),
+        ("protocol", protocols, lambda row: (row.protocol,)),
+        ("setting", settings, lambda row: (setting_name(row.split), row.split)),
+    ]
+    for what, wanted, names in asked:
+        known = list(dict.fromkeys(name for row in found for name in names(row)[:1]))
+        for one in wanted:
+            if not any(_is_like(name, one) for row in found for name in names(row)):
+                near, all_of_them = nearest_names(one, known), ", ".join(known[:8]) + (", ..." if known[8:] else "")
+                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {all_of_them}."
+                raise NothingFound(f"No row of these has a {what} like {one!r}; {hint}")
+        if wanted:
+            found = [row for row in found if any(_is_like(name, one) for name in names(row) for one in wanted)]
+    return found
 
 
-def _by_seed(rows: Sequence[Measurement]) -> dict[Group, list[Measurement]]:
-    groups: dict[Group, list[Measurement]] = {}
-    for row in rows:
-        key = (row.encoder, row.metric, row.split, row.n_train, row.unit, row.protocol, row.source)
-        groups.setdefault(key, []).append(row)
-    return groups
+def _is_like(name: str, pattern: str) -> bool:
+    """Protocols hold brackets, so that a pattern without a wild card is the name itself."""
+    return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
+
+
+def plain(means: Sequence[SeedMean]) -> list[SeedMean]:
+    """Of each metric the protocol that most encoders have, of equal ones the shortest: the plain one."""
+    counts: dict[str, dict[str, set[str]]] = {}
+    for mean in means:
+        counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
+    chosen = {
+        metric: min(protocols, key=lambda name: (name.count("("), -len(protocols[name]), len(name), name))
+        for metric, protocols in counts.items()
+    }
+    return [mean for mean in means if mean.protocol == chosen[mean.metric]]
+
+
+def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
+    """Errors by labels, of nearest neighbours and the parts of the full-shot error; all of them if there is none."""
+    found = [
+        mean
+        for mean in means
+        if (mean.metric == PROBE and mean.split.endswith("-> val") and "subset" not in mean.split)
+        or mean.metric in (NEIGHBOURS, *_PARTS)
+    ]
+    if any(mean.metric == "usability" for mean in found):  # then the sum says nothing new
+        known = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
+        sums = [mean for mean in found if mean.metric == "approximation_plus_usability"]
+        if all((mean.encoder, mean.source) in known for mean in sums):
+            found = [mean for mean in found if mean not in sums]
+    return found or list(means)
+
+
+class Pivot:
+    """A table with one row an encoder, or one each of its sources where they differ, best in the first column first."""
+
+    def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str] = ()) -> None:
+        from ..labelfree import LABEL_FREE_METRICS
+
+        self.columns = _columns(means)
+        self.columns.sort(key=lambda column: metrics.index(column[0]) if column[0] in metrics else len(metrics))
+        self.sources = list(dict.fromkeys(mean.source for mean in means))
+        self.cells: dict[tuple[str, str], dict[Column, SeedMean]] = {}
+        for mean in means:
+            self.cells.setdefault((mean.encoder, mean.source), {})[mean.metric, mean.split] = mean
+        self.means = means
+        first = self.columns[0]
+        free = LABEL_FREE_METRICS.get(first[0])
+        sign = -1 if free is not None and free.higher_is_better else 1  # all others are errors and their parts
+        known = [key for key, row in self.cells.items() if first in row]
+        self.rows = sorted(known, key=lambda key: sign * self.cells[key][first].value)
+        self.rows += [key for key in self.cells if first not in self.cells[key]]
+
+    def headers(self, columns: Sequence[Column] | None = None) -> list[str]:
+        """Names of the columns: settings where there is one metric, else metrics, with the setting if it varies."""
+        columns = self.columns if columns is None else columns
+        metrics = {metric for metric, _ in columns}
+        n_splits = Counter(metric for metric, _ in columns)
+        heads = []
+        for metric, split in columns:
+            setting = setting_name(split)
+            if len(metrics) == 1 or metric == PROBE:
+                heads.append(setting)
+            else:
+                name = "k-NN" if metric == NEIGHBOURS else _PARTS.get(metric, metric)
+                heads.append(f"{name} {setting}" if n_splits[metric] > 1 else name)
+        return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
+
+    def values(self) -> list[list[Any]]:
+        """One list a row: the encoder, a number or None a column, and the source where there are several."""
+        return [
+            [key[0], *(getattr(self.cells[key].get(column), "value", None) for column in self.columns)]
+            + [key[1]] * (len(self.sources) > 1)
+            for key in self.rows
+        ]
+
+    def print(self) -> list[str]:
+        """The table, without the parts of the error where they do not fit; returns the names of what was left out."""
+        for columns in (self.columns, [column for column in self.columns if column[0] not in (NEIGHBOURS, *_PARTS)]):
+            heads, right = self.headers(columns), range(1, len(columns) + 1)
+            table = [
+                [key[0], *(_cell(self.cells[key].get(column)) for column in columns)]
+                + [key[1]] * (len(self.sources) > 1)
+                for key in self.rows
+            ]
+            chosen = layout(heads, table, right, width=width())
+            longest = max(len(row[0]) for row in table)
+            if chosen is not None and chosen.widths[0] >= longest:
+                break
+        print_table(heads, table, right=right)
+        return [name for name in self.headers() if name not in heads]
+
+
+def _cell(mean: SeedMean | None) -> str:
+    return "?" if mean is None else shown_value(mean.value, mean)
+
+
+def shown_value(value: float, mean: SeedMean) -> str:
+    """A value in the unit of that quantity."""
+    return points(value) if mean.unit.startswith("percent") else number(value)
+
+
+def _columns(means: Sequence[SeedMean]) -> list[Column]:
+    """Errors of probes by falling numbers of labels, then the others as they come, each metric together."""
+    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(_PARTS, 0)}
+    parts = [*_PARTS]
+    found: dict[Column, int] = {}
+    for mean in means:
+        column = (mean.metric, mean.split)
+        found[column] = max(found.get(column, 0), mean.n_train or 0)
+    order = {metric: position for position, metric in enumerate(dict.fromkeys(metric for metric, _ in found), start=1)}
+
+    def key(column: Column) -> tuple[int, int, int]:
+        metric = column[0]
+        place = parts.index(metric) if metric in parts else order[metric]
+        return first.get(metric, 1), place, -found[column]
+
+    return sorted(found, key=key)
+
+
+def number(value: float) -> str:
+    """A value with about three digits that say something.
+
+    >>> [number(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
+    ['24.6', '0.032', '-0.39', '1346']
+    """
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    if abs(value) >= 1 or abs(value) < _SMALLEST:
+        return points(value)
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
+
+
+def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
+    """What was measured there and is not in the table."""
+    there = {(mean.metric, mean.protocol) for mean in shown}
+    metrics = {metric for metric, _ in there}
+    others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
+    notes = []
+    if others:
+        notes.append(f"also measured: {', '.join(others)}; --metric NAME shows one, --metric '*' all")
+    variants = dict.fromkeys(
+        mean.protocol for mean in among if mean.metric in metrics and (mean.metric, mean.protocol) not in there
+    )
+    if variants:
+        notes.append(
+            f"other protocols, which --protocol shows: {', '.join([*variants][:3])}{', ...' * (len(variants) > 3)}"
+        )
+    splits = {(mean.metric, mean.split) for mean in shown}
+    rest = dict.fromkeys(
+        setting_name(mean.split)
+        for mean in among
+        if (mean.metric, mean.protocol) in there and (mean.metric, mean.split) not in splits
+    )
+    if rest:
+        notes.append(f"other settings, which --setting shows: {', '.join(rest)}")
+    return notes
+
+
+def interval(mean: SeedMean) -> str:
+    """The interval of one seed, or the range of several."""
+    if mean.low is None or mean.high is None:
+        return ""
+    return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
+
+
+def print_long(means: Sequence[SeedMean]) -> list[str]:
+    """A line each; returns what is the same for all of them, which needs no column."""
+    columns: dict[str, list[str]] = {
+        "encoder": [mean.encoder for mean in means],
+        "metric": [mean.metric for mean in means],
+        "setting": [setting_name(mean.split) for mean in means],
+        "images": ["" if mean.n_train is None else f"{mean.n_train:,}" for mean in means],
+        "value": [shown_value(mean.value, mean) for mean in means],
+        "interval": [interval(mean) for mean in means],
+        "seeds": [str(mean.n_seeds) for mean in means],
+        "protocol": [mean.protocol for mean in means],
+        "source": [mean.source for mean in means],
+    }
+    said = ("metric", "images", "seeds", "protocol", "source")
+    same = [name for name in said if len({*columns[name]}) == 1]
+    heads = [name for name in columns if name not in same]
+    numbers = [position for position, name in enumerate(heads) if name in ("images", "value", "interval", "seeds")]
+    print_table(heads, list(zip(*(columns[name] for name in heads), strict=True)), right=numbers)
+    lines = [f"{name}: {columns[name][0]}" for name in same if columns[name][0]]
+    return [", ".join(lines), "interval: of one seed the 95 % interval, of several the smallest and largest value"]
+
+
+def _with_interval(mean: SeedMean) -> str:
+    if mean.low is None:
+        return shown_value(mean.value, mean)
+    of = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
+    return f"{shown_value(mean.value, mean)} ({interval(mean)}{of})"
+
+
+def of_encoder(means: Iterable[SeedMean], encoder: str) -> dict[str, list[SeedMean]]:
+    """What was measured of an encoder, by data set."""
+    found: dict[str, list[SeedMean]] = {}
+    for mean in means:
+        if mean.encoder == encoder:
+            found.setdefault(mean.dataset, []).append(mean)
+    return found
+
+
+def section_lines(dataset: str, means: Sequence[SeedMean]) -> list[str]:
+    """A short section on one data set: errors by labels, parts of the error, label-free metrics and curves."""
+    shown = plain(means)
+    sources = ", ".join(dict.fromkeys(mean.source for mean in means))
+    title = f"Measured on {dataset} (source: {sources})"
+    lines = ["", click.style(title, bold=True)]
+    curves: dict[str, list[SeedMean]] = {}
+    for metric, split in _columns(shown):
+        for mean in shown:
+            if (mean.metric, mean.split) != (metric, split):
+                continue
+            if split.endswith(" images -> val"):
+                curves.setdefault(metric, []).append(mean)
+                continue
+            if metric in (PROBE, NEIGHBOURS):
+                if "subset" in split or not split.endswith("-> val"):
+                    continue  # raw risks, which the components hold
+                images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
+                label = f"{'k-NN error, ' if metric == NEIGHBOURS else 'error, '}{setting_name(split)}{images}"
+                lines += entry(label, _with_interval(mean))
+            else:
+                unit = "" if mean.unit in ("percent", "percentage points", "dimensionless") else f" {mean.unit}"
+                lines += entry(metric.replace("_", " "), shown_value(mean.value, mean) + unit)
+    for metric, own in curves.items():
+        ordered = sorted(own, key=lambda mean: mean.n_train or 0)
+        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in ordered)
+        lines += entry(f"{metric.replace('_', ' ')} by images", text)
+    n_left = len(means) - len(shown)
+    if n_left:
+        hint = f"zoo results ENCODER --dataset {dataset} --metric '*' --long"
+        lines += entry("", f"{n_left} more, of other protocols: {hint}")
+    return lines
+
+
+def require_dataset(dataset: str, known: Iterable[str]) -> None:
+    """Refuse a name under which nothing was measured."""
+    names = list(dict.fromkeys(known))
+    if dataset not in names:
+        raise UnknownName("data set with measurements", dataset, names, hint=f"There are {', '.join(names)}.")

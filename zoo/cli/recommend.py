@@ -97,7 +97,7 @@ def _print(
     rows = [
         [
             str(rank),
-            candidate.card.id + (WRONG if candidate.errata else ""),
+            candidate.card.id + (f" {WRONG}" if candidate.errata else ""),
             points(candidate.predicted.error),
             *(points(candidate.curve[n]) if n in candidate.predicted.basis else "" for n in basis),
             short_number(candidate.card.architecture.n_parameters),
