@@ -163,7 +163,7 @@ def test_wrong_measurements_are_left_out_and_that_is_said() -> None:
 def test_measurements_that_are_suspected_stay_and_are_marked() -> None:
     suspected = "openclip_vitH14_extractPred"
     text = run("recommend", "--labels", "20000").stdout
-    assert f"{suspected}! " in text
+    assert f"{suspected} ! " in text
     assert f"!  {suspected} (suspicious): " in text
     records = {record["encoder"]: record for record in document("recommend", "--labels", "20000")["encoders"]}
     assert [erratum["kind"] for erratum in records[suspected]["errata"]] == ["suspicious"]

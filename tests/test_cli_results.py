@@ -40,6 +40,13 @@ def test_it_is_read_on_a_narrow_terminal(columns: int) -> None:
     assert ("left out on so narrow a terminal" in " ".join(lines)) == (columns < 100)
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("encoder", ["pocket_barlow_rn_shapes", "dino_vitS16", "clip_rn50x4"])
+def test_a_card_fits_the_terminal(columns: int, encoder: str) -> None:
+    lines = on_terminal(columns, "show", encoder, NO_COLOR="1").splitlines()
+    assert max(map(len, lines)) <= columns
+
+
 def test_metrics_settings_and_globs_choose_rows() -> None:
     found = table("results", "pocket_sup_*", "--dataset", "digits", "--metric", "lidar,rankme", "--limit", "3")
     assert found[0] == ["encoder", "lidar", "rankme"]

@@ -23,7 +23,7 @@ from zoo.export.licences import conditions, hub_licence
 from zoo.export.modelcard import model_card
 from zoo.metadata import NOT_PUBLISHED, EncoderCard, Missing
 from zoo.preprocess import build_preprocess
-from zoo.results import summaries
+from zoo.results import seed_means, summaries
 from zoo.weights.store import Origin, Record
 
 from .result_rows import AddRows, user_of
@@ -170,6 +170,20 @@ def test_an_encoder_that_nobody_measured_has_no_results() -> None:
 @pytest.mark.parametrize(
     ("source", "name", "url"), [("me", None, None), ("https://example.org/runs", *["https://example.org/runs"] * 2)]
 )
+def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add_rows: AddRows) -> None:
+    card = catalogue()["pocket_init_rn"]
+    add_rows({"encoder": card.id, "dataset": "birds", "value": "24.5", "n_train": "300", "source": "a field trip"})
+    text = text_of(card)
+    assert "Nothing was measured yet" not in text
+    assert (
+        "| linear probe error, percent | train -> val | 300 | 24.5 | 24.1 to 24.9 | 1 | mine | a field trip |" in text
+    )
+    expected = [mean for mean in seed_means() if mean.encoder == card.id]
+    tables = text.partition("## Results")[2].partition("## Training")[0]
+    assert {mean.dataset for mean in expected} == set(re.findall(r"### Measured on (\w+)", tables))
+    assert len(re.findall(r"^\| \w", tables, flags=re.MULTILINE)) == len(expected) + 3  # and a head each
+
+
 def test_the_source_of_ones_own_measurements_is_named(
     add_rows: AddRows, source: str, name: str | None, url: str | None
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
@@ -211,16 +212,41 @@ def test_metadata_dict_leaves_missing_facts_out_and_keeps_every_section() -> Non
 
 def test_metadata_df_has_one_typed_column_for_each_fact() -> None:
     table = metadata_df()
-    assert list(table.columns) == [column.name for column in COLUMNS]
-    assert table.index.name == "enc"
+    assert set(table.columns) == {column.name for column in COLUMNS}
+    assert table.index.name is None
     assert list(table.index) == [encoder.lower() for encoder in catalogue()]
     expected = {"text": "string", "whole number": "Int64", "number": "float64", "true or false": "boolean"}
     for column in COLUMNS:
         assert str(table[column.name].dtype) == expected.get(column.kind, "object")
     assert table["patch_size"].isna()["barlow_rn50"]
     assert list(metadata_df(is_lower=False).index) == list(catalogue())
-    two_levels = metadata_df(True)
-    assert list(two_levels.columns) == [(column.section, column.name) for column in COLUMNS]
+    sections = {column.name: column.section for column in COLUMNS}
+    assert list(metadata_df(True).columns) == [(sections[name], name) for name in table.columns]
+
+
+def test_the_columns_of_metadata_df_stand_where_they_were_published() -> None:
+    names = list(metadata_df().columns)
+    assert names == list(metadata_df(as_published=True).columns)
+    assert names[:6] == ["objective", "ssl_mode", "version", "is_stopgrad", "is_ema", "architecture_exact"]
+    assert names[22:26] == ["augmentations", "where", "month", "year"]  # notes, free text, stood behind where
+    assert names[-4:] == ["top1acc_in1k-1%_official", "top1acc_in1k-c5_official", "other", "finetuning_data"]
+    assert metadata_df(as_published=True).iloc[0].name == "beitv2_vitb16_pt1k_extractb"
+
+
+def test_published_blanks_are_null_or_question_marks_and_all_of_it_is_json() -> None:
+    facts = metadata_dict(False, as_published=True)
+    assert json.loads(json.dumps(facts)) == facts
+    blanks = Counter(
+        (column, value) for sections in facts.values() for own in sections.values() for column, value in own.items()
+        if value is None or value == "???"
+    )  # fmt: skip
+    unknown = {column for column, value in blanks if value == "???"}
+    assert unknown == {"n_pus", "pu_type", "time_hours"}
+    trained = [own for own in facts.values() if own["ssl"]["ssl_mode"] not in ("supervised", "initialized")]
+    n_unknown = {name: sum(own["compute"][name] == "???" for own in trained) for name in sorted(unknown)}
+    assert n_unknown == {"n_pus": 20, "pu_type": 44, "time_hours": 115}  # counted in the published file
+    assert sum(own["compute"]["time_hours"] is None for own in trained) == 7
+    assert facts["barlow_rn50"]["model"]["patch_size"] is None
 
 
 def test_metadata_as_published_undoes_the_errata() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli_runner import run
+from tests.cli_runner import document, run
 from tests.result_rows import AddRows, user_of
 from zoo import results_df
 from zoo.analysis import study_table
@@ -102,13 +102,51 @@ def test_a_source_that_measured_other_data_alone_has_no_summary(add_rows: AddRow
         summaries(source="measured")
 
 
-@pytest.mark.parametrize("arguments", [["results"], ["results", PUBLISHED_ID, "--json"], ["show", UNMEASURED_ID]])
+@pytest.mark.parametrize("arguments", [["results"], ["results", PUBLISHED_ID, "--json"], ["list", "--json"]])
 def test_the_command_line_shows_what_it_showed(add_rows: AddRows, arguments: list[str]) -> None:
     before = run(*arguments)
     add_rows(*ROWS)
     after = run(*arguments)
     assert (after.exit_code, after.stdout) == (before.exit_code, before.stdout)
     assert after.exit_code == 0
+
+
+@pytest.mark.parametrize("encoder", [PUBLISHED_ID, UNMEASURED_ID])
+def test_what_an_encoder_did_on_them_is_shown_with_its_source(add_rows: AddRows, encoder: str) -> None:
+    add_rows(*(row | {"source": "own", "dataset": "birds"} for row in ROWS))
+    printed = run("show", encoder).stdout
+    section = printed[printed.index("Measured on birds by the source 'own'") :]
+    lines = [line.split() for line in section.splitlines()]
+    assert ["100%", "(1,347", "images)", "3.1"] in lines
+    assert ["encoder", "generalization", "0.9", "points"] in lines
+    assert "zoo-logistic-2" in section
+    shown = [mean for mean in document("show", encoder)["other_results"] if mean["dataset"] == "birds"]
+    assert len(shown) == len(ROWS) // 2
+    assert {mean["source"] for mean in shown} == {"own"}
+
+
+def test_lists_and_comparisons_are_of_another_data_set_on_request(add_rows: AddRows) -> None:
+    add_rows(*(row | {"dataset": "birds"} for row in ROWS))
+    columns = ("--columns", "encoder,error_100pct,error_3shot,approx,usability")
+    listed = document("list", "--dataset", "birds", "--sort", "error_100pct", *columns)
+    assert {one["encoder"] for one in listed["encoders"]} == {PUBLISHED_ID, UNMEASURED_ID}
+    assert [one["error_3shot"] for one in listed["encoders"]] == [30, 30]
+    assert [one["usability"] for one in listed["encoders"]] == pytest.approx([0.1, 0.1])
+    compared = document("compare", PUBLISHED_ID, UNMEASURED_ID, "--dataset", "birds")
+    assert compared["difference"]["train_test"] == 0
+    assert document("compare", PUBLISHED_ID, UNMEASURED_ID)["difference"]["train_test"] is None
+    assert "birds" in run("list", "--dataset", "brids", code=2).stderr
+
+
+def test_recommendations_show_what_was_measured_on_own_data_and_keep_their_rank(add_rows: AddRows) -> None:
+    add_rows(*(row | {"dataset": "birds"} for row in ROWS))
+    before = document("recommend", "--labels", "20k")
+    after = document("recommend", "--labels", "20k", "--dataset", "birds")
+    assert after["encoders"] == before["encoders"]
+    assert after["errors_on_dataset"] == {PUBLISHED_ID: 3.1, UNMEASURED_ID: 3.1}
+    result = run("recommend", "--labels", "20k", "--dataset", "birds", "--top", "3")
+    assert f"{PUBLISHED_ID} 3.1 (rank " in result.stderr
+    assert f"{UNMEASURED_ID} 3.1 (not ranked)" in result.stderr
 
 
 def test_own_rows_of_imagenet_with_other_numbers_of_labels_leave_the_known_settings_alone(add_rows: AddRows) -> None:

@@ -19,7 +19,7 @@ from .cards import catalogue
 from .columns import COLUMNS
 from .errors import MissingExtra
 from .metadata import Missing
-from .publishedlayout import EXTENDED_LAYOUT, LAYOUT, facts_of, published_ids
+from .publishedlayout import EXTENDED_LAYOUT, LAYOUT, METADATA_ORDER, facts_of, published_blank, published_ids
 from .results import SETTINGS
 from .studyrows import published_rows
 
@@ -44,8 +44,9 @@ def metadata_dict(
         Ids in lower case.
     as_published : bool
         What was published and nothing else: its 200 encoders in its order, facts that are wrong included, ``views`` a
-        number where it is one.
+        number where it is one; facts without a value are None or, where they were written so, ``"???"``.
     """
+    cards = catalogue()
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for encoder, facts in _all_facts(as_published).items():
         sections: dict[str, dict[str, Any]] = {column.section: {} for column in COLUMNS}
@@ -53,8 +54,11 @@ def metadata_dict(
             value = facts[column.name]
             if as_published and column.name == "views" and isinstance(value, str) and value.isdigit():
                 value = int(value)
-            if not (drop_missing and isinstance(value, Missing)):
-                sections[column.section][column.name] = value
+            if isinstance(value, Missing):
+                if drop_missing:
+                    continue
+                value = published_blank(cards[encoder], column, value) if as_published else value
+            sections[column.section][column.name] = value
         table[encoder.lower() if is_lower else encoder] = sections
     return table
 
@@ -62,7 +66,7 @@ def metadata_dict(
 def metadata_df(
     is_multiindex: bool = False, is_lower: bool = True, drop_missing: bool = True, *, as_published: bool = False
 ) -> pd.DataFrame:
-    """Facts of every card, one row an encoder, one column a fact of :data:`zoo.columns.COLUMNS`.
+    """Facts of every card, one row an encoder, one column a fact of :data:`zoo.columns.COLUMNS`, in published order.
 
     Parameters
     ----------
@@ -78,21 +82,23 @@ def metadata_df(
 
     Returns
     -------
-    DataFrame with the index ``enc``; text is ``string``, whole numbers ``Int64``, numbers ``float64``, truth values
+    DataFrame indexed by the ids; text is ``string``, whole numbers ``Int64``, numbers ``float64``, truth values
     ``boolean``, the lists of augmentations ``object``.
     """
     _require_pandas("metadata_df")
     import pandas as pd
 
     rows = _all_facts(as_published)
-    frame = pd.DataFrame(index=_index(rows, is_lower))
-    for column in COLUMNS:
+    by_name = {column.name: column for column in COLUMNS}
+    columns = [by_name[name] for name in METADATA_ORDER]
+    frame = pd.DataFrame(index=_index(rows, is_lower).rename(None))
+    for column in columns:
         values = [facts[column.name] for facts in rows.values()]
         typed = drop_missing or not any(isinstance(value, Missing) for value in values)
         cells = [None if typed and isinstance(value, Missing) else value for value in values]
         frame[column.name] = pd.Series(cells, index=frame.index, dtype=_DTYPES[column.kind] if typed else "object")
     if is_multiindex:
-        frame.columns = pd.MultiIndex.from_tuples([(column.section, column.name) for column in COLUMNS])
+        frame.columns = pd.MultiIndex.from_tuples([(column.section, column.name) for column in columns])
     return frame
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .columns import COLUMNS
+from .columns import COLUMNS, Column
 from .content import content_folder
 from .errors import ContentError
-from .metadata import EncoderCard, Missing
+from .metadata import NOT_PUBLISHED, EncoderCard, Missing
 from .results import SETTINGS
 
 COMPONENTS = {  # column -> metric and field of RiskDecomposition
@@ -67,6 +67,15 @@ LAYOUT = (
     *(("metadata", name) for name in _METADATA),
     *(("statistics", name) for name in STATISTICS),
 )
+METADATA_ORDER = (  # of the columns of metadata_df; the published one had free text, notes, behind "where"
+    "objective", "ssl_mode", "version", "is_stopgrad", "is_ema", "architecture_exact", "architecture", "family",
+    "patch_size", "n_parameters", "z_dim", "z_layer", "epochs", "batch_size", "optimizer", "learning_rate",
+    "weight_decay", "scheduler", "pretraining_data", "img_size", "views", "is_aug_invariant", "augmentations", "where",
+    "month", "year", "license", "is_official", "is_industry", "is_our_extract", "n_pus", "pu_type", "time_hours",
+    "n_classes", "pred_dim", "projection_hid_width", "projection_hid_depth", "projection1_arch", "projection2_arch",
+    "projection_same", "projection_nparameters", "top1acc_in1k_official", "n_negatives", "top1acc_in1k-1%_official",
+    "top1acc_in1k-c5_official", "other", "finetuning_data",
+)  # fmt: skip
 _EXTENSION = (("risk_decomposition", "approx_plus_usability"), ("risk_decomposition", "approx_is_assumed"))
 EXTENDED_LAYOUT = (*LAYOUT[: len(COMPONENTS)], *_EXTENSION, *LAYOUT[len(COMPONENTS) :])
 
@@ -97,6 +106,13 @@ def facts_of(card: EncoderCard, as_published: bool) -> dict[str, Any]:
     if not isinstance(facts["augmentations"], Missing):
         facts["augmentations"] = list(facts["augmentations"])
     return facts
+
+
+def published_blank(card: EncoderCard, column: Column, reason: Missing) -> str | None:
+    """How the published file wrote a fact without a value: unknown facts of the computing as ???, others as null."""
+    is_unknown = reason is NOT_PUBLISHED and column.section == "compute"
+    was_null = card.family == "vicregl" and column.name == "time_hours"  # the only ones of these that were null
+    return "???" if is_unknown and not was_null else None
 
 
 def study_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import click
 
 from ..metadata import Missing
 from .facts import FACTS, LEGEND, WRONG, Fact, Subject, cell, marks, points
-from .options import encoder_names, exclude_wrong_option
+from .options import dataset_option, encoder_names, exclude_wrong_option
 from .output import json_option, print_json, print_notes, print_table, record
 from .selection import left_out, subjects
 
@@ -18,15 +18,16 @@ _ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks b
 
 @click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
 @click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+@dataset_option
 @exclude_wrong_option
 @json_option
-def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
+def command(names: tuple[str, ...], dataset: str | None, exclude_wrong: bool, as_json: bool) -> None:
     """Show in which facts encoders differ.
 
     Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
-    minus the first.
+    minus the first. They are of ImageNet-1K; --dataset gives those of another data set.
     """
-    compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong)
+    compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
     if len({subject.card.id for subject in compared}) < max(len(compared), 2):
         raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
     facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
@@ -34,7 +35,8 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
     same = [fact for fact in facts if fact not in risks and len({fact.of(subject) for subject in compared}) == 1]
     differing = [fact for fact in facts if fact not in risks and fact not in same]
     if as_json:
-        print_json(_document(compared, differing, risks))
+        on = {} if dataset is None else {"dataset": dataset}
+        print_json({**on, **_document(compared, differing, risks)})
         return
     ids = [subject.card.id for subject in compared]
     if differing:
@@ -43,7 +45,11 @@ def command(names: tuple[str, ...], exclude_wrong: bool, as_json: bool) -> None:
     rows = [
         [fact.other_name or fact.name, *_cells(fact, compared), *_difference_cells(fact, compared)] for fact in risks
     ]
-    headers = ["risk, in percent", *ids, *["difference"] * (len(ids) == 2)]
+    headers = [
+        "risk, in percent" + (f", on {dataset}" if dataset is not None else ""),
+        *ids,
+        *["difference"] * (len(ids) == 2),
+    ]
     print_table(headers, rows, right=range(1, len(headers)))
     print_notes([f"{len(same)} facts are the same    {LEGEND}", *marks(risks, compared), *left_out(compared)])
 

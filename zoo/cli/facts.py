@@ -18,7 +18,7 @@ from ..results import SETTINGS, Setting, Summary
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
-LEGEND = "-  does not apply    ?  not published"
+LEGEND = "-  does not apply    ?  not published, or not measured"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 

@@ -14,6 +14,16 @@ def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--exclude-wrong", is_flag=True, help=text)(command)
 
 
+def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option ``--dataset``: of which data set errors and components are."""
+    return click.option(
+        "--dataset",
+        metavar="NAME",
+        shell_complete=dataset_names,
+        help="Errors and components on this data set instead of ImageNet-1K.",
+    )(command)
+
+
 def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Ids that a shell may complete; none if the cards cannot be read."""
     from ..cards import catalogue

@@ -13,7 +13,7 @@ import click
 from ..errors import UnknownName, nearest_names
 from ..results import SETTINGS, SeedMean
 from .facts import points
-from .output import NothingFound, entry, print_table, width
+from .output import NothingFound, entry, print_table, width, wrapped
 from .terminal import layout
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
@@ -91,8 +91,7 @@ def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
     found = [
         mean
         for mean in means
-        if (mean.metric == PROBE and mean.split.endswith("-> val") and "subset" not in mean.split)
-        or mean.metric in (NEIGHBOURS, *_PARTS)
+        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *_PARTS)
     ]
     if any(mean.metric == "usability" for mean in found):  # then the sum says nothing new
         known = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
@@ -264,47 +263,55 @@ def _with_interval(mean: SeedMean) -> str:
     return f"{shown_value(mean.value, mean)} ({interval(mean)}{of})"
 
 
-def of_encoder(means: Iterable[SeedMean], encoder: str) -> dict[str, list[SeedMean]]:
-    """What was measured of an encoder, by data set."""
-    found: dict[str, list[SeedMean]] = {}
+def of_encoder(means: Iterable[SeedMean], encoder: str) -> dict[tuple[str, str], list[SeedMean]]:
+    """What was measured of an encoder, by data set and source."""
+    found: dict[tuple[str, str], list[SeedMean]] = {}
     for mean in means:
         if mean.encoder == encoder:
-            found.setdefault(mean.dataset, []).append(mean)
+            found.setdefault((mean.dataset, mean.source), []).append(mean)
     return found
 
 
-def section_lines(dataset: str, means: Sequence[SeedMean]) -> list[str]:
-    """A short section on one data set: errors by labels, parts of the error, label-free metrics and curves."""
+def section_lines(means: Sequence[SeedMean]) -> list[str]:
+    """A short section on what one source measured on one data set: errors, their parts, label-free metrics, curves."""
+    dataset, encoder = means[0].dataset, means[0].encoder
     shown = plain(means)
-    sources = ", ".join(dict.fromkeys(mean.source for mean in means))
-    title = f"Measured on {dataset} (source: {sources})"
-    lines = ["", click.style(title, bold=True)]
-    curves: dict[str, list[SeedMean]] = {}
-    for metric, split in _columns(shown):
-        for mean in shown:
-            if (mean.metric, mean.split) != (metric, split):
-                continue
-            if split.endswith(" images -> val"):
-                curves.setdefault(metric, []).append(mean)
-                continue
-            if metric in (PROBE, NEIGHBOURS):
-                if "subset" in split or not split.endswith("-> val"):
-                    continue  # raw risks, which the components hold
-                images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
-                label = f"{'k-NN error, ' if metric == NEIGHBOURS else 'error, '}{setting_name(split)}{images}"
-                lines += entry(label, _with_interval(mean))
-            else:
-                unit = "" if mean.unit in ("percent", "percentage points", "dimensionless") else f" {mean.unit}"
-                lines += entry(metric.replace("_", " "), shown_value(mean.value, mean) + unit)
+    title = f"Measured on {dataset} by the source {means[0].source!r} (errors in percent, lower is better)"
+    lines = ["", click.style(wrapped(title), bold=True)]
+    errors, parts, others, curves = [], [], [], dict[str, list[SeedMean]]()
+    for mean in sorted(shown, key=lambda mean: -(mean.n_train or 0)):
+        if mean.split.endswith(" images -> val"):
+            curves.setdefault(mean.metric, []).append(mean)
+        elif mean.metric in _PARTS:
+            parts.append(mean)
+        elif mean.metric in (PROBE, NEIGHBOURS):
+            if is_by_labels(mean.split):  # the others are raw risks, which the parts hold
+                errors.append(mean)
+        else:
+            others.append(mean)
+    for mean in sorted(errors, key=lambda mean: mean.metric == NEIGHBOURS):
+        images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
+        kind = "k-NN, " if mean.metric == NEIGHBOURS else ""
+        lines += entry(f"{kind}{setting_name(mean.split)}{images}", _with_interval(mean))
+    for mean in sorted(parts, key=lambda mean: [*_PARTS].index(mean.metric)):
+        lines += entry(mean.metric.replace("_", " "), f"{shown_value(mean.value, mean)} points")
     for metric, own in curves.items():
-        ordered = sorted(own, key=lambda mean: mean.n_train or 0)
-        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in ordered)
+        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in own[::-1])
         lines += entry(f"{metric.replace('_', ' ')} by images", text)
-    n_left = len(means) - len(shown)
-    if n_left:
-        hint = f"zoo results ENCODER --dataset {dataset} --metric '*' --long"
-        lines += entry("", f"{n_left} more, of other protocols: {hint}")
+    if others:
+        lines += entry("others", ", ".join(f"{mean.metric} {shown_value(mean.value, mean)}" for mean in others))
+    lines += entry("protocols", ", ".join(dict.fromkeys(mean.protocol for mean in shown)))
+    if len(means) > len(shown):
+        hint = f"zoo results {encoder} --dataset {dataset} --metric '*' --long"
+        lines += entry("of other protocols", f"{len(means) - len(shown)} more: {hint}")
     return lines
+
+
+def is_by_labels(split: str) -> bool:
+    """True if probes with such a number of labels were tested on validation images."""
+    return split == "train -> val" or (
+        _TRAINED.fullmatch(split) is not None and "subset" not in split and "plus val" not in split
+    )
 
 
 def require_dataset(dataset: str, known: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ import click
 from ..metadata import Missing
 
 _LABEL_WIDTH = 36
+_NARROWEST_TEXT = 16  # characters beside a label
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
 
 
@@ -102,11 +103,20 @@ def hanging(text: str) -> str:
 
 
 def entry(label: str, text: str) -> list[str]:
-    """Lines of one labelled text, its own lines below each other and beside the label."""
+    """Lines of one labelled text, its own lines below each other and beside the label.
+
+    A word that does not fit beside the label stands below it, broken only where a whole line is too short for it.
+    """
+    columns = width()
+    first = f"  {label}".ljust(_LABEL_WIDTH)
+    longest = max(map(len, text.split()), default=0)
+    if len(first) + longest > columns or len(first) > columns - _NARROWEST_TEXT:
+        below = textwrap.wrap(text, columns, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+        return [*textwrap.wrap(label, columns, initial_indent="  ", subsequent_indent="  "), *below]
     return textwrap.wrap(
         text,
-        max(width(), _LABEL_WIDTH + 20),
-        initial_indent=f"  {label}".ljust(_LABEL_WIDTH),
+        columns,
+        initial_indent=first,
         subsequent_indent=" " * _LABEL_WIDTH,
         break_long_words=False,
         break_on_hyphens=False,

@@ -14,7 +14,7 @@ from ..results import SETTINGS, summaries
 from .candidates import Candidate, Filter, LeftOut, candidates, filtered, requested
 from .counts import as_count
 from .facts import WRONG, points, short_number
-from .options import licences
+from .options import dataset_names, licences
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
@@ -22,6 +22,7 @@ _SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
 _EPILOG = """\b
 Examples:
   zoo recommend --labels 20k
+  zoo recommend --labels 20k --dataset birds
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
 """
 
@@ -45,6 +46,12 @@ Examples:
     shell_complete=licences,
     help="Of the weights.",
 )
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    shell_complete=dataset_names,
+    help="Show beside it the errors with all labels that were measured on this data set; the rank stays ImageNet's.",
+)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
@@ -54,6 +61,7 @@ def command(
     max_parameters: int | None,
     max_dim: int | None,
     licence: str,
+    dataset: str | None,
     top: int,
     include_gone: bool,
     include_wrong: bool,
@@ -64,9 +72,11 @@ def command(
     The rank is by the error of a linear probe with N labels of ImageNet-1K: as measured, or interpolated between the
     settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). From 1,000 to 3,000 labels it
     is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. "permissive" asks for MIT,
-    Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
+    Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates. --dataset shows
+    what was measured on your own data beside it, and does not change the rank.
     """
     check_n_labels(n_labels)
+    own = _full_shot_errors(dataset)
     filters = requested(licence, max_parameters, max_dim)
     if not include_gone:
         filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
@@ -78,15 +88,33 @@ def command(
     ranked = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
     uncertainty = held_out_error(curves, n_labels)
     if as_json:
-        print_json(_document(n_labels, ranked, top, uncertainty, left_out))
+        document = _document(n_labels, ranked, top, uncertainty, left_out)
+        if dataset is not None:
+            document["dataset"] = dataset
+            document["errors_on_dataset"] = own
+        print_json(document)
     elif ranked:
-        _print(n_labels, ranked, top, uncertainty, left_out)
+        _print(n_labels, ranked, top, uncertainty, left_out, dataset, own)
     if not ranked:
         raise NothingFound(why_nobody)
 
 
+def _full_shot_errors(dataset: str | None) -> dict[str, float]:
+    """Errors with all labels of that data set, by encoder; empty without one."""
+    if dataset is None:
+        return {}
+    found = summaries(dataset=dataset)
+    return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
+
+
 def _print(
-    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
+    n_labels: int,
+    ranked: list[Candidate],
+    top: int,
+    uncertainty: HeldOutError | None,
+    left_out: LeftOut,
+    dataset: str | None,
+    own: dict[str, float],
 ) -> None:
     shown = ranked[:top]
     usual = max(ranked, key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1])).predicted
@@ -106,12 +134,24 @@ def _print(
         ]
         for rank, candidate in enumerate(shown, start=1)
     ]
+    if dataset is not None:
+        headers.insert(3, f"on {dataset}")
+        for row, candidate in zip(rows, shown, strict=True):
+            row.insert(3, points(own[candidate.card.id]) if candidate.card.id in own else "?")
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
     sure = [*_how_sure(usual, uncertainty), *_wider_gaps(shown, usual.basis)]
     sure += [line for candidate in shown for line in distrust(candidate.card.id, candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
     gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
+    if dataset is not None:
+        place = {candidate.card.id: rank for rank, candidate in enumerate(ranked, start=1)}
+        best = [
+            f"{encoder} {points(error)} ({f'rank {place[encoder]}' if encoder in place else 'not ranked'})"
+            for encoder, error in sorted(own.items(), key=lambda pair: pair[1])
+        ]
+        more = f" and {len(best) - top} more" if len(best) > top else ""
+        print_notes([f"measured on {dataset} with all its labels, best first: {', '.join(best[:top])}{more}"])
 
 
 def _licence(card: EncoderCard) -> str:

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from .where import Condition
 
 
-def subjects(names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False) -> list[Subject]:
-    """Encoders by name, in that order; ids are compared without case."""
+def subjects(
+    names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False, dataset: str | None = None
+) -> list[Subject]:
+    """Encoders by name, in that order, with risks on ImageNet-1K or another data set; ids are compared without case."""
     cards = catalogue()
-    measured: Mapping[str, Summary] = summaries() if with_risks else {}
-    counting = summaries(exclude_wrong=True) if with_risks and exclude_wrong else measured
+    on = {} if dataset is None else {"dataset": dataset}
+    measured: Mapping[str, Summary] = summaries(**on) if with_risks else {}
+    counting = summaries(exclude_wrong=True, **on) if with_risks and exclude_wrong else measured
     return [Subject(card, measured.get(card.id), counting.get(card.id)) for card in (cards[name] for name in names)]
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 import click
 
 from ..metadata import EncoderCard, Missing
-from ..results import SETTINGS, Summary
+from ..results import SETTINGS, SeedMean, Summary, seed_means
 from .options import encoder_names
-from .output import entry, json_option, print_json, record
+from .other_results import of_encoder, section_lines
+from .output import entry, json_option, print_json, record, wrapped
 from .risks import component_lines, risk_record
 from .selection import subjects
 
@@ -33,13 +35,15 @@ _LABELS = {
 def command(name: str, as_json: bool) -> None:
     """Show everything known of one encoder.
 
-    With --json the facts stand under the dotted names of the card, such as "representation.dim".
+    With --json the facts stand under the dotted names of the card, such as "representation.dim". What was measured on
+    other data sets than ImageNet-1K, or by others than the study, has a section each, with its source.
     """
     (subject,) = subjects([name], with_risks=True)
+    elsewhere = of_encoder(seed_means(), subject.card.id)
     if as_json:
-        print_json(_document(subject.card, subject.measured))
+        print_json(_document(subject.card, subject.measured, elsewhere))
     else:
-        click.echo("\n".join(_lines(subject.card, subject.measured)))
+        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere)))
 
 
 def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
@@ -53,7 +57,9 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
     return {name: nested[name] for name in [*(name for name in nested if name not in _LAST), *_LAST]}
 
 
-def _document(card: EncoderCard, summary: Summary | None) -> dict[str, Any]:
+def _document(
+    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+) -> dict[str, Any]:
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
     missing = split.pop("missing")
@@ -68,16 +74,21 @@ def _document(card: EncoderCard, summary: Summary | None) -> dict[str, Any]:
         "missing": missing,
         "errata": errata,
         "results": None if summary is None else risk_record(summary),
+        "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
     }
 
 
-def _lines(card: EncoderCard, summary: Summary | None) -> list[str]:
+def _lines(
+    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+) -> list[str]:
     parts = _facts(card)
     lines = [click.style(card.id, bold=True), *entry("released", _text(card.released))]
     for part in parts:
         if part not in _LAST:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
+    for means in elsewhere.values():
+        lines += section_lines(means)
     for part in _LAST:
         lines += _section(part.capitalize(), parts[part])
     return lines + _errata(card, summary)
@@ -123,16 +134,16 @@ def _text(value: Any) -> str:
 
 def _risks(summary: Summary | None) -> list[str]:
     title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
-    lines = ["", click.style(title, bold=True)]
+    lines = ["", click.style(wrapped(title), bold=True)]
     if summary is None:
         return [*lines, "  not measured"]
     for setting in SETTINGS:
         error = summary.errors.get(setting.name)
-        text = "not published" if error is None else f"{error:.1f}"
+        text = "not measured" if error is None else f"{error:.1f}"
         lines += entry(f"{setting.name} ({setting.n_labels:,} labels)", text)
-    lines += ["", click.style("Components of the error with 100% (percentage points, signed)", bold=True)]
+    lines += ["", click.style(wrapped("Components of the error with 100% (percentage points, signed)"), bold=True)]
     if summary.decomposition is None:
-        return [*lines, "  not published"]
+        return [*lines, "  not measured"]
     for label, text in component_lines(summary.decomposition):
         lines += entry(label, text)
     return lines

@@ -10,13 +10,14 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
+from ..results import SeedMean
 from ..version import __version__
 from ..weights.places import shown
 from ..weights.store import REGISTERED, Record
 from .addresses import without_keys
 from .code import plain_code, zoo_code
 from .licences import conditions, hub_licence
-from .results import Measured, eval_results, label_setting, measured
+from .results import Measured, eval_results, label_setting, measured, measured_elsewhere
 
 LIBRARY = "ssl-zoo"
 _HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "ImageNet-22K": "imagenet-21k"}
@@ -183,7 +184,23 @@ def _results(card: EncoderCard, found: Measured) -> str:
         parts.append(f"Its authors state a top-1 accuracy of {stated:g} % for {of}, with all labels.")
     left = f" {found.n_left_out} measured settings are left out here for that." if found.n_left_out else ""
     parts += [f"**Caution ({erratum.kind}).** {_inline(erratum.reason)}{left}" for erratum in found.errata]
+    parts += [_results_on(dataset, means) for dataset, means in measured_elsewhere(card).items()]
     return "\n\n".join(parts) if len(parts) > 1 else "## Results\n\nNothing was measured yet."
+
+
+def _results_on(dataset: str, means: Sequence[SeedMean]) -> str:
+    """Every quantity that was measured on one data set, with protocol and source."""
+    rows = []
+    for mean in means:
+        spread = "" if mean.low is None or mean.high is None else f"{mean.low:.3g} to {mean.high:.3g}"
+        images = "" if mean.n_train is None else f"{mean.n_train:,}"
+        seeds = str(mean.n_seeds)
+        value = f"{mean.value:.4g}"
+        metric = f"{mean.metric.replace('_', ' ')}, {mean.unit}"
+        rows.append((metric, mean.split, images, value, spread, seeds, mean.protocol, shown(mean.source)))
+    heads = ("metric", "split", "training images", "value", "interval", "seeds", "protocol", "source")
+    note = "The interval of one seed is its 95 % interval; of several, it is their smallest and largest value."
+    return f"### Measured on {_inline(dataset)}\n\n{note}\n\n" + _table(heads, rows, right=(2, 3, 5))
 
 
 def _training(card: EncoderCard) -> str:

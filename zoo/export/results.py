@@ -8,7 +8,7 @@ from huggingface_hub import EvalResult
 
 from ..measurements import measurements
 from ..metadata import EncoderCard
-from ..results import PUBLISHED_SOURCE, SETTINGS, ResultErratum, Setting, Summary, summaries
+from ..results import PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary, seed_means, summaries
 from ..vocabulary import IMAGENET
 from ..weights.places import shown
 
@@ -56,6 +56,15 @@ def measured(card: EncoderCard) -> Measured:
         errata=everything.errata if everything else (),
         n_left_out=len(everything.errors) - len(errors) if everything else 0,
     )
+
+
+def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
+    """What was measured of an encoder on other data sets than ImageNet-1K, by data set."""
+    found: dict[str, list[SeedMean]] = {}
+    for mean in seed_means():
+        if mean.encoder == card.id and mean.dataset != IMAGENET:
+            found.setdefault(mean.dataset, []).append(mean)
+    return found
 
 
 def eval_results(found: Measured) -> list[EvalResult]:
