@@ -167,9 +167,6 @@ def test_an_encoder_that_nobody_measured_has_no_results() -> None:
     assert "dubois2023evaluating" not in text
 
 
-@pytest.mark.parametrize(
-    ("source", "name", "url"), [("me", None, None), ("https://example.org/runs", *["https://example.org/runs"] * 2)]
-)
 def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add_rows: AddRows) -> None:
     card = catalogue()["pocket_init_rn"]
     add_rows({"encoder": card.id, "dataset": "birds", "value": "24.5", "n_train": "300", "source": "a field trip"})
@@ -184,6 +181,9 @@ def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add
     assert len(re.findall(r"^\| \w", tables, flags=re.MULTILINE)) == len(expected) + 3  # and a head each
 
 
+@pytest.mark.parametrize(
+    ("source", "name", "url"), [("me", None, None), ("https://example.org/runs", *["https://example.org/runs"] * 2)]
+)
 def test_the_source_of_ones_own_measurements_is_named(
     add_rows: AddRows, source: str, name: str | None, url: str | None
 ) -> None:
