@@ -6,9 +6,11 @@ import csv
 import io
 from pathlib import Path
 from statistics import fmean
+from unicodedata import east_asian_width
 
 import pytest
 
+from tests.card_text import VALID
 from tests.cli_runner import document, run, table
 from tests.result_rows import user_of
 from tests.test_cli_process import on_terminal
@@ -45,6 +47,17 @@ def test_it_is_read_on_a_narrow_terminal(columns: int) -> None:
 def test_a_card_fits_the_terminal(columns: int, encoder: str) -> None:
     lines = on_terminal(columns, "show", encoder, NO_COLOR="1").splitlines()
     assert max(map(len, lines)) <= columns
+
+
+def test_wide_characters_of_a_card_fit_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "metadata").mkdir()
+    title = "自己教師あり学習による視覚表現の獲得と評価" * 3
+    own = VALID.replace('title = "A paper"', f'title = "{title}"')
+    assert title in own
+    (tmp_path / "metadata" / "tiny.toml").write_text(own, encoding="utf-8")
+    lines = on_terminal(60, "show", "tiny_vitS16", NO_COLOR="1", ZOO_HOME=str(tmp_path)).splitlines()
+    assert max(len(line) + sum(east_asian_width(one) in "WF" for one in line) for line in lines) <= 60
+    assert title in "".join("".join(lines).split())
 
 
 def test_metrics_settings_and_globs_choose_rows() -> None:

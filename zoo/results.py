@@ -6,6 +6,7 @@ which read, check and derive are imported only when a file has changed; :func:`m
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -174,24 +175,34 @@ def summaries(
     return {own["encoder"]: _summary(**own) for own in facts[dataset]}
 
 
-def seed_means() -> list[SeedMean]:
-    """Every quantity that was measured beside the published study, in the order of the rows.
+def seed_means(encoder: str | None = None) -> list[SeedMean]:
+    """Every quantity that was measured beside the published study, of all encoders or one, in the order of the rows.
 
     That is everything on other data sets than ImageNet-1K, and on ImageNet-1K what other sources than the study say.
+
+    Parameters
+    ----------
+    encoder : str, optional
+        Id of a card.
 
     Raises
     ------
     ResultsError
-        If a file is unreadable or a row in it is wrong.
+        If a file of results is unreadable or a row in it is wrong.
     """
 
-    def make() -> list[list[Any]]:
+    def make() -> dict[str, str]:  # one text an encoder, so that those that are not asked for are not parsed
         from .measurements import means_over_seeds, measurements
 
         rows = [row for row in measurements() if row.dataset != _IMAGENET or row.source != PUBLISHED_SOURCE]
-        return [[getattr(mean, name) for name in SeedMean.__slots__] for mean in means_over_seeds(rows)]
+        by_encoder: dict[str, list[list[Any]]] = {}
+        for mean in means_over_seeds(rows):
+            by_encoder.setdefault(mean.encoder, []).append([getattr(mean, name) for name in SeedMean.__slots__])
+        return {name: json.dumps(own) for name, own in by_encoder.items()}
 
-    return [SeedMean(*fields) for fields in compiled("seed_means", _sources(), (*_RULES, "measurements"), make)]
+    texts = compiled("seed_means", _sources(), (*_RULES, "measurements"), make)
+    wanted = texts if encoder is None else [encoder] if encoder in texts else []
+    return [SeedMean(*fields) for name in wanted for fields in json.loads(texts[name])]
 
 
 def _sources() -> dict[Path, bytes]:

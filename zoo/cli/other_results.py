@@ -14,7 +14,6 @@ from ..errors import UnknownName, nearest_names
 from ..results import SETTINGS, SeedMean
 from .facts import points
 from .output import NothingFound, entry, print_table, width, wrapped
-from .terminal import layout
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
 _PARTS = {  # metric -> head of its column
@@ -146,6 +145,8 @@ class Pivot:
 
     def print(self) -> list[str]:
         """The table, without the parts of the error where they do not fit; returns the names of what was left out."""
+        from .terminal import layout  # with prettytable, which only tables need
+
         for columns in (self.columns, [column for column in self.columns if column[0] not in (NEIGHBOURS, *_PARTS)]):
             heads, right = self.headers(columns), range(1, len(columns) + 1)
             table = [
@@ -261,15 +262,6 @@ def _with_interval(mean: SeedMean) -> str:
         return shown_value(mean.value, mean)
     of = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
     return f"{shown_value(mean.value, mean)} ({interval(mean)}{of})"
-
-
-def of_encoder(means: Iterable[SeedMean], encoder: str) -> dict[tuple[str, str], list[SeedMean]]:
-    """What was measured of an encoder, by data set and source."""
-    found: dict[tuple[str, str], list[SeedMean]] = {}
-    for mean in means:
-        if mean.encoder == encoder:
-            found.setdefault((mean.dataset, mean.source), []).append(mean)
-    return found
 
 
 def section_lines(means: Sequence[SeedMean]) -> list[str]:

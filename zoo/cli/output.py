@@ -8,12 +8,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import east_asian_width
 
 import click
 
 from ..metadata import Missing
 
 _LABEL_WIDTH = 36
+_FILLER = "\ue000"  # a character for private use, which no text has
 _NARROWEST_TEXT = 16  # characters beside a label
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
 
@@ -94,12 +96,12 @@ def print_notes(lines: Iterable[str]) -> None:
 
 def wrapped(text: str) -> str:
     """A sentence broken to the width of the terminal; one line if there is none."""
-    return textwrap.fill(text, width(), break_long_words=False, break_on_hyphens=False) or text
+    return "\n".join(_lines(text)) or text
 
 
 def hanging(text: str) -> str:
     """Like :func:`wrapped`, all lines but the first indented."""
-    return textwrap.fill(text, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(_lines(text, rest="  "))
 
 
 def entry(label: str, text: str) -> list[str]:
@@ -107,20 +109,35 @@ def entry(label: str, text: str) -> list[str]:
 
     A word that does not fit beside the label stands below it, broken only where a whole line is too short for it.
     """
-    columns = width()
     first = f"  {label}".ljust(_LABEL_WIDTH)
-    longest = max(map(len, text.split()), default=0)
-    if len(first) + longest > columns or len(first) > columns - _NARROWEST_TEXT:
-        below = textwrap.wrap(text, columns, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
-        return [*textwrap.wrap(label, columns, initial_indent="  ", subsequent_indent="  "), *below]
-    return textwrap.wrap(
+    room = width() - len(first)
+    if max(map(n_cells, text.split()), default=0) > room or room < _NARROWEST_TEXT:
+        return [*_lines(label, "  ", "  "), *_lines(text, "    ", "    ", break_words=True)]
+    return _lines(text, first, " " * _LABEL_WIDTH) or [f"  {label}"]
+
+
+def n_cells(text: str) -> int:
+    """Columns of a terminal that a text takes; Chinese and the like take two a character."""
+    return len(text) if text.isascii() else len(text) + sum(map(_is_wide, text))
+
+
+def _is_wide(character: str) -> bool:
+    return east_asian_width(character) in "WF"
+
+
+def _lines(text: str, first: str = "", rest: str = "", *, break_words: bool = False) -> list[str]:
+    """A text broken to the width of the terminal, with what stands before its first line and before the others."""
+    if not text.isascii():  # textwrap counts characters, so that a wide one gets a second for the while
+        text = "".join(character + _FILLER if _is_wide(character) else character for character in text)
+    lines = textwrap.wrap(
         text,
-        columns,
+        width(),
         initial_indent=first,
-        subsequent_indent=" " * _LABEL_WIDTH,
-        break_long_words=False,
+        subsequent_indent=rest,
+        break_long_words=break_words,
         break_on_hyphens=False,
-    ) or [f"  {label}"]
+    )
+    return [line.replace(_FILLER, "") for line in lines]
 
 
 def width() -> int:

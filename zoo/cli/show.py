@@ -12,7 +12,6 @@ import click
 from ..metadata import EncoderCard, Missing
 from ..results import SETTINGS, SeedMean, Summary, seed_means
 from .options import encoder_names
-from .other_results import of_encoder, section_lines
 from .output import entry, json_option, print_json, record, wrapped
 from .risks import component_lines, risk_record
 from .selection import subjects
@@ -39,7 +38,9 @@ def command(name: str, as_json: bool) -> None:
     other data sets than ImageNet-1K, or by others than the study, has a section each, with its source.
     """
     (subject,) = subjects([name], with_risks=True)
-    elsewhere = of_encoder(seed_means(), subject.card.id)
+    elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
+    for mean in seed_means(subject.card.id):
+        elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
     if as_json:
         print_json(_document(subject.card, subject.measured, elsewhere))
     else:
@@ -87,8 +88,11 @@ def _lines(
         if part not in _LAST:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
-    for means in elsewhere.values():
-        lines += section_lines(means)
+    if elsewhere:
+        from .other_results import section_lines
+
+        for means in elsewhere.values():
+            lines += section_lines(means)
     for part in _LAST:
         lines += _section(part.capitalize(), parts[part])
     return lines + _errata(card, summary)

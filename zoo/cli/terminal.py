@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import click
 from prettytable import PrettyTable
 
+from .output import n_cells
+
 _NARROWEST_FIRST = (30, 22)  # characters that the first column keeps; fewer where the table would not fit otherwise
 _NARROWEST = 14  # characters that another column of text keeps, or the table becomes blocks
 _SHORT_HEADER = 6  # characters; not worth a break
@@ -70,7 +72,9 @@ def drawn(chosen: Layout, rows: Sequence[Sequence[str]], right: Collection[int])
 
 def _natural_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
     columns = zip(*rows, strict=True)
-    return tuple(max(map(len, [*header.split("\n"), *cells])) for header, cells in zip(headers, columns, strict=True))
+    return tuple(
+        max(map(n_cells, [*header.split("\n"), *cells])) for header, cells in zip(headers, columns, strict=True)
+    )
 
 
 def _total(widths: Sequence[int], gap: int) -> int:

@@ -61,8 +61,8 @@ def measured(card: EncoderCard) -> Measured:
 def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
     """What was measured of an encoder on other data sets than ImageNet-1K, by data set."""
     found: dict[str, list[SeedMean]] = {}
-    for mean in seed_means():
-        if mean.encoder == card.id and mean.dataset != IMAGENET:
+    for mean in seed_means(card.id):
+        if mean.dataset != IMAGENET:
             found.setdefault(mean.dataset, []).append(mean)
     return found
 
