@@ -20,9 +20,9 @@ def subjects(
 ) -> list[Subject]:
     """Encoders by name, in that order, with risks on ImageNet-1K or another data set; ids are compared without case."""
     cards = catalogue()
-    on = {} if dataset is None else {"dataset": dataset}
-    measured: Mapping[str, Summary] = summaries(**on) if with_risks else {}
-    counting = summaries(exclude_wrong=True, **on) if with_risks and exclude_wrong else measured
+    risks = summaries if dataset is None else partial(summaries, dataset=dataset)
+    measured: Mapping[str, Summary] = risks() if with_risks else {}
+    counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     return [Subject(card, measured.get(card.id), counting.get(card.id)) for card in (cards[name] for name in names)]
 
 
