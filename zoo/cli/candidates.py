@@ -114,7 +114,8 @@ def noises(curves: Sequence[Curve], ranked: Sequence[Candidate], usual: HeldOutE
     found = []
     for candidate in ranked:
         predicted, own, trial = candidate.predicted, tuple(sorted(candidate.curve)), usual
-        if predicted.basis != predict_error(dict.fromkeys(grid, 1.0), predicted.n_labels).basis:
+        usual_one = predict_error(dict.fromkeys(grid, 1.0), predicted.n_labels)
+        if usual_one is not None and predicted.basis != usual_one.basis:
             if own not in trials:
                 some = [{n: curve[n] for n in own} for curve in curves if curve.keys() >= set(own)]
                 trials[own] = held_out_error(some, predicted.n_labels)

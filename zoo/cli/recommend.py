@@ -221,9 +221,9 @@ def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
     there = amplification(trial.basis, trial.predicted)
     scale = here / there
     return (
-        f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean miss "
-        f"for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, which "
-        f"multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is {here:.1f}."
+        f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
+        f"miss for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, "
+        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is {here:.1f}."
     )
 
 
