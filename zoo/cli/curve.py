@@ -11,7 +11,7 @@ import click
 
 from ..cards import catalogue
 from ..errors import ZooError
-from .curve_options import DATA_HELP, curve_options, data_of, metrics_of, recipe_of, seeds_of, training_of
+from .curve_options import DATA_HELP, curve_options, data_of, metrics_of, recipe_of, refuse_idle, seeds_of, training_of
 from .curve_output import default_folder, document_of, print_curves, write_figures
 from .options import encoder_names
 from .output import json_option, print_json, print_notes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   zoo curve pocket_simclr_rn_shapes shapes --task normals --regimes 50,200,1k,all
-  zoo curve dino_rn50 moco_rn50_ep800 ./birds --task classification --device cuda --precision bfloat16 --workers 8
+  zoo curve dino_rn50 moco_rn50_ep800 ./birds --device cuda --precision bfloat16 --workers 8
   zoo curve dino_vitS16 ./rooms --task depth --frozen --seeds 0,1 --out figures
 """
 
@@ -56,6 +56,11 @@ def command(
     encoder of the same architecture shares the runs from scratch. All risks become rows of your results.
     """
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    refuse_idle(spec, options, record=record)
+    if options["task"] is None:
+        from ..evaluation.curves.data import task_of
+
+        options["task"] = task_of(spec)
     metrics = metrics_of(options)
     recipe, seeds = recipe_of(options), seeds_of(options["seeds"])
     data = data_of(spec, options)

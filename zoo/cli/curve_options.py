@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..errors import QueryError, UnknownName
 from .image_options import DATA_OPTIONS, IMAGE_KINDS
@@ -43,8 +44,8 @@ def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _WHAT = (
-    click.option("--task", required=True, metavar="TASK", shell_complete=_task_names,
-                 help="classification, depth or normals."),
+    click.option("--task", metavar="TASK", shell_complete=_task_names,
+                 help="classification, depth or normals; may be left out where the data allow one only."),
     click.option("--regimes", default="auto", show_default=True, metavar="LIST",
                  help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
                       "to where it is near maximal supervision."),
@@ -81,6 +82,30 @@ def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
         command = option(command)
     return command
+
+
+def refuse_idle(spec: str, options: dict[str, Any], *, record: bool) -> None:
+    """Refuses options that would change nothing.
+
+    Raises
+    ------
+    QueryError
+        Names the option, and why it has no effect.
+    """
+    context = click.get_current_context()
+
+    def given(name: str) -> bool:
+        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    reasons = {
+        "count": ("--count", "the regimes are given by --regimes", options["regimes"].strip().lower() != "auto"),
+        "source": ("--source", "nothing is recorded with --no-record", not record),
+        "image_column": ("--image-column", f"{spec} is no Hugging Face data set", not spec.startswith("huggingface:")),
+        "label_column": ("--label-column", f"{spec} is no Hugging Face data set", not spec.startswith("huggingface:")),
+    }
+    for name, (option, why, is_idle) in reasons.items():
+        if is_idle and given(name):
+            raise QueryError(f"{option} has no effect, for {why}; leave it out.")
 
 
 def data_of(spec: str, options: dict[str, Any]) -> TransferData:

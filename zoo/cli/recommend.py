@@ -223,7 +223,8 @@ def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
     return (
         f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
         f"miss for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, "
-        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is {here:.1f}."
+        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is "
+        f"{here:.1f}."
     )
 
 

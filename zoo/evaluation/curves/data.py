@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from ...datasets import ImageData, ImageSet, open_images
 from ...datasets.dense import DenseData, MapSet, open_dense
+from ...datasets.dense_pairs import IMAGE_FOLDERS, MAP_FOLDERS
 from ...errors import QueryError
-from .tasks import Task, task_named
+from .tasks import TASKS, Task, task_named
 
 TransferSet: TypeAlias = ImageSet | MapSet
 
@@ -71,6 +73,43 @@ def transfer_data(
     if own != task:
         raise QueryError(f"The data {found.name!r} is of {own}, and the task is {task}; expected data of the task.")
     return TransferData(found.name, about, found.train, found.val)
+
+
+def task_of(spec: str | os.PathLike[str]) -> str:
+    """The task that data allow, if it is the only one: depth or normals where images lie beside their maps.
+
+    Parameters
+    ----------
+    spec : str or path
+        As for :func:`transfer_data`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    QueryError
+        If there are several: rendered images have them all, and a folder may hold both kinds of maps.
+
+    >>> task_of("digits")
+    'classification'
+    """
+    found = tuple(TASKS) if os.fspath(spec).partition(":")[0] == "shapes" else _tasks_of_folder(Path(spec))
+    if len(found) > 1:
+        raise QueryError(f"{os.fspath(spec)!r} allows several tasks; expected one of {', '.join(found)} (--task).")
+    return found[0]
+
+
+def _tasks_of_folder(folder: Path) -> tuple[str, ...]:
+    top = folder / "train" if (folder / "train").is_dir() else folder
+    inside = sorted(path for path in top.glob("*") if path.is_dir())
+    found = set()
+    for place in (top, *inside):  # images and maps lie in the folder, or in folders of it, as BUILDING/rgb
+        names = {path.name for path in place.glob("*") if path.is_dir()}
+        if names & set(IMAGE_FOLDERS):
+            found |= {task for task, folders in MAP_FOLDERS.items() if names & set(folders)}
+    return tuple(task for task in TASKS if task in found) or ("classification",)
 
 
 def images_of(part: TransferSet) -> ImageSet:
