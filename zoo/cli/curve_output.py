@@ -32,8 +32,8 @@ _READING = (
 )
 _INTERVALS = "interval: 95 %, over the choice of test images and seeds"
 _IMAGES_ONLY = (
-    "images only: 95 % interval over the choice of test images; with one seed it leaves out how much seeds vary, and holds "
-    "the truth far less often than that where they do"
+    "images only: 95 % interval over the choice of test images; with one seed it leaves out how much seeds vary, and "
+    "holds the truth far less often than that where they do"
 )
 _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of others four digits of the blind guess
 

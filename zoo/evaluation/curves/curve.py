@@ -102,7 +102,7 @@ class CalibratedCurve:
 
     @property
     def images_only(self) -> bool:
-        """Whether intervals are over the choice of test images alone, as a single seed says nothing of how seeds vary."""
+        """Whether intervals are over test images alone: a single seed says nothing of how seeds vary."""
         return min(point.n_seeds for point in self.points) == 1
 
     def as_dict(self) -> dict[str, Any]:
