@@ -209,7 +209,11 @@ def test_ranks_have_intervals_and_probabilities_and_ties_are_said(labels: str) -
 def test_a_measured_rank_says_that_it_knows_of_validation_images_alone() -> None:
     text = run("recommend", "--labels", "30k").stdout
     assert "No intervals were published" in text and "50,000 validation images alone" in text
-    assert document("recommend", "--labels", "30k")["intervals_contain"] == ["validation images"]
+    first = document("recommend", "--labels", "30k")["encoders"][0]
+    assert first["noise"]["images"] == pytest.approx(
+        100 * (first["error"] / 100 * (1 - first["error"] / 100) / 50_000) ** 0.5
+    )
+    assert (first["noise"]["prediction"], first["noise"]["law"]) == (0, 0)
 
 
 def test_equal_measurements_have_the_same_rank(measure_mine: Callable[..., None]) -> None:
