@@ -24,6 +24,7 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
+from zoo.studies.answers import undone_by_hc3
 from zoo.studies.claims import number_claim, statement_claim
 from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, scatter_groups
 from zoo.studies.estimate_tables import interval
@@ -180,9 +181,17 @@ def _number_claims(fits: Fits) -> list[Claim]:
         ("Coefficient of alignment within a class beside Eq. 26", "40.7", of(WITHIN, CLASS_ALIGNMENT)),
         ("p-value of alignment within a class beside Eq. 26", "6e-7", of(WITHIN, CLASS_ALIGNMENT, "p")),
     ]
+    tested = {
+        "p-value of log(effective dimensionality) in Eq. 26": (MAIN, LOG_RANK),
+        "p-value of uniformity without effective dimensionality": (WITHOUT, UNIFORMITY),
+        "p-value of alignment within a class beside Eq. 26": (WITHIN, CLASS_ALIGNMENT),
+    }
+    caveats = {
+        claim: undone_by_hc3(fits[model].estimate(term)) for claim, (model, term) in tested.items() if model in fits
+    }
     return [
         number_claim(claim, source=SOURCE, printed=printed, ours=ours, reason="" if ours is not None else _FEW,
-                     shown=None if ours is not None else "not available")
+                     caveat=caveats.get(claim, ""), shown=None if ours is not None else "not available")
         for claim, printed, ours in rows
     ]  # fmt: skip
 

@@ -213,8 +213,11 @@ def _claim_of_clustering(trees: Trees) -> Claim:
         if not several:
             raise QueryError(f"The table has no clustering objective of at least {FEWEST} encoders.")
         worst, any_worst = max(several, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+        over = sorted((name for name in sizes if sizes[name] > 1.0), key=sizes.__getitem__, reverse=True)
+        alone = f"one encoder{' each' * (len(over) > 1)}, of {' and '.join(over)}"
         return Answer(
             ours=f"largest mean |SHAP value| {sizes[any_worst]:.2f}, of {any_worst} (n = {means[any_worst].n})",
+            rests_on=alone if over and all(means[name].n == 1 for name in over) else "",
             holds=sizes[any_worst] <= 1.0, held_as_the_paper_did=sizes[worst] <= 1.0, value=sizes[any_worst],
             reason=f"{sizes[worst]:.2f} at most (of {worst}) among those of at least {FEWEST} encoders, the only ones "
             "that the paper interprets",
