@@ -227,7 +227,7 @@ def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
         return Answer(
             ours=f"together tau {observed.value:.2f}, by choosing alone {with_interval(alone)}, p {p:.2f}",
             value=observed.value, holds=seen and (beyond.value or 0.0) < 0 and p < 0.05, held_as_the_paper_did=seen,
-            reason=f"choosing encoders for a low sum of both makes such a curve by itself, so it shows no tradeoff; by "
+            reason=f"choosing encoders for a low sum of both makes such a curve by itself, so it is no evidence; by "
             f"year tau is {shown}" if seen else f"there is no such curve: tau over all years is not below {TRADED:g}",
         )  # fmt: skip
 

@@ -259,10 +259,12 @@ def _figures(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> list
     n = sum(one.n for one in means)
     figures = [
         Figure(name="usability_by_type", title="Usability error by type of objective (Figures 12 and 23a)",
-               caption=f"{n} encoders, each a point, their number in brackets; diamonds are means with 95 % intervals.",
+               caption=f"Usability error in percentage points, lower is better, of {n} encoders, each a point, their "
+               "number in brackets; diamonds are means with 95 % intervals.",
                draw=partial(draw_means, table, means, outcome="usability", by="ssl_mode")),
         Figure(name="usability_by_year", title="How the year and the type of objective go together",
-               caption=f"Usability error of {n} encoders by year; types stand side by side within a year.",
+               caption=f"Usability error of {n} encoders in percentage points, lower is better, by the year of their "
+               "method; types stand side by side within the band of a year.",
                draw=partial(draw_by_year, table, outcome="usability", by="ssl_mode")),
     ]  # fmt: skip
     if "usability" in trees.fitted:

@@ -193,7 +193,7 @@ def _verdict(agrees: bool, explained: bool, *, compatible: bool = False) -> Verd
 def _reason(verdict: Verdict, reason: str, caveat: str) -> str:
     if verdict == "agrees":
         return caveat
-    if not reason and verdict == "compatible":
-        reason = "it lies within our 95 % interval over other encoders, folds or splits"
+    if verdict == "compatible":
+        reason = "it lies within our 95 % interval" + (f"; {reason}" if reason else "")
     reason = reason or "ours is computed from the published rows as the paper describes it, and differs"
     return f"{reason}; {caveat}" if caveat else reason

@@ -26,7 +26,7 @@ from .label_free_tables import printed_regrets, printed_text, text_of
 Held = Predictions | str
 """What a claim is held against, or a sentence on why there is nothing."""
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
-_OTHERS = "other encoders than the paper's, so nothing tells which of both the number is about"
+_OTHERS = "it is of other encoders than ours, so that nothing tells which of both is closer to the truth"
 
 
 def printed_claims(printed: Iterable[PrintedNumber], populations: Sequence[Predictions]) -> list[Claim]:
