@@ -159,7 +159,7 @@ def lines_of_groups(members: Members, *, x_label: str, legend_columns: int = 3) 
             x = own[members.treatment].map(levels.index) if levels else own[members.treatment]
             order = x.sort_values(kind="stable").index
             axes.plot(x[order].astype(float), own.loc[order, outcome], label=group, **look)
-        axes.set_ylabel(f"{OUTCOMES[outcome].label} error [points]")
+        axes.set_ylabel(f"{OUTCOMES[outcome].label} [points]")
         axes.set_xlabel(x_label)
         if levels:
             axes.set_xticks(range(len(levels)), [_LEVELS.get(level, level) for level in levels])

@@ -65,7 +65,7 @@ def draw_choice(found: Sequence[Importance], feature: str, table: StudyTable, *,
 def draw_choices(
     panels: Sequence[tuple[str, Sequence[Importance]]], table: StudyTable, *, n_columns: int = 2
 ) -> Drawing:
-    """Several choices, a panel each with an axis of its own and its colours below: SHAP values as shares of the mean."""
+    """Several choices, a panel each with its own axis and colours below it: SHAP values as shares of the mean."""
     n_rows = -(-len(panels) // n_columns)
     heights = (1.6, 0.5)  # inches of a panel, and of what explains its colours
     drawing, axes = new_figure(height=(sum(heights) + 0.15) * n_rows, n_rows=2 * n_rows, n_columns=n_columns,
