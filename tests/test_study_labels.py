@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +28,7 @@ def study_file() -> ModuleType:
     spec = importlib.util.spec_from_file_location("how_risk_scales_with_labels", PATH)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks there
     spec.loader.exec_module(module)
     module.N_REPEATS, module.N_RESAMPLES = 1, 60  # type: ignore[attr-defined]  # for speed
     return module
