@@ -115,9 +115,7 @@ def draw_matrix(found: Predictions) -> Drawing:
     axes.set_yticks(range(len(names)), [title_of(name) for name in names])
     axes.axvline(len(names) - 0.5, color="black", linewidth=1)
     _write_cells(axes, values)
-    drawing.colorbar(
-        image, ax=axes, label="Kendall's tau [-1 to 1; 1: the same order]", shrink=0.8, pad=0.01, aspect=30
-    )
+    drawing.colorbar(image, ax=axes, label="Kendall's tau [-1 to 1]", shrink=0.8, pad=0.01, aspect=30)
     return drawing
 
 
@@ -234,7 +232,7 @@ def draw_grid(pearson: Sequence[Estimate]) -> Drawing:
     axes.set_yticks(range(len(clusters)), [str(n) for n in clusters])
     axes.set(xlabel="number of neighbours", ylabel="number of clusters")
     _write_cells(axes, values)
-    drawing.colorbar(image, ax=axes, label="Pearson's r [-1 to 1; 1 is best]", shrink=0.8)
+    drawing.colorbar(image, ax=axes, label="Pearson's r [-1 to 1]", shrink=0.8)
     return drawing
 
 
