@@ -64,9 +64,9 @@ def is_compatible(printed: str, interval: Interval | None, *, widest: float = WI
     (True, False, False)
     """
     bound, number, _ = _read(printed)
-    if bound or interval is None or interval[0] is None or interval[1] is None:
+    low, high = interval or (None, None)
+    if bound or low is None or high is None:
         return False
-    low, high = interval
     return low <= number <= high and high - low <= widest
 
 

@@ -94,7 +94,15 @@ def _draw_cloud(axes: Axes, law: ScalingLaw, label: str, colour: str) -> None:
     axes.scatter(alpha, w, s=4, alpha=0.15, color=colour, linewidths=0)
     axes.errorbar(law.alpha.value or 0.0, law.W.value or 0.0, xerr=_arms(law.alpha), yerr=_arms(law.W), color=colour,
                   elinewidth=1.4)  # fmt: skip
-    axes.plot(law.alpha.value, law.W.value, "o", color=colour, markeredgecolor="white", markersize=6, label=label)
+    axes.plot(
+        law.alpha.value or 0.0,
+        law.W.value or 0.0,
+        "o",
+        color=colour,
+        markeredgecolor="white",
+        markersize=6,
+        label=label,
+    )
 
 
 def _arms(estimate: Estimate) -> list[list[float]]:
