@@ -153,7 +153,7 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
         _draw_curve(axes, [x + aside for x in points], curve, ink, mark, n_curves=len(curves), band=False)
     span = ends[1] - ends[0]
     axes.set_xlim(ends[0] - 0.05 * span, ends[1] + 0.05 * span)
-    axes.set(xlabel="cR of scratch [0 to 1], more labels to the left", ylabel=_risk_label(curves))
+    axes.set(xlabel="cR of scratch [0 maximal, 1 blind guess]\nmore labels to the left", ylabel=_risk_label(curves))
 
 
 def legend_handles(curves: Sequence[CalibratedCurve], look: Look | None = None) -> list[Line2D]:
