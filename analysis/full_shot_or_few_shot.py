@@ -9,8 +9,8 @@ Expected: Tables 2 and 4 at their printed decimal. Of the best 20 %, probe gener
 and usability rises from 2.4 to 4.0 between full-shot and 3-shot. Kendall's tau of probe generalization with the 3-shot
 error is 0.48, of usability with the full-shot error 0.44. Within years, all encoders trade usability off against probe
 generalization (tau -0.30), and weakly so all together (-0.16), where the paper sees none, though not for certain when
-whole objectives are drawn. The curves of the best 20 % of each year (-0.30) and of the best 10 % (-0.54) are no evidence
-of it, for choosing encoders by the sum of both makes such a curve by itself (-0.34 and -0.37).
+whole objectives are drawn. The curves of the best 20 % of each year (-0.30) and of the best 10 % (-0.54) are no
+evidence of it, for choosing encoders by the sum of both makes such a curve by itself (-0.34 and -0.37).
 
 Command: zoo study full_shot_or_few_shot
 """
