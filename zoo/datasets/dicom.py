@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 try:
     from pydicom import dcmread, pixel_array
     from pydicom.errors import InvalidDicomError
-    from pydicom.pixels import processing
+    from pydicom.pixels import get_decoder, processing
 except ModuleNotFoundError as error:
     if error.name != "pydicom":
         raise
@@ -56,11 +56,12 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     Raises
     ------
     DataError
-        If its values have no range and there is no scale.
+        If its values have no range and there is no scale, or no library is installed that decompresses it.
     READING_ERRORS
         If it cannot be read.
     """
     file = dcmread(path)
+    _require_decoder(file, name)
     stored = pixel_array(file, index=0)  # (h, w) or (h, w, 3)
     kind = str(file.PhotometricInterpretation)
     if kind == "PALETTE COLOR":
@@ -93,6 +94,19 @@ def grid(path: str) -> tuple[int, int]:
     """
     file = dcmread(path, stop_before_pixels=True)
     return int(file.Columns), int(file.Rows)
+
+
+def _require_decoder(file: Any, name: str) -> None:
+    syntax = file.file_meta.TransferSyntaxUID
+    try:
+        is_readable = not syntax.is_compressed or get_decoder(syntax).is_available
+    except NotImplementedError:  # pydicom has none, whatever is installed
+        is_readable = False
+    if not is_readable:
+        raise DataError(
+            f"{name} is compressed as {syntax.name}, for which no library is installed; run: pip install pylibjpeg "
+            "pylibjpeg-libjpeg, or decompress the files first, as with gdcmconv --raw."
+        )
 
 
 def _windowed(values: np.ndarray, file: Any) -> np.ndarray:

@@ -102,13 +102,15 @@ def _image_set(
     names = list(map(str, range(len(labels))))
     files = [Path(file["filename"]) for file in opened.cache_files]
     sizes = np.array([file.stat().st_size for file in files], "<i8")
-    column = opened.select_columns([image_key])
-    opener = partial(_opened_image, column, image_key)
+    column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
+    if mode is not None:  # by the library, to which 16 bits are white
+        column = column.cast_column(image_key, datasets.Image())
+    opener = partial(_opened_image, column.with_format("arrow"), image_key)
     reading = reading_of(names, opener, image_set=name, scale=scale, turned_by="datasets")
     return ImageSet(
         name=name,
         split=split,
-        images=LazyImages(partial(_read, column, image_key, name, reading.scale), np.arange(len(labels))),
+        images=LazyImages(partial(_read, column, image_key, name, reading.scale, mode), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
@@ -135,18 +137,19 @@ def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Pa
 
 def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
     """The image as Pillow opens it, of which no more is read than is asked for."""
-    stored = opened.with_format("arrow")[index][column][0]
+    stored = opened[index][column][0]
     content = stored["bytes"]
     if content.is_valid:
         return Image.open(pyarrow.BufferReader(content.as_buffer()))
     return Image.open(str(stored["path"]))
 
 
-def _read(opened: Any, column: str, image_set: str, scale: Scale | None, index: int) -> Image.Image:
+def _read(opened: Any, column: str, image_set: str, scale: Scale | None, mode: str | None, index: int) -> Image.Image:
     try:
         image = opened[index][column]
     except DECODING_ERRORS as error:
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
     if image is None:
         raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
-    return as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    found = as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    return found if mode in (None, found.mode) else found.convert(mode)
