@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .options import refuse_idle
+from .probe_options import say
+
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.featurising import Featurising
@@ -24,7 +27,7 @@ DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option("--val-share", type=click.FloatRange(0, 1, min_open=True, max_open=True),
                  help="Share of the images to test on, where the source does not say.  [default: 0.2]"),
-    click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split."),
+    click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
     click.option("--image-column", help="Of a Hugging Face data set that has several."),
     click.option("--label-column", help="Of a Hugging Face data set that has several."),
 )  # fmt: skip
@@ -38,6 +41,7 @@ _OPTIONS = (
     click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
 )  # fmt: skip
 IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column")
+SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
 
 
@@ -54,11 +58,14 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
     Raises
     ------
     UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.datasets.open_images`.
+        As :func:`zoo.datasets.open_images`; and if an option would do nothing to this set.
     """
     from ..datasets import open_images
 
-    return open_images(
+    if not images.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, and has no columns")
+    say(f"looking at {images}")
+    data = open_images(
         images,
         name=options["dataset"],
         val_share=options["val_share"],
@@ -66,6 +73,21 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
         image_column=options["image_column"],
         label_column=options["label_column"],
     )
+    if not data.is_split_here:
+        refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    return data
+
+
+def refuse_other_images(data: ImageData) -> None:
+    """Refuses images that are others than those recorded under their name, before anything is computed.
+
+    Raises
+    ------
+    ResultsError
+    """
+    from ..recording import require_same_images
+
+    require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
 
 
 def featurising(options: dict[str, Any]) -> Featurising:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, MissingExtra
+from .contents import Contents, contents_of_bytes, contents_of_files, kept_contents
 from .folders import DECODING_ERRORS, reason_of
 from .imagesets import ImageData, ImageSet, LazyImages, digest
 from .splitting import stratified_split
@@ -22,6 +24,7 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from PIL import Image
 
+_ROWS_AT_A_TIME = 64
 _VAL_SPLITS = ("val", "valid", "validation", "test")
 
 
@@ -37,7 +40,7 @@ def huggingface_data(
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
     One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
-    type ``ClassLabel``. The fingerprint is over labels, classes, and the sizes of the Arrow files.
+    type ``ClassLabel``. The fingerprint is over labels, classes, and the bytes of the images.
 
     Parameters
     ----------
@@ -90,8 +93,8 @@ def _image_set(
         )
     labels = np.array(given, np.int64)
     names = list(map(str, range(len(labels))))
-    files = [Path(file["filename"]) for file in opened.cache_files]
-    sizes = np.array([file.stat().st_size for file in files], "<i8")
+    files = [str(file["filename"]) for file in opened.cache_files]
+    contents = _contents(opened.select_columns([image_key]), image_key, files)
     return ImageSet(
         name=name,
         split=split,
@@ -99,8 +102,31 @@ def _image_set(
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=digest(["huggingface", *classes, *names, labels.astype("<i8"), sizes]),
+        fingerprint=digest(["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")]),
+        contents=contents,
     )
+
+
+def _contents(opened: Any, column: str, files: list[str]) -> Contents:
+    """Of the encoded images, without decoding them; they lie in Arrow files, or each in a file of its own."""
+    encoded = opened.with_format(None).cast_column(column, datasets.Image(decode=False))
+    first = encoded[0][column] if len(encoded) else None
+    if first is not None and first["bytes"] is None:
+        return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
+    return kept_contents(
+        files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
+    )
+
+
+def _images(encoded: Any, column: str) -> Iterator[dict[str, Any] | None]:
+    for batch in encoded.iter(batch_size=_ROWS_AT_A_TIME):
+        yield from batch[column]
+
+
+def _bytes_of(image: dict[str, Any] | None) -> bytes:
+    """Where there are none, what stands in their place: such an image is refused when it is asked for."""
+    found = (image or {}).get("bytes")
+    return found if isinstance(found, bytes) else repr(image).encode()
 
 
 def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
