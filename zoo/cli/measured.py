@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, ZooError
+from ..errors import ZooError
 from ..metadata import Missing
 from .output import print_notes, print_table, wrapped
 
@@ -125,7 +125,7 @@ def print_risk(report: RiskReport) -> None:
     click.echo(f"\nWhere the full-shot error of {report.encoder} comes from, in percentage points\n")
     shown = {part: words for part, words in PARTS.items() if not _is_sum_of_shown(part, report)}
     rows = [
-        [words, *_points(report.intervals[part]), *([_refitted(part, report)] * (report.refit is not None))]
+        [words, *_points(report.intervals[part]), *_refitted(part, report)]
         for part, words in (shown | {"full_shot_error": "full-shot error"}).items()
         if part in report.intervals
     ]
@@ -152,9 +152,8 @@ def copies_notes(copies: Copies | None) -> list[str]:
     return [] if copies is None else copies.notes()
 
 
-def _refitted(part: str, report: RiskReport) -> str:
-    assert report.refit is not None
-    return _points(report.refit.intervals[part])[1]
+def _refitted(part: str, report: RiskReport) -> list[str]:
+    return [] if report.refit is None else _points(report.refit.intervals[part])[1:]
 
 
 def _unstable(report: RiskReport) -> str:
@@ -210,22 +209,21 @@ def law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
         return None
     few = [result for result in evaluation.settings if not result.setting.is_full]
     try:
-        fitted = fit_exponent(report, few, seed=report.seed)
-    except QueryError as error:
+        return {"fitted": asdict(fit_exponent(report, few, seed=report.seed)), "not_fitted": None, "extrapolated": None}
+    except ZooError as error:
         why = str(error)
-    else:
-        return {"fitted": asdict(fitted), "not_fitted": None, "extrapolated": None}
     n_labels = {result.setting.name: result.runs[0].n_train for result in few} or _usual_labels(report)
     possible = {name: n for name, n in n_labels.items() if report.n_classes <= n < report.n_train}
-    expected = zip(possible, predict_labels(report, possible.values(), seed=report.seed), strict=True)
-    return {
-        "fitted": None,
-        "not_fitted": why,
-        "extrapolated": {
-            "errors": [{"setting": name, "n_train": one.n_labels, "error": one.error} for name, one in expected],
-            "missed_elsewhere": asdict(missed_elsewhere()),
-        },
-    }
+    try:
+        expected = predict_labels(report, possible.values(), seed=report.seed)
+        missed = asdict(missed_elsewhere())
+    except ZooError as error:  # such as a damaged file of results, which is no reason to print nothing
+        return {"fitted": None, "not_fitted": f"{why} {error}", "extrapolated": None}
+    errors = [
+        {"setting": name, "n_train": one.n_labels, "error": one.error}
+        for name, one in zip(possible, expected, strict=True)
+    ]
+    return {"fitted": None, "not_fitted": why, "extrapolated": {"errors": errors, "missed_elsewhere": missed}}
 
 
 def _usual_labels(report: RiskReport) -> dict[str, int]:
@@ -253,6 +251,9 @@ def _print_law(law: dict[str, Any] | None) -> None:
             f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
             f"{one['mean_absolute_miss']:.1f} points in the mean and {one['largest_miss']:.1f} at most"
         ))  # fmt: skip
+        return
+    if law["extrapolated"] is None:
+        print_notes([law["not_fitted"]])
         return
     missed = law["extrapolated"]["missed_elsewhere"]
     errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])

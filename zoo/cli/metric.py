@@ -227,7 +227,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         recorded = recording(partial(_rows, found, inputs, options["source"]))
     problem = recorded.problem if recorded else ""
     if as_json:
-        document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
+        document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
         document["copies"] = None if copies is None else copies.as_dict()
         done = recorded.document if recorded else None
         print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})

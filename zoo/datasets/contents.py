@@ -75,7 +75,8 @@ class Copies:
             if n:
                 found.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
         if self.in_two_classes:
-            found.append(f"{self.in_two_classes:,} different images stand in more than one class")
+            images = "1 image stands" if self.in_two_classes == 1 else f"{self.in_two_classes:,} images stand"
+            found.append(f"{images} in more than one class")
         return found
 
 
@@ -204,8 +205,8 @@ def kept_contents(files: Sequence[str], read: Callable[[], Contents], *, what: s
     found = read()
     if changed_ns < now_ns - _SETTLED_NS:
         try:
-            with replaced(path) as file:
-                np.save(file, found)
+            with replaced(path) as kept_file:
+                np.save(kept_file, found)
         except OSError:  # a full or read-only cache; next time everything is read again
             pass
     return found

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..cards import catalogue
@@ -237,13 +238,14 @@ def decompose(
         intervals["approximation"] = errors["R_PhiF"]
     refit = None
     if n_refits:
-        replicates = [
-            _replicate(
-                train, test, number, probe=probe, supervised=supervised, n_subsets=n_subsets, seed=seed, order=order,
-                kept=kept, progress=lambda name, number=number: announce(f"refit {number + 1} of {n_refits}: {name}"),
-            )
-            for number in range(n_refits)
-        ]  # fmt: skip
+        replicates = []
+        for number in range(n_refits):
+            replicates.append(
+                _replicate(
+                    train, test, number, probe=probe, supervised=supervised, n_subsets=n_subsets, seed=seed,
+                    order=order, kept=kept, progress=partial(_announce, announce, number, n_refits),
+                )
+            )  # fmt: skip
         refit = _refit(intervals, replicates)
     return RiskReport(
         encoder=train.origin.encoder,
@@ -269,6 +271,10 @@ def decompose(
         disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y)),
         refit=refit,
     )
+
+
+def _announce(announce: Callable[[str], None], number: int, n: int, name: str) -> None:
+    announce(f"refit {number + 1} of {n}: {name}")
 
 
 def _disagreement(runs: Sequence[ProbeRun], *, n_train: int) -> float | None:

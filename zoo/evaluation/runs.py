@@ -7,6 +7,7 @@ from hashlib import blake2b
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ..datasets.contents import has_copies
 from ..errors import DataError, MissingExtra
 from ..features import Features
 from .rows import chosen_rows
@@ -121,7 +122,10 @@ def run_probe(
         rows["tuning"] = _hash(division.tuning)
     key = ""
     if kept is not None:
-        key = kept.key(train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows)
+        apart = {"copies": "together"} if own_choice and has_copies(train.contents) else {}
+        key = kept.key(
+            train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows, **apart
+        )  # fmt: skip
         if (found := kept.find(key)) is not None:
             return found
         if isinstance(probe, Resumable) and probe.folder is None:

@@ -185,8 +185,13 @@ def record(
 
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
-    """The different images behind measurements, by data set."""
-    found = {(one.dataset, json.dumps(images_behind(told), sort_keys=True)) for one, told in measured.items()}
+    """The different images behind measurements, by data set; of images with maps those of the same task alone."""
+    found = set()
+    for one, told in measured.items():
+        images = images_behind(told)
+        if len(images) > 1:
+            del images["images"]
+        found.add((one.dataset, json.dumps(images, sort_keys=True)))
     return [(dataset, json.loads(images)) for dataset, images in sorted(found)]
 
 

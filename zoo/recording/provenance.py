@@ -106,7 +106,7 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
                     raise ResultsError(
                         f"These are other images than those recorded as {dataset!r}: {part!r} has the hash {now[:12]}, "
                         f"and what is recorded of {told[COLUMNS[ENCODER]]} was measured on {recorded[:12]} ({where}); "
-                        "name them with --dataset NAME, as another split of the same images needs a name, too."
+                        "name them with --dataset NAME; another split of the same images counts as others, too."
                     )
 
 
