@@ -88,7 +88,9 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
     if isinstance(own, QuantisedProjection):
         own = copy(own)  # shares the parameters
         own.instead, pooling = pooling, own
-    return Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
+    other = Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
+    other.reading = encoder.reading
+    return other
 
 
 def _built(card: EncoderCard) -> Encoder:

@@ -14,7 +14,7 @@ from .reading_machine import Bytes, Machine
 from .reading_names import lookup, lookup_scripted
 from .reading_pickle import run
 from .reading_tensors import STORAGES, Storage
-from .reading_zip import Member, members
+from .reading_zip import Member, check_sums, members
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file of torch before 1.6
 _LEGACY_VERSION = 1001
@@ -34,6 +34,7 @@ def read_archive(data: Bytes, *, budget: Budget) -> tuple[Any, bool]:
     for name, member in found.items():
         if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
             raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
+    check_sums(data, found)
     order = found.get(f"{root}byteorder")
     if order is not None and _bytes_of(data, order) != b"little":
         raise Refusal("its numbers are not little-endian")
