@@ -16,7 +16,7 @@ from ...weights.store import Reading
 from ..encoder import Encoder
 from . import contrastive, haiku, libraries, residual, transformers
 from .steps import Layout, Misfit, State
-from .wrappers import COUNTER, LIBRARIES, Role, fits, found
+from .wrappers import COUNTER, LIBRARIES, Role, Undecided, fits, found
 
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
@@ -134,8 +134,10 @@ def convert_own(
         )
         state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
         converted = _checked(state, encoder, half=True, untrained=untrained)
+    except Undecided as misfit:
+        raise WeightsRefused(f"The file of {what} {misfit}; nothing was loaded.") from misfit
     except Misfit as misfit:
-        raise _refused(what, layout, misfit) from misfit
+        raise _refused(what, "", misfit) from misfit
     return converted, replace(reading, widened_from=converted.widened_from)
 
 
@@ -207,8 +209,9 @@ class Converted(Mapping[str, Tensor]):
 
 
 def _refused(what: str, layout: str, misfit: Misfit) -> WeightsRefused:
+    as_expected = f" as files of the layout {layout!r} do" if layout else ""
     return WeightsRefused(
-        f"The weights of {what} do not fit the encoder as files of the layout {layout!r} do: {misfit}; "
+        f"The weights of {what} do not fit the encoder{as_expected}: {misfit}; "
         "nothing was loaded, check that this is the right file for this encoder."
     )
 

@@ -52,7 +52,7 @@ _PUBLISHED: dict[str, Role] = {
     **dict.fromkeys(("byol", "moco"), "student"),
 }
 _TEACHERS = frozenset(("teacher", "momentum", "target", "key", "ema", "k"))
-_STUDENTS = frozenset(("student", "online", "anchor", "query", "q", "base"))
+_STUDENTS = frozenset(("student", "online", "anchor", "query", "q"))
 _BESIDE = (
     _TEACHERS
     | _STUDENTS
@@ -73,7 +73,7 @@ def published_role(objective: object) -> Role:
     return _PUBLISHED.get(objective, "") if isinstance(objective, str) else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
     """Tensors of a file that have the encoder's names and shapes."""
 
@@ -105,8 +105,8 @@ class Candidate:
         return self.is_meant_by(key) and key not in self.path and bool(self.prefix)
 
 
-class NoFit(Misfit):
-    """Nothing in a file has the encoder's names and shapes."""
+class Undecided(Misfit):
+    """Something in a file fits, and which is meant, or what lies beside it, is not clear: what it "holds" or "has"."""
 
 
 def found(
@@ -138,30 +138,34 @@ def found(
     Raises
     ------
     Misfit
-        If nothing fits, or several candidates do and no rule decides; says how to go on.
+        If nothing fits; names the closest layout, and in what it differs.
+    Undecided
+        If several candidates do and no rule decides; says how to go on.
     """
     file = _File(contents, target)
     fitting = file.candidates({name: layouts[name] for name in wanted}, checkpoint_key)
     if not fitting:
-        raise NoFit(file.closest(layouts, wanted))
+        raise Misfit(file.closest(layouts, wanted))
     if checkpoint_key:
         meant = [candidate for candidate in fitting if candidate.is_meant_by(checkpoint_key)]
         if not meant:
             known = " or ".join(sorted(repr(candidate.key) for candidate in fitting))
-            raise Misfit(f"nothing that fits is at {checkpoint_key!r}, expected {known} (checkpoint_key)")
+            raise Undecided(f"has nothing that fits at {checkpoint_key!r}, expected {known} (checkpoint_key)")
     else:
         meant = fitting
-    strangers = [candidate for candidate in meant if file.strangers(candidate)]
-    if not checkpoint_key or not any(candidate.is_named_by(checkpoint_key) for candidate in meant):
-        meant = [candidate for candidate in meant if candidate not in strangers]
-    if not meant:
-        one = strangers[0]
-        beside = ", ".join(map(repr, file.strangers(one)[:_MOST_NAMED]))
-        raise Misfit(
-            f"beside {one.key!r} lies {beside}, which is left over; if it is no part of the encoder, say "
-            f"checkpoint_key={one.key!r} (--checkpoint-key)"
-        )
     taken, reason = _chosen(meant, role)
+    if role and taken.role not in ("", role) and not checkpoint_key:
+        raise Undecided(
+            f"has an encoder that fits at {taken.key!r}, the {taken.role}, but the method publishes its {role}; to "
+            f"take it all the same, say checkpoint_key={taken.key!r} (--checkpoint-key)"
+        )
+    beside = file.strangers(taken, fitting)
+    if beside and not (checkpoint_key and taken.is_named_by(checkpoint_key)):
+        listed = ", ".join(map(repr, beside[:_MOST_NAMED]))
+        raise Undecided(
+            f"has an encoder that fits at {taken.key!r}, but beside it {listed}, which is left over; if that is no "
+            f"part of the encoder, say checkpoint_key={taken.key!r} (--checkpoint-key)"
+        )
     others = tuple(candidate.key for candidate in fitting if candidate is not taken)
     reading = Reading(
         layout=taken.layout,
@@ -205,8 +209,8 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
     if len(left) > 1:
         keys = [candidate.key for candidate in left]
         listed = " and ".join(map(repr, keys))
-        raise Misfit(
-            f"it holds {len(left)} encoders that fit, {listed}, and nothing says which is meant; choose with "
+        raise Undecided(
+            f"holds {len(left)} encoders that fit, at {listed}, and nothing says which is meant; choose with "
             f"checkpoint_key={keys[0]!r} (--checkpoint-key)"
         )
     return left[0], reason
@@ -248,18 +252,23 @@ class _File:
                     found[same] = candidate
         return list(found.values())
 
-    def strangers(self, candidate: Candidate) -> list[str]:
-        """What lies beside a candidate and is nothing that methods are known to have there."""
+    def strangers(self, candidate: Candidate, fitting: Sequence[Candidate]) -> list[str]:
+        """What lies beside a candidate and is neither another one nor anything that methods are known to have there."""
         if candidate.is_whole or not candidate.prefix:  # the layout declares what it drops
             return []
-        beside = [name for name in candidate.left_out if not name.startswith(candidate.prefix)]
+        known = [other.prefix for other in fitting]
+        beside = [
+            name
+            for name in candidate.left_out
+            if not name.startswith(candidate.prefix) and not any(prefix.startswith(f"{name}.") for prefix in known)
+        ]
         return [name for name in beside if not set(re.findall("[a-z]+", name.rpartition(".")[2].lower())) & _BESIDE]
 
     def closest(self, layouts: Mapping[str, Layout], wanted: Sequence[str]) -> str:
         """In what the file differs from what would fit."""
         best: tuple[int, _Attempt, list[str]] | None = None
         order = [*wanted, *(name for name in layouts if name not in wanted)]
-        for attempt in self._attempts({name: layouts[name] for name in order}):
+        for attempt in self._attempts({name: layouts[name] for name in order}, share=8):
             differences = _differences(attempt.state, self.target)
             if best is None or len(differences) < best[0]:
                 best = len(differences), attempt, differences
@@ -290,7 +299,8 @@ class _File:
         kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
         return f"found {kind!r}, expected tensors by name; of a module, save its state_dict()"
 
-    def _attempts(self, layouts: Mapping[str, Layout]) -> Iterator[_Attempt]:
+    def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
+        """What these layouts make of the file, and of all parts that have one in ``share`` of the tensors needed."""
         for name, layout in layouts.items():
             if layout.n_companions not in (0, len(self.companions)):
                 continue
@@ -299,7 +309,7 @@ class _File:
             if state is not None:
                 yield _Attempt(name, state, path=None, prefix="")
             for path, source in self.sources.items():
-                for prefix in self._prefixes(source):
+                for prefix in self._prefixes(source, share):
                     inner = below(_beginning(source, prefix), prefix) if prefix else source
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)
@@ -332,9 +342,9 @@ class _File:
             left_out=_groups([name for name in source if name not in names], names),
         )
 
-    def _prefixes(self, source: State) -> list[str]:
+    def _prefixes(self, source: State, share: int) -> list[str]:
         """Modules below which there are enough tensors for the encoder, the outermost first."""
-        enough = sum(not name.endswith(COUNTER) for name in self.target) // 2
+        enough = sum(not name.endswith(COUNTER) for name in self.target) // share
         below_each: Counter[str] = Counter()
         for name in source:
             parts = name.split(".")
