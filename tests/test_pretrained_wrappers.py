@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from .sources.own_checkpoints import (
     timm_train,
     under,
 )
-from .sources.residual import SHAPES, Draw, resnet_tensors
+from .sources.resnet_forward import SHAPES, Draw, resnet_tensors
 from .sources.vit_names import REDUCED, filled
 from .tiny import state, write_card
 
@@ -101,11 +100,13 @@ PLAIN: dict[str, tuple[Callable[[State], Any], str, tuple[str, ...], tuple[str, 
     "DistributedDataParallel": (wrapped("module."), "", ("module.",), ()),
     "torch.compile": (wrapped("_orig_mod."), "", ("_orig_mod.",), ()),
     "both": (lambda s: {"model": under("module._orig_mod.", s)}, "model", ("_orig_mod.", "module."), ()),
-    "the other way": (lambda s: {"state_dict": under("_orig_mod.module.", s)}, "state_dict", ("_orig_mod.", "module."), ()),
+    "the other way": (lambda s: {"model": under("_orig_mod.module.", s)}, "model", ("_orig_mod.", "module."), ()),
     "FSDP": (inside, "", ("_checkpoint_wrapped_module.", "_fsdp_wrapped_module.", "_orig_mod."), ()),
     "timm": (lambda s: timm_train(s | classifier("head", WIDTH)), "state_dict", (), ("head",)),
     "lightly": (
-        lambda s: lightning(under("backbone.vit.", s) | {"backbone.mask_token": torch.ones(1)} | mlp("projection_head")),
+        lambda s: lightning(
+            under("backbone.vit.", s) | {"backbone.mask_token": torch.ones(1)} | mlp("projection_head")
+        ),
         "state_dict/backbone.vit",
         (),
         ("backbone.mask_token", "projection_head"),
@@ -140,7 +141,12 @@ PLAIN: dict[str, tuple[Callable[[State], Any], str, tuple[str, ...], tuple[str, 
         (),
         ("probe",),
     ),
-    "AveragedModel": (lambda s: under("module.", s) | {"n_averaged": torch.tensor(3)}, "", ("module.",), ("n_averaged",)),
+    "AveragedModel": (
+        lambda s: under("module.", s) | {"n_averaged": torch.tensor(3)},
+        "",
+        ("module.",),
+        ("n_averaged",),
+    ),
 }  # fmt: skip
 
 
@@ -248,7 +254,10 @@ def test_a_key_that_names_nothing_lists_what_there_is() -> None:
 DAMAGE: dict[str, tuple[Callable[[State, str], Any], str]] = {
     "missing": (lambda state, name: state.pop(name), "is missing"),
     "left over": (lambda state, name: state.update({f"{name}_g": torch.ones(1)}), "is left over"),
-    "another shape": (lambda state, name: state.update({name: state[name][:-1]}), r"has shape \(63,\), expected \(64,\)"),
+    "another shape": (
+        lambda state, name: state.update({name: state[name][:-1]}),
+        r"has shape \(63,\), expected \(64,\)",
+    ),
     "not finite": (lambda state, name: state[name].fill_(torch.nan), "64 numbers of 64 that are not finite"),
     "untrained": (lambda state, name: state[name].fill_(1.0), "is as it was before training"),
 }  # fmt: skip
@@ -302,9 +311,9 @@ def test_a_layout_that_was_not_tried_is_named_if_it_fits() -> None:
     encoder, reading = loaded(moco, layout="moco")
     assert holds(encoder, net(1))
     assert reading.layout == "moco"
-    with pytest.raises(WeightsRefused, match="it fits as a file of the layout 'moco'.*--layout"):
+    with pytest.raises(WeightsRefused, match=r"it fits as a file of the layout 'moco'.*--layout"):
         loaded(moco, layout="torchvision_children")
-    with pytest.raises(UnknownName, match="Layouts are .*openclip.*zoo"):
+    with pytest.raises(UnknownName, match=r"Layouts are .*openclip.*zoo"):
         loaded(moco, layout="mocov2")
 
 
@@ -381,7 +390,7 @@ def test_registering_another_encoder_of_the_same_file_under_the_same_id_is_refus
     saved(timm_train(net(1), net(2)))
     zoo.register("mine.pth", like="tiny", name="mine")
     assert zoo.register("mine.pth", like="tiny", name="mine").id == "mine"
-    with pytest.raises(QueryError, match="'mine' is taken.*state_dict_ema"):
+    with pytest.raises(QueryError, match=r"'mine' is taken.*state_dict_ema"):
         zoo.register("mine.pth", like="tiny", name="mine", checkpoint_key="state_dict")
     run("register", "mine.pth", "--like", "tiny", "--id", "other", "--checkpoint-key", "state_dict")
     assert holds(zoo.load("other")[0], net(1))  # type: ignore[arg-type]
@@ -469,9 +478,9 @@ def test_a_companion_is_taken_from_a_path_too(monkeypatch: pytest.MonkeyPatch) -
     assert torch.equal(again["backbone.cls_token"].flatten(), other["visual.class_embedding"])
     done = run("register", "rate.pt", "--companion", "clip.pt", "--like", "lossless", "--id", "mine").stdout
     assert "Registered mine" in done
-    with pytest.raises(QueryError, match="Found 3 files .* expected 1 or 2"):
+    with pytest.raises(QueryError, match=r"Found 3 files .* expected 1 or 2"):
         zoo.load("lossless", weights=["rate.pt", "clip.pt", "clip.pt"])
-    with pytest.raises(QueryError, match="Found 2 files .* expected 1 "):
+    with pytest.raises(QueryError, match=r"Found 2 files .* expected 1 "):
         zoo.load("tiny", weights=["rate.pt", "clip.pt"])
 
 

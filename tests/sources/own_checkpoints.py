@@ -1,7 +1,7 @@
 """What training scripts and libraries save around a network, written by hand like files that they have written.
 
-timm 1.0.31 (``utils/checkpoint_saver.py``), DeiT (``main.py``), PyTorch Lightning 2.6.6 (a Trainer's checkpoint, with and
-without ``WeightAveraging``), lightly 1.6 (``examples/pytorch_lightning`` and ``benchmarks/imagenet``), solo-learn
+timm 1.0.31 (``utils/checkpoint_saver.py``), DeiT (``main.py``), PyTorch Lightning 2.6.6 (a Trainer's checkpoint, with
+and without ``WeightAveraging``), lightly 1.6 (``examples/pytorch_lightning`` and ``benchmarks/imagenet``), solo-learn
 (``solo/methods``).
 """
 
