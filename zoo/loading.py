@@ -73,7 +73,7 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     given = (weights,) if isinstance(weights, (str, os.PathLike)) else tuple(weights)
     if not given or not all(isinstance(place, (str, os.PathLike)) for place in given):
         raise QueryError(f"Found weights={weights!r}, expected a path, an address, or a list of them.")
-    return tuple(map(os.fspath, given))
+    return tuple(os.fspath(place) for place in given)
 
 
 def trained(

@@ -70,7 +70,7 @@ def candidates(
         If there are more files than the encoder is made of.
     """
     known = card.weights
-    given = weights[:1] or (known.url, *known.mirrors)
+    given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
     own = None
     if weights:
         role = published_role(card.objective.name)

@@ -19,7 +19,7 @@ try:
     from pydicom import dcmread, pixel_array
     from pydicom.errors import InvalidDicomError
     from pydicom.pixels import processing
-    from pydicom.pixels.decoders import get_decoder
+    from pydicom.pixels.decoders.base import get_decoder
 except ModuleNotFoundError as error:
     if error.name != "pydicom":
         raise

@@ -82,8 +82,8 @@ class Reading:
         what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
         clauses = [f"{what} was read under the names of the layout {self.layout!r}"]
         if self.others:
-            more = " or ".join(f"checkpoint_key={other!r}" for other in self.others)
-            clauses.append(f"taken is {self.reason}, {more} takes the other{'s' if len(self.others) > 1 else ''}")
+            keys = " or ".join(f"checkpoint_key={other!r}" for other in self.others)
+            clauses.append(f"taken is {self.reason}, {keys} takes the other{'s' if len(self.others) > 1 else ''}")
         if self.unwrapped:
             clauses.append(f"taken off: {', '.join(map(repr, self.unwrapped))}")
         if self.left_out:
@@ -249,7 +249,8 @@ T = TypeVar("T", Origin, Record, Reading)
 def _reading(facts: Any) -> Reading | None:
     if facts is None:
         return None
-    return _checked(Reading(**{name: tuple(fact) if type(fact) is list else fact for name, fact in facts.items()}))
+    fields: dict[str, Any] = {name: tuple(fact) if type(fact) is list else fact for name, fact in facts.items()}
+    return _checked(Reading(**fields))
 
 
 def _checked(value: T) -> T:
