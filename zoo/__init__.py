@@ -47,6 +47,26 @@ _SUBMODULES = frozenset(
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
 
 
+def _spare_untold_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Keeps oneDNN, which multiplies for PyTorch, from tiles whose size the processor does not tell.
+
+    A virtual machine may offer AMX and end its leaves of CPUID before 0x1D, which has the size of the tiles. oneDNN
+    then sets up tiles of no size, and the first larger product in bfloat16 ends the process with an illegal
+    instruction. It asks for the variable at its first product.
+    """
+    try:
+        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+            first, _, _ = file.read(8192).partition("\n\n")
+    except OSError:
+        return
+    facts = {key.strip(): value.split() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    if "amx_tile" in facts.get("flags", ()) and int(facts.get("cpuid level", ("0",))[0]) < 0x1D:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+
+_spare_untold_amx()
+
+
 def list_encoders() -> list[str]:
     """Ids of all encoders, in the order of their card files; the user's own come last."""
     from .cards import catalogue
