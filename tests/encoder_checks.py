@@ -11,11 +11,29 @@ from torch import Tensor, nn
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
+from zoo.metadata import EncoderCard
 
 Window = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> Encoder:
+N_WIDTHS = {"cls": 1, "4xcls": 4, "cls+avg": 2, "avg": 1, "proj+cls": 1, "proj": 0, "pred": 0}  # of tokens in features
+
+
+def reduced_transformer(card: EncoderCard, *, depth: int, width: int) -> EncoderCard:
+    """The same transformer with fewer blocks and narrower tokens; what it projects to stays as wide as it is."""
+    architecture, representation = card.architecture, card.representation
+    options = architecture.options | {"depth": depth, "embed_dim": width}
+    n_widths = N_WIDTHS[str(representation.layer)]
+    built = build_encoder(card, device="meta").backbone.embed_dim
+    dim = representation.dim + n_widths * (width - built)
+    return replace(
+        card,
+        architecture=replace(architecture, options=options),
+        representation=replace(representation, dim=dim),
+    )
+
+
+def encoder_with_random_statistics(name: str, *, depth: int | None = None, width: int | None = None) -> Encoder:
     """An encoder whose every parameter and buffer matters.
 
     As initialised, norms are the identity, biases zero, attention even, layer scales and class token small: a network
@@ -24,14 +42,12 @@ def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> En
     Parameters
     ----------
     name : str
-    depth : int, optional
-        Build a transformer of fewer blocks, to save time.
+    depth, width : int, optional
+        Build a transformer of fewer blocks and of narrower tokens, to save time and memory.
     """
     card = catalogue()[name]
-    if depth is not None:
-        card = replace(
-            card, architecture=replace(card.architecture, options=card.architecture.options | {"depth": depth})
-        )
+    if depth is not None and width is not None:
+        card = reduced_transformer(card, depth=depth, width=width)
     encoder = build_encoder(card)
     source = torch.Generator().manual_seed(0)
     for key, tensor in encoder.state_dict().items():

@@ -17,12 +17,8 @@ import torch
 import zoo
 from zoo.cards import catalogue
 from zoo.encoders import build_empty_encoder
-from zoo.encoders.layouts import LAYOUTS
 from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
-from zoo.locations import candidates
-from zoo.metadata import Missing
 from zoo.weights.environment import weights_folder
-from zoo.weights.places import source
 
 from .servers import serving
 from .tiny import checkpoint, state, write_card
@@ -245,18 +241,6 @@ def test_several_processes_load_one_encoder_at_once(server: Any, body: bytes) ->
     assert [process.returncode for process in running] == [0] * 4, answers
     assert len({out for out, _ in answers}) == 1
     assert [name for name in left() if name.startswith("downloads")] == []
-
-
-@pytest.mark.parametrize("name", [name for name in catalogue() if not catalogue()[name].is_untrained])
-def test_every_card_names_places_and_layouts_that_exist(name: str) -> None:
-    card = catalogue()[name]
-    for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
-        assert not isinstance(place, Missing)
-        assert source(place).kind in (("path",) if place.startswith("shipped:") else ("http", "hub"))
-    with torch.device("meta"):
-        found = candidates(card, zoo.load(name, device="meta")[0])  # type: ignore[arg-type]
-    assert found
-    assert {choice.layout for choice in found} <= LAYOUTS.keys()
 
 
 def test_an_encoder_without_numbers_is_built_for_loading_only() -> None:

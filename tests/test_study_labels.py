@@ -10,6 +10,7 @@ import pytest
 
 from tests.law_population import population
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_table
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import style
@@ -40,7 +41,7 @@ def run(table: StudyTable) -> Findings:
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return run(study_table())
+    return run(shipped_table())
 
 
 def claim(findings: Findings, *words: str) -> Claim:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from zoo.analysis.table import StudyTable, study_table, table_of
+from tests.shipped import shipped_table
+from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trees import (
     FIXED,
     checked_parameters,
@@ -35,7 +36,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def published() -> StudyTable:
-    return study_table()
+    return shipped_table()
 
 
 def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: StudyTable) -> None:
