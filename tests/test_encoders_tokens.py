@@ -12,16 +12,14 @@ from torch import Tensor, nn
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
 
-from .encoder_checks import encoder_with_random_statistics, random_images, relative_difference
+from .encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
 
 WIDTH = 192  # of tokens, which 6, 12 and 16 heads divide
-SAME = 1e-10
-"""Relative difference of numbers in float64 that were added in another order: 100,000 roundings."""
 
 
 def reduced(name: str) -> Encoder:
-    """Five blocks of narrow tokens, in float64."""
-    return encoder_with_random_statistics(name, depth=5, width=WIDTH).double()
+    """Five blocks of narrow tokens."""
+    return encoder_with_random_statistics(name, depth=5, width=WIDTH)
 
 
 @cache
@@ -30,7 +28,7 @@ def shared(name: str) -> Encoder:
     return reduced(name)
 
 
-IMAGES = random_images(2, 224).double()
+IMAGES = exact_images(2, 224)
 
 
 def block_outputs(encoder: Encoder, images: Tensor) -> list[Tensor]:
@@ -77,7 +75,7 @@ def test_the_mean_is_over_patches_and_leaves_out_every_other_token() -> None:
 
 def test_clip_puts_the_mean_behind_the_class_token() -> None:
     encoder = shared("clip_vitL14_px336_extractB")
-    images = random_images(1, 336).double()
+    images = exact_images(1, 336)
     tokens = encoder.backbone.norm(block_outputs(encoder, images)[-1])
     by_hand = torch.cat((tokens[:, 0], tokens[:, 1:].mean(dim=1)), dim=1)
     assert catalogue()["clip_vitL14_px336_extractB"].representation.order == "concatenated"
@@ -158,7 +156,7 @@ def test_the_projection_is_one_matrix_on_the_class_token() -> None:
 
 def test_the_class_token_comes_before_its_projection() -> None:
     encoder = shared("clip_vitL14_px336_extractPredCls")
-    images = random_images(1, 336).double()
+    images = exact_images(1, 336)
     token = encoder.backbone.norm(block_outputs(encoder, images)[-1])[:, 0]
     features = encoder(images)
     assert relative_difference(token, features[:, :WIDTH]) < SAME
