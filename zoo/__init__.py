@@ -47,12 +47,12 @@ _SUBMODULES = frozenset(
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
 
 
-def _spare_untold_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
-    """Keeps oneDNN, which multiplies for PyTorch, from tiles whose size the processor does not tell.
+def _leave_out_undescribed_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Keeps oneDNN, which multiplies for PyTorch, from AMX on a processor that does not describe its tiles.
 
-    A virtual machine may offer AMX and end its leaves of CPUID before 0x1D, which has the size of the tiles. oneDNN
-    then sets up tiles of no size, and the first larger product in bfloat16 ends the process with an illegal
-    instruction. It asks for the variable at its first product.
+    Some virtual machines offer AMX, but their CPUID ends before leaf 0x1D, which has the size of the tiles. oneDNN then
+    sets up tiles of size zero, and the first larger product in bfloat16 ends the process with an illegal instruction.
+    oneDNN reads the variable at its first product, so that PyTorch may have been imported before.
     """
     try:
         with open(cpuinfo, encoding="ascii", errors="replace") as file:
@@ -64,7 +64,7 @@ def _spare_untold_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 
-_spare_untold_amx()
+_leave_out_undescribed_amx()
 
 
 def list_encoders() -> list[str]:

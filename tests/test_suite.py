@@ -1,4 +1,4 @@
-"""The suite itself: a run whose processes need too much memory fails, and says for what."""
+"""The suite itself: a run whose processes need too much memory fails and says for what; what stress runs leave out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.stress.kernels import NOT_NUMERICAL
 
 CONFTEST = """
 from tests import memory
@@ -33,3 +35,7 @@ def test_a_run_that_needs_too_much_memory_fails_and_names_the_test(
     )
     assert done.returncode == (1 if tests != SMALL else 0), done.stdout + done.stderr
     assert ("MB are allowed" in done.stdout) == ("test_large" in done.stdout) == (tests != SMALL)
+
+
+def test_every_file_that_is_not_run_with_other_kernels_exists(repository: Path) -> None:
+    assert [pattern for pattern in NOT_NUMERICAL if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
