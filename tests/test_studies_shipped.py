@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_rgba
 
+from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.importance import explained_variance
@@ -49,7 +50,7 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
     with style():
         for figure in findings.figures:
             drawing = figure.draw()
-            drawing.canvas.draw()
+            assert figure_faults(drawing) == [], figure.name
             assert drawing.axes, figure.name
             assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
 
