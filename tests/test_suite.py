@@ -37,5 +37,14 @@ def test_a_run_that_needs_too_much_memory_fails_and_names_the_test(
     assert ("MB are allowed" in done.stdout) == ("test_large" in done.stdout) == (tests != SMALL)
 
 
+def test_the_size_of_a_process_is_not_that_of_the_one_that_started_it(repository: Path) -> None:
+    small = "from tests.memory import _peak_mb; print(_peak_mb())"
+    large = f"import subprocess, sys; held = b'1' * 600_000_000; subprocess.run([sys.executable, '-c', {small!r}])"
+    done = subprocess.run(
+        [sys.executable, "-c", large], cwd=repository, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert 0 < float(done.stdout) < 400
+
+
 def test_every_file_that_is_not_run_with_other_kernels_exists(repository: Path) -> None:
     assert [pattern for pattern in NOT_NUMERICAL if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
