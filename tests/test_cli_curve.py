@@ -72,6 +72,7 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
     report = json.loads(written.read_text())
     assert report["curves"][0]["intervals_over"] == ["test images"]
     assert "95 % intervals over test images only" in report["figures"][0]["caption"]
+    assert "(images only)" in written.with_name("curves_transfer_error.svg").read_text()
     assert first[:3] == ["pocket_simclr_rn_digits", "(frozen)", "30"] and last[2] == "1,346"
     assert "one run, which tells nothing about how much the seed matters" in text.stderr
     assert "strip" not in text.stderr and "curves_transfer_error.png, curves.json" in text.stderr
@@ -93,9 +94,6 @@ def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) 
     [
         (("pocket_simclr", SHAPES, "--task", "depth"), "There is no encoder named 'pocket_simclr'; did you mean"),
         ((ENCODER, SHAPES), "expected one of classification, depth, normals (--task)"),
-        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", "--count", "3"), "--count has no effect"),
-        ((ENCODER, SHAPES, "--task", "depth", "--source", "me", "--no-record"), "--source has no effect"),
-        ((ENCODER, "digits", "--label-column", "fine"), "--label-column has no effect"),
         ((ENCODER, SHAPES, "--task", "dept"), "There is no task named 'dept'; did you mean depth?"),
         ((ENCODER, "digits", "--task", "depth"), "There is no image set with maps of depth named 'digits'"),
         ((ENCODER, "nowhere", "--task", "classification"), "nowhere"),

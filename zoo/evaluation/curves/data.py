@@ -11,6 +11,7 @@ from ...datasets import ImageData, ImageSet, open_images
 from ...datasets.dense import DenseData, MapSet, open_dense
 from ...datasets.dense_pairs import IMAGE_FOLDERS, MAP_FOLDERS
 from ...errors import QueryError
+from ...rgb import Scale
 from .tasks import TASKS, Task, task_named
 
 TransferSet: TypeAlias = ImageSet | MapSet
@@ -24,6 +25,7 @@ class TransferData:
     task: Task
     train: TransferSet
     test: TransferSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     @property
     def n_outputs(self) -> int:
@@ -42,6 +44,7 @@ def transfer_data(
     seed: int = 0,
     image_column: str | None = None,
     label_column: str | None = None,
+    scale: Scale | None = None,
 ) -> TransferData:
     """The data of a task.
 
@@ -52,7 +55,7 @@ def transfer_data(
         :func:`zoo.datasets.dense.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.tasks.TASKS`.
-    name, val_share, seed, image_column, label_column
+    name, val_share, seed, image_column, label_column, scale
         As for these functions.
 
     Raises
@@ -64,15 +67,16 @@ def transfer_data(
     if isinstance(spec, ImageData | DenseData):
         found: ImageData | DenseData = spec
     elif about.is_dense:
-        found = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed)
+        found = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed, scale=scale)
     else:
         found = open_images(
-            spec, name=name, val_share=val_share, seed=seed, image_column=image_column, label_column=label_column
-        )
+            spec, name=name, val_share=val_share, seed=seed, image_column=image_column, label_column=label_column,
+            scale=scale,
+        )  # fmt: skip
     own = found.task if isinstance(found, DenseData) else "classification"
     if own != task:
         raise QueryError(f"The data {found.name!r} is of {own}, and the task is {task}; expected data of the task.")
-    return TransferData(found.name, about, found.train, found.val)
+    return TransferData(found.name, about, found.train, found.val, found.is_split_here)
 
 
 def task_of(spec: str | os.PathLike[str]) -> str:
