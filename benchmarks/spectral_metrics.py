@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from zoo.evaluation.label_free.decay import alpha_req
-from zoo.evaluation.label_free.rank import correlation_rank, feature_rank, rankme
+from zoo.evaluation.label_free.rank import alpha_req, correlation_rank, feature_rank, rankme
 from zoo.evaluation.label_free.spectrum import spectrum_of
 from zoo.features import Features, Origin, load_features
 

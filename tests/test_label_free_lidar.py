@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free import whitening
+from zoo.evaluation.label_free import lidar as lidar_module
 from zoo.evaluation.label_free.catalogue import compute
 from zoo.evaluation.label_free.lidar import lidar, lidar_from_scatter
 
@@ -196,27 +196,34 @@ def test_few_views_let_noise_count_by_one_over_their_number() -> None:
     assert np.linalg.eigvals(np.linalg.solve(within, between)) == pytest.approx(np.full(3, 1 / 4), rel=0.1)
 
 
-def test_float32_products_are_taken_where_they_are_good_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(0)
-    z = (generator.normal(size=(300, 1, 64)) + generator.normal(size=(300, 6, 64))).astype(np.float32)
-    exact = lidar(z.astype(np.float64)).value
-    monkeypatch.setattr(whitening, "_SMALL", 0)
-    assert lidar(z).value == pytest.approx(exact, rel=1e-7)
-    assert lidar(z).value != exact
-    monkeypatch.setattr(whitening, "_SINGLE_LIMIT", 0.0)
-    assert lidar(z).value == pytest.approx(exact, rel=1e-8)  # means of float32 rows in order are made in float32
-    monkeypatch.setattr(whitening, "_DOUBLE_LIMIT", 1.0)
-    assert lidar(z).value == pytest.approx(exact, rel=1e-8)
-
-
-@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
-def test_float32_features_of_any_condition_are_within_1e_6(condition: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("condition", [1e2, 1e6, 1e10])
+@pytest.mark.parametrize("delta", [0.0, 1e-7])
+def test_sums_and_the_triangular_factor_agree(condition: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     z = drawn(300, 6, 64)
     generator = np.random.default_rng(3)
     left, right = (np.linalg.qr(generator.normal(size=(64, 64)))[0] for _ in range(2))
-    z = (z @ (left * np.geomspace(1, condition**-0.5, 64) @ right)).astype(np.float32)
-    monkeypatch.setattr(whitening, "_SMALL", 0)
-    assert lidar(z).value == pytest.approx(direct(z), rel=1e-6)
+    z = z @ (left * np.geomspace(1, condition**-0.5, 64) @ right)
+    found = lidar(z, delta=delta)
+    if condition < 1e10:
+        assert found.value == pytest.approx(direct(z, delta=delta), rel=1e-6)
+    monkeypatch.setattr(lidar_module, "_PRECISE", 0.0)
+    again = lidar(z, delta=delta)
+    assert found.value == pytest.approx(again.value, rel=1e-6) and found.ratio == pytest.approx(again.ratio, rel=1e-9)
+
+
+def test_sums_that_are_not_precise_are_found_out() -> None:
+    rows, ids = at_random(drawn(300, 6, 64))
+    views = lidar_module.grouped(rows, ids)
+    within = lidar_module.second_moments(views.deviations(), 64)
+    everything, nothing = torch.arange(64), torch.zeros(64, dtype=torch.float64)
+    assert lidar_module._checked_cholesky(views, within, everything, nothing) is not None
+    off = torch.randn(64, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for size in (1e-5, 1e-6):  # relative to the diagonal; one entry alone is found out, too
+        wrong = within + size * within.diagonal().sqrt().outer(within.diagonal().sqrt()) * (off + off.T)
+        assert lidar_module._checked_cholesky(views, wrong, everything, nothing) is None
+        one = within.clone()
+        one[7, 7] *= 1 + size
+        assert lidar_module._checked_cholesky(views, one, everything, nothing) is None
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
