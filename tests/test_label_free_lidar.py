@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import f as f_distribution
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free import lidar as lidar_module
@@ -209,6 +210,66 @@ def test_sums_and_the_triangular_factor_agree(condition: float, delta: float, mo
     monkeypatch.setattr(lidar_module, "_PRECISE", 0.0)
     again = lidar(z, delta=delta)
     assert found.value == pytest.approx(again.value, rel=1e-6) and found.ratio == pytest.approx(again.ratio, rel=1e-9)
+
+
+def noise(n: int = 300, q: int = 10, dim: int = 64, *, seed: int = 0) -> np.ndarray:
+    """Views of images that are all alike, of correlated features."""
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(n, q, dim)) * np.arange(1, dim + 1) ** -0.5 @ generator.normal(size=(dim, dim)) + 5.0
+
+
+def test_a_value_that_measures_noise_says_so_and_signals_do_not() -> None:
+    alike, generator = noise(), np.random.default_rng(1)
+    found = lidar(alike)
+    assert found.value > 50 and found.ratio == pytest.approx(1, abs=0.1) and found.ratio < found.ratio_of_noise < 1.3
+    assert len(found.notes) == 1 and "the value measures noise" in found.notes[0]
+    signals = generator.normal(size=(300, 64))
+    strong = lidar(alike + 20 * signals[:, None, :5] @ generator.normal(size=(5, 64)))
+    assert strong.value < 8 and strong.ratio > 10 and strong.notes == ()
+    weak = lidar(alike + 0.2 * alike.std() * signals[:, None])
+    assert weak.ratio_of_noise < weak.ratio < 2 and f"{100 / weak.ratio:.0f} % of how" in weak.notes[0]
+
+
+def test_the_ratio_is_of_each_feature_in_its_own_unit() -> None:
+    z = noise(60, 4, 12) + np.random.default_rng(1).normal(size=(60, 1, 12))
+    rows, ids = at_random(z)
+    within, between = covariances(rows, ids)
+    expected = 4 * np.mean(np.diagonal(between) / np.diagonal(within))
+    constant = np.concatenate([z * np.geomspace(1e-9, 1e9, 12), np.full((60, 4, 2), 7.0)], axis=2)
+    for found in (lidar(z), lidar(rows, ids), lidar(constant), lidar(z, delta=0.1),
+                  lidar_from_scatter(within, between, n_images=60, n_views=4)):  # fmt: skip
+        assert found.ratio == pytest.approx(expected, rel=1e-9)
+        assert found.ratio_of_noise == pytest.approx(lidar(z).ratio_of_noise, rel=1e-9)
+
+
+def test_images_of_unequal_numbers_of_views_have_the_same_ratio() -> None:
+    rows, ids = at_random(noise(300, 12))
+    kept = np.sort(np.random.default_rng(2).permutation(len(rows))[:1500])  # of 1 to 11 views
+    kept = kept[np.isin(ids[kept], np.flatnonzero(np.bincount(ids[kept]) > 1))]
+    found = lidar(rows[kept], ids[kept])
+    assert found.n_views[1] > 3 * found.n_views[0] and found.ratio == pytest.approx(1, abs=0.1)
+    assert "measures noise" in found.notes[0]
+
+
+def test_noise_is_taken_for_a_signal_in_one_of_a_thousand_cases() -> None:
+    """Of 200 draws 4 or more have a probability below 1e-4."""
+    found = [lidar(noise(40, 4, 12, seed=seed)) for seed in range(200)]
+    assert sum(one.ratio > one.ratio_of_noise for one in found) < 4
+    generator = np.random.default_rng(0)
+    independent = lidar(generator.normal(size=(200, 10, 16)))
+    d = 16  # effective features
+    assert independent.ratio_of_noise == pytest.approx(f_distribution.isf(1e-3, 199 * d, 1800 * d), rel=0.01)
+    copies = lidar(
+        np.repeat(generator.normal(size=(200, 10, 1)), 16, axis=2) + generator.normal(size=(200, 10, 16)) / 1e3
+    )
+    assert copies.ratio_of_noise == pytest.approx(f_distribution.isf(1e-3, 199, 1800), rel=0.01)
+
+
+def test_the_ratio_is_left_out_where_it_is_not_defined() -> None:
+    z = drawn(20, 1, 6).repeat(3, axis=1)
+    assert lidar(z, delta=1.0).ratio is None and lidar(z, delta=1.0).notes == ()
+    within, between = covariances(*at_random(drawn()))
+    assert lidar_from_scatter(within, between, n_images=40, n_views=(3, 5)).ratio is None
 
 
 def test_sums_that_are_not_precise_are_found_out() -> None:

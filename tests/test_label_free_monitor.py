@@ -136,6 +136,16 @@ def test_views_that_never_differ_have_no_lidar_without_a_delta_but_the_rest() ->
     assert followed(views, delta=1e-4).compute()["lidar"] == pytest.approx(lidar(views, delta=1e-4).value, rel=1e-6)
 
 
+def test_a_run_whose_images_are_alike_is_told_that_lidar_measures_noise() -> None:
+    views = np.random.default_rng(0).normal(size=(200, 6, 16))
+    monitor = followed(views)
+    assert monitor.compute()["lidar"] > 14
+    assert "the value measures noise" in monitor.notes["lidar"]
+    images = np.random.default_rng(1).normal(size=(200, 1, 16))
+    signal = followed(views + 2 * images)
+    assert signal.compute()["lidar"] > 14 and "lidar" not in signal.notes
+
+
 def test_alignment_of_views_without_a_direction_is_refused() -> None:
     views = views_drawn(40, 2, 5)
     views[3, 1] = 0.0

@@ -538,7 +538,8 @@ def _noise_ratio(
     if freedom > 1:
         unbiased = freedom**2 / ((freedom + 2) * (freedom - 1)) * (squared_correlations - k**2 / freedom)
     d = min(max(k**2 / unbiased, 1.0), k) if unbiased > 0 else k  # effective number of independent features
-    return ratio, float(fdtri((n_images - 1) * d, freedom * d, 1 - 1 / ONE_IN))
+    bias = freedom / (freedom - 2) if freedom > 2 else 1.0  # of a ratio of variances
+    return ratio, bias * float(fdtri((n_images - 1) * d, freedom * d, 1 - 1 / ONE_IN))
 
 
 def _lidar(

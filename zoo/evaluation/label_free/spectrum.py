@@ -29,16 +29,14 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra
 from ..streamed_checks import Array
-from ..threads import threads_for
 from .arrays import RowBlocks, require_finite, tensor_of
 
 try:
     import numpy as np
     import torch
-    from scipy.linalg.blas import dsyrk
     from torch import Tensor
 except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A spectral metric") from error
+    raise MissingExtra(str(error.name), extra="models", needed_for="A spectral metric") from error
 
 AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
 """What singular values are asked of: features, features less their mean, and those over their standard deviation times
@@ -46,7 +44,7 @@ the root of n, whose squares are the eigenvalues of the correlation matrix."""
 
 ROUNDING = 2.0**-53  # of float64, relative
 _LAPACK = 10  # p(k) / k
-_BLOCK = 2048  # rows of one product
+_BLOCK, _STRIPE = 2048, 256  # rows and columns of one product
 _FIRST_ROWS = 512  # whose mean all rows are moved by
 _DIRECT = 3e8  # n * dim * min(n, dim) up to which the decomposition of the rows takes a moment only
 _QR_NUMBERS = 1 << 25  # of a block of rows
@@ -70,14 +68,10 @@ class Products:
 
     def add(self, rows: Tensor) -> None:
         """Adds float64 rows (m, dim)."""
-        product = None
         for block in torch.split(rows, _BLOCK):
-            if block.device.type == "cpu":  # half the multiplications of a product, which torch has no name for
-                found = product is not None
-                product = dsyrk(1.0, block.contiguous().numpy().T, lower=1, c=product, overwrite_c=found)
-                self.upper += torch.from_numpy(product.T)
-            else:
-                self.upper.addmm_(block.T, block)
+            for start in range(0, len(self.upper), _STRIPE):  # of which nothing below the diagonal is multiplied
+                stop = start + _STRIPE
+                self.upper[start:stop, start:] += block[:, start:stop].T @ block[:, start:]
             self.longest = max(self.longest, len(block)) + 1
 
 
@@ -89,9 +83,8 @@ def rounding_of_lapack(k: int) -> float:
 def second_moments(pieces: Iterable[Tensor], dim: int) -> Tensor:
     """Sum of the outer products of float64 rows that come in pieces (m, dim): float64 (dim, dim), symmetric."""
     products = Products(dim)
-    with threads_for(0):  # PyTorch's would wait in loops for their next work, on the cores that BLAS needs
-        for rows in _joined(pieces, _BLOCK):
-            products.add(rows)
+    for rows in _joined(pieces, _BLOCK):
+        products.add(rows)
     return mirrored(products.upper)
 
 
@@ -160,9 +153,8 @@ class Gram:
 
     Notes
     -----
-    Memory: 8 bytes times dim squared (34 MB for 2,048 features, 537 MB for 8,192), on the device of the first batch,
-    and as much again during an update. On a GPU no update but the first waits for it; NaN is found when the sums are
-    read.
+    Memory: 8 bytes times dim squared (34 MB for 2,048 features, 537 MB for 8,192), on the device of the first batch. On
+    a GPU no update but the first waits for it; NaN is found when the sums are read.
 
     Examples
     --------
@@ -209,7 +201,7 @@ class Gram:
         """:meth:`update` by rows of :func:`.arrays.tensor_of` that were checked."""
         if not self.dim:
             self._start(rows[:_FIRST_ROWS])
-        for part in torch.split(rows.to(self._shift.device), 4 * _BLOCK):
+        for part in torch.split(rows.to(self._shift.device), _BLOCK):
             moved = part.to(torch.float64, copy=True).sub_(self._shift)
             if self._unit != 1:
                 moved /= self._unit
@@ -366,8 +358,7 @@ class SingularValues:
 class _Unsquared:
     """A matrix (k, dim) with the scatter of the rows and their mean, in units of ``unit``; which features are constant.
 
-    ``error`` is how far the matrix is off relative to its Frobenius norm, ``error_of_column`` that of the worst column
-    relative to its own.
+    No column of the matrix is off by more than ``error`` relative to its length.
     """
 
     matrix: Tensor
@@ -375,11 +366,10 @@ class _Unsquared:
     unit: float
     constant: Tensor
     error: float
-    error_of_column: float
 
     def error_of(self, of: str) -> float:
-        """Relative error of the rows ``of`` that description."""
-        return 2 * self.error_of_column if of == STANDARDISED else self.error
+        """Relative error of the rows ``of`` that description: standardising divides by a length that is off, too."""
+        return 2 * self.error if of == STANDARDISED else self.error
 
 
 class Spectrum:
@@ -520,29 +510,23 @@ class Spectrum:
                 rows /= unit
                 mean = rows[0] + (rows - rows[0]).mean(dim=0)
                 rest = rows.sub_(mean).mean(dim=0)  # of what rounding of a large mean left
-                lost = 4 * self.n * ROUNDING
-                self._root = _Unsquared(rows.sub_(rest), mean + rest, unit, constant, lost, lost)
+                self._root = _Unsquared(rows.sub_(rest), mean + rest, unit, constant, 4 * self.n * ROUNDING)
             else:
                 moments = self._summed()
                 blocks = (rows.double() / moments.unit - moments.mean for rows in self._rows.blocks(_BLOCK))
                 factor, error = triangular_factor(blocks, self.dim)
-                kept, variances = ~moments.constant, moments.scatter.diagonal()
-                rounded = ROUNDING * math.sqrt(self.n) * moments.mean.abs()  # of the mean
-                columns = (moments.error / variances + rounded / variances.sqrt())[kept]
-                weights = (variances[kept] / variances[kept].sum()).sqrt()
-                lost = float(torch.linalg.vector_norm(columns * weights))
-                self._root = _Unsquared(
-                    factor, moments.mean, moments.unit, moments.constant, error + lost, error + float(columns.max())
-                )
+                variances = moments.scatter.diagonal()
+                rounded = ROUNDING * math.sqrt(self.n) * moments.mean.abs() / variances.sqrt()
+                error += float((moments.error / variances + rounded)[~moments.constant].max())  # of the mean
+                self._root = _Unsquared(factor, moments.mean, moments.unit, moments.constant, error)
         return self._root
 
     def _summed(self) -> Moments:
         if self._moments is None:
             assert self._rows is not None
             gram = Gram()
-            with threads_for(0):  # PyTorch's would wait in loops for their next work, on the cores that BLAS needs
-                for rows in self._rows.blocks(4 * _BLOCK):
-                    gram.add(rows)
+            for rows in self._rows.blocks(_BLOCK):
+                gram.add(rows)
             self._moments = gram.moments()
         _require_varied(bool(self._moments.constant.all()), self.n)
         return self._moments
@@ -575,15 +559,20 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
 
 
 def _joined(pieces: Iterable[Tensor], n_rows: int) -> Iterator[Tensor]:
-    """Pieces of rows put together until there are at least so many."""
-    waiting: list[Tensor] = []
+    """Pieces of rows as blocks of so many, which share one memory: each is valid until the next."""
+    block, filled = torch.empty(0), 0
     for piece in pieces:
-        waiting.append(piece)
-        if sum(map(len, waiting)) >= n_rows:
-            yield waiting[0] if len(waiting) == 1 else torch.cat(waiting)
-            waiting = []
-    if waiting:
-        yield torch.cat(waiting)
+        if not len(block):
+            block = piece.new_empty(n_rows, piece.shape[1])
+        while len(piece):
+            taken = piece[: n_rows - filled]
+            block[filled : filled + len(taken)] = taken
+            filled, piece = filled + len(taken), piece[len(taken) :]
+            if filled == n_rows:
+                yield block
+                filled = 0
+    if filled:
+        yield block[:filled]
 
 
 def _power_of_two(size: float) -> float:
