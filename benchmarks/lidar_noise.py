@@ -7,6 +7,10 @@ features, and with images whose views vary more than those of others; the share 
 ``ratio_of_noise`` is to be 1 in 1,000 (a count is printed with its 95 % interval). Then m of the features tell images
 apart, by a share s of their variance within images, and the share of draws that are found out is printed beside
 q s m / dim, by which the ratio grows on average.
+
+With 1,000 repeats, four minutes on one core: of the first five kinds 27 in 18,000 draws are above it, 0 to 4 in 1,000
+by case; where the views of images vary unevenly, 20 to 46 in 1,000. Of 1,000 x 10 x 64, features that add 0.0125 to the
+ratio are found out in 26 % of draws, and 0.03 in 98 %.
 """
 
 from __future__ import annotations

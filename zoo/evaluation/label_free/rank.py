@@ -77,7 +77,7 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     ----------
     z : float array, shape (n_images, dim)
         One row an image, neither centred nor scaled; or a :func:`.spectrum.spectrum_of`, or sums
-        (:class:`.gram.Gram`). The paper takes 25,600 images.
+        (:class:`.spectrum.Gram`). The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.
 
