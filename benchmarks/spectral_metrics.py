@@ -10,9 +10,9 @@ The features are drawn, not an encoder's, with spectra like theirs: in "power-la
 features fall as rank ** -0.5 and a mean as long as the largest of them is added; in "collapsed" 64 of them do and the
 rest is what float32 rounds, so that the last, slowest step of ``zoo.evaluation.label_free.spectrum`` is needed.
 
-On two cores (load 1.3 to 2), power law: 25,600 x 2,048 1.06 s, 2.52 and in another run 2.35 times faster (aim 2.5), off
-by 7e-8; 25,600 x 8,192 19.3 s against 78.7 s, 4.1 times (aim 4), off by 4e-7. A collapsed spectrum of 2,048 features
-takes 9.0 s, four times as long as svdvals, which is off by 1e-5 there.
+On one thread of two busy cores, power law: 12,800 x 1,024 1.2 s against 2.0 s; 25,600 x 2,048 5.2 s against 7.7 s, off
+by 1e-15 where svdvals is off by 1e-7. A collapsed spectrum of 1,024 features takes 3.8 s, three times as long as
+svdvals, which is off by 5e-6 there.
 
 Then a folder of features several times as large as the memory that is said: rankme, feature_rank, correlation_rank and
 alpha_req in a process of its own, from one pass. Its peak is of the memory that is the process's own (RssAnon), for

@@ -101,7 +101,8 @@ def _measured(
 def _one(
     one: LabelFreeMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
 ) -> Measured:
-    value, details, notes = None, {}, ()
+    value, details = None, {}
+    notes: tuple[str, ...] = ()
     begun_s = time.perf_counter()
     if not reason:
         seeded = {"seed": seed} if one.seeded else {}
