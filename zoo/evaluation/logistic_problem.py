@@ -4,6 +4,9 @@ Features are centred (the intercept takes the mean), scaled by one number so tha
 one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of features.
 What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the Hessian under
 every penalty is close to a diagonal.
+
+What rounding has done to a fit, in this basis and on the way to it, is seen in the features themselves, in float64
+(:class:`Exact`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ except ModuleNotFoundError as error:
 
 _ROWS_AT_A_TIME = 8192
 _NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
+_NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,19 +47,18 @@ class Basis:
             out[start : start + len(rows), :-1] = rows @ self.axes
         return out
 
-    def weights(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Parameters (n_classes, rank + 1) as weights (n_classes, dim) and intercepts of the features, in float64."""
-        weights = (parameters[:, :-1] @ self.axes.T).double() / self.scale
-        return weights, parameters[:, -1].double() - weights @ self.mean
+    def weights(self, parameters: Tensor) -> Tensor:
+        """Parameters (n_classes, rank + 1) as weights and intercepts of the features that are centred and scaled.
 
+        Returns
+        -------
+        float64 (n_classes, dim + 1)
+        """
+        return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """Where to leave by how much residuals changed since others."""
-
-    since: Tensor  # (n, n_classes)
-    out: Tensor  # (n, n_classes), bfloat16
-    sums: Tensor  # (n_classes,) of the new residuals themselves: the intercepts' gradient, which no rounding must reach
+    def parameters(self, weights: Tensor) -> Tensor:
+        """The other way: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
+        return torch.cat([weights[:, :-1] @ self.axes.double(), weights[:, -1:]], dim=1).to(self.axes.dtype)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,7 +69,6 @@ class Problem:
     y: Tensor  # (n,) int64, 0 to n_classes - 1
     n_classes: int
     spectrum: Tensor  # (rank + 1,) squared norms of the columns of z
-    quick: Tensor | None = None  # z in bfloat16, for products that need no more
     products: int = 0  # with all images, so far
     place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's own class in flattened logits
 
@@ -77,22 +80,14 @@ class Problem:
         """How many images there are."""
         return len(self.y)
 
-    def logits(self, parameters: Tensor, *, quick: bool = False, out: Tensor | None = None) -> Tensor:
-        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes), in bfloat16 if ``quick``."""
+    def logits(self, parameters: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes)."""
         self.products += 1
-        if quick and self.quick is not None:
-            return torch.mm(self.quick, parameters.to(torch.bfloat16).T, out=out)
         return torch.mm(self.z, parameters.T, out=out)
 
     def pulled(self, residuals: Tensor) -> Tensor:
-        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1).
-
-        Linear, so that it turns a change of the residuals into the change of the gradient; residuals in bfloat16 take
-        the product in bfloat16.
-        """
+        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
         self.products += 1
-        if residuals.dtype == torch.bfloat16 and self.quick is not None:
-            return (residuals.T @ self.quick).to(self.z.dtype)
         return residuals.T @ self.z
 
     def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
@@ -101,29 +96,16 @@ class Problem:
         total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
         return total, residuals
 
-    def stepped(
-        self,
-        start: Tensor,
-        move: Tensor,
-        length: float,
-        logits: Tensor,
-        residuals: Tensor,
-        change: Change | None = None,
-    ) -> float:
+    def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
         """The summed loss a length along a move of the logits; fills the logits there and their residuals.
 
         A block of images at a time, while it is in the processor's cache: at full size each of the dozen passes over
         all logits would take as long as a tenth of a product.
         """
         total = 0.0
-        if change is not None:
-            change.sums.zero_()
         for some in self._blocks():
-            torch.add(start[some], move[some].to(start.dtype), alpha=length, out=logits[some])
+            torch.add(start[some], move[some], alpha=length, out=logits[some])
             total += self._loss_of(some, logits, residuals)
-            if change is not None:
-                change.out[some] = residuals[some] - change.since[some]
-                change.sums.add_(residuals[some].sum(dim=0))
         return total
 
     def squares(self, residuals: Tensor) -> Tensor:
@@ -155,15 +137,72 @@ class Problem:
         parameters[:, -1] = logs - logs.mean()
         return parameters
 
-    def in_float64(self) -> Problem:
-        """The same problem for a solver that float32 is not enough for."""
-        return Problem(
-            z=self.z.double(),
-            y=self.y,
-            n_classes=self.n_classes,
-            spectrum=self.spectrum.double(),
-            products=self.products,
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What float64 says of a fit."""
+
+    objective: float
+    gap: float  # bound of what the objective is above its least value, as a share of it
+    gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
+
+
+class Exact:
+    """The problem in the features as they were given, in float64, of a block of images at a time."""
+
+    def __init__(self, x: np.ndarray[Any, Any], y: Tensor, *, n_classes: int, basis: Basis) -> None:
+        self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
+        self.products = 0  # with all images, so far
+
+    def certificate(self, weights: Tensor, penalty: float) -> Certificate:
+        """Of weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
+
+        The loss is convex and the penalty strongly so: by the weights, the objective exceeds its least value by no more
+        than the squared gradient over twice the penalty. The intercepts have no penalty; they count by their own
+        curvature, to second order.
+        """
+        loss, gradient, curvature = self._summed(weights)
+        gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
+        objective = loss + 0.5 * penalty * float(weights[:, :-1].square().sum())
+        by_weights, by_intercepts = float(gradient[:, :-1].square().sum()), gradient[:, -1].square()
+        left = by_weights / (2.0 * penalty) + float((by_intercepts / (2.0 * curvature)).sum())
+        return Certificate(
+            objective=objective,
+            gap=left / max(objective, _TINY),
+            gradient_norm=(by_weights + float(by_intercepts.sum())) ** 0.5,
         )
+
+    def under_a_strong_penalty(self, penalty: float) -> Tensor:
+        """The optimum but for a share of the largest direction's square over the penalty: one step from no weights."""
+        counts = torch.bincount(self.y, minlength=self.n_classes).double()
+        weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
+        weights[:, -1] = counts.log() - counts.log().mean()
+        weights[:, :-1] = self._summed(weights)[1][:, :-1] / -penalty
+        return weights
+
+    def problem(self) -> tuple[Basis, Problem]:
+        """The basis and the problem in it, all in float64."""
+        return problem_of(
+            self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
+        )
+
+    def _summed(self, weights: Tensor) -> tuple[float, Tensor, Tensor]:
+        """Of all images: the loss, its gradient (n_classes, dim + 1), and for each class the sum of p (1 - p)."""
+        self.products += 2
+        loss, gradient, curvature = 0.0, torch.zeros_like(weights), torch.zeros_like(weights[:, 0])
+        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + self.n_classes))
+        for start in range(0, len(self.y), step):
+            some = slice(start, start + step)
+            rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
+            z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
+            part = Problem(z=z, y=self.y[some], n_classes=self.n_classes, spectrum=z[:0])
+            more, residuals = part.loss(part.logits(weights))
+            loss += more
+            gradient += part.pulled(residuals)
+            sizes = residuals.abs_()  # p, or 1 - p of the right class
+            curvature += sizes.mul_(1.0 - sizes).sum(dim=0)
+        return loss, gradient, curvature.clamp_(min=_TINY)
 
 
 def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:
@@ -188,9 +227,17 @@ def problem_of(
     n, dim = x.shape
     mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
     scale = float(np.abs(np.stack([x.max(axis=0), x.min(axis=0)]) - mean.numpy()).max()) or 1.0
+    if x.dtype == np.float32:
+        mean = mean.float().double()  # so that the same number is taken off in float32 and in float64
     like = torch.empty(0, dtype=dtype, device=device)
     rows = centred_and_scaled(x, mean.to(device), scale, like)
-    if n < dim:
+    if n < dim and dtype == torch.float64:
+        left, values, right = torch.linalg.svd(rows, full_matrices=False)
+        kept = values > values.max() * dim * torch.finfo(dtype).eps
+        axes = right[kept].T
+        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
+        z[:, :-1] = left[:, kept] * values[kept]
+    elif n < dim:
         tall = rows.double()
         values, vectors = torch.linalg.eigh(tall @ tall.T)
         kept = values > max(float(values[-1]), 0.0) * n * 1e-14
