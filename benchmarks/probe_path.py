@@ -1,6 +1,6 @@
 """How long it takes to tune a logistic probe: the zoo's whole path against 30 rounds of TPE over scikit-learn.
 
-    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision auto] [--json]
+    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision float32] [--json]
 
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
 one after the other, ours before and after theirs, each after a pause in which the other's threads fall asleep. Theirs:
@@ -191,8 +191,8 @@ def floor_seconds(workload: Workload, products: int, fits: int, precision: str) 
     n, dim, k = workload.n_train, workload.dim, workload.n_classes
     rank = min(n - 1, dim)
     a, b = torch.randn(n, rank), torch.randn(rank, k)
-    if precision == "bfloat16":
-        a, b = a.bfloat16(), b.bfloat16()
+    if precision == "float64":
+        a, b = a.double(), b.double()
     one = median(timed(lambda: a @ b)[0] for _ in range(5))
     basis = (min(n, dim) * n * dim + (n + workload.n_val) * dim * rank) / (n * rank * k)
     return one * (products + fits * workload.n_val / n + basis)
@@ -250,7 +250,7 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(list(WORKLOADS)[:-1]), help="by comma [all but small]")
     parser.add_argument("--tol", type=float, default=1e-4, help="of our path's last fit [1e-4]")
     parser.add_argument("--trials", type=int, default=ROUNDS, help=f"of TPE; 0 leaves it out [{ROUNDS}]")
-    parser.add_argument("--precision", default="auto", help="of our path: auto, float32 or bfloat16 [auto]")
+    parser.add_argument("--precision", default="float32", help="of our path: float32 or float64 [float32]")
     parser.add_argument("--cold-c", type=float, default=1.0, help="of the cold fits [1, scikit-learn's default]")
     parser.add_argument("--no-cold", action="store_true", help="leave out the cold fits")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,8 @@
 """Fits of a multinomial logistic regression along its regularisation path, judged by validation images.
 
 Each fit begins where the last two point to. What only says where the best penalty lies may stop early
-(``Path.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was solved in, and goes
-on in float64 if that does not certify it.
+(``Path.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was solved in, and
+goes on in float64 if that does not certify it.
 """
 
 from __future__ import annotations

@@ -138,7 +138,6 @@ class Problem:
         return parameters
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """What float64 says of a fit."""

@@ -44,10 +44,18 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the same C means the same there and here.
 
     Converged means: the squared norm of the gradient by the weights, over twice the penalty 1 / C, is at most ``tol``
-    times the objective (a small term for the intercepts is added). That is a bound, for the objective is strongly
-    convex: it exceeds its least value by no more than this share of itself. With the default of 1e-4 it is typically
-    above it by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below
-    where a problem is easy.)
+    times the objective, with the intercepts' share added. The first is a bound, for the objective is strongly convex in
+    the weights: with the fitted intercepts, no weights have an objective that is lower by more than this share of it.
+    The intercepts have no penalty; what they are from their best values counts to second order, by their own
+    curvature. With the default of 1e-4 the objective is typically above its least value by 1e-5. (Scikit-learn's own
+    tolerance of 1e-4 ends far above that where regularisation is weak, and below where a problem is easy.)
+
+    Every fit that counts, all but those of the walk described below, is measured in float64 from its weights and the
+    features as they were given, whatever it was solved in: ``objective``, ``gap`` (the share above), ``gradient_norm``
+    and ``converged`` are what that says, on any processor. Where it does not hold in float32, the fit goes on in
+    float64. It cannot hold where the penalty is below the rounding of the loss, with C times the squared size of the
+    features above some 1e20: such a fit ends where float64 gets no lower, and is reported as not converged. Otherwise
+    the size of the features only changes what a C means.
 
     Parameters
     ----------
@@ -57,8 +65,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ends when validation is past its best by one value of C (by log loss; two by error), but not before half of the
         features' directions count and something beats guessing; or when the training images are fitted to 1e-5 nats
         each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
-        their row in ``path_``). A later, second optimum would be missed. Then the best C between the best three is
-        interpolated and fitted until it has converged.
+        their row in ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the
+        best three is interpolated and fitted until it has converged.
     select : {"error", "log_loss"}
         What is least on the validation images. Of equal errors the lower log loss wins, then stronger regularisation.
     C : float, optional
@@ -70,12 +78,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
-    precision : {"auto", "float32", "float64", "bfloat16"}
-        Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, for
-        changes of what float32 has computed; every fit that counts is checked, and ended if need be, in float32. "auto"
-        takes it for large problems where the processor has instructions for it; the same images may then get another
-        C on another machine, within what the early stops of the walk leave open. Where float32 does not reach ``tol``,
-        float64 takes over by itself.
+    precision : {"float32", "float64"}
+        Of the matrix products on the way; what is added up over images is in float64 always. The same images may get
+        another C on another machine, within what the early stops of the walk leave open.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
@@ -134,9 +139,10 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If features or labels are not what they must be: other shapes, NaN or infinity, one class only.
+            If features or labels are not what they must be: other shapes, NaN or infinity, one class only, a size
+            whose square float64 cannot hold.
         QueryError
-            If a parameter has no meaning.
+            If a parameter has no meaning, or C none for features of this size.
         """
         self._check()
         rows = table_of(x, "x")
@@ -184,7 +190,15 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def decision_function(self, x: Any) -> Array:
-        """Logits (n, n_classes); for two classes the difference of the second and the first, (n,)."""
+        """Logits; for two classes the difference of the second and the first.
+
+        Products are made in the precision of the features, at least float32 (float64 also if the probe's is): those of
+        float64 features do not depend on how the rows are batched, but for some 1e-15 of their size.
+
+        Returns
+        -------
+        float64 (n, n_classes), or (n,) for two classes
+        """
         logits = self._logits(x)
         difference: Array = logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
         return difference
