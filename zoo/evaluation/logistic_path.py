@@ -21,7 +21,8 @@ from .logistic_steps import onwards
 
 STEP = 10.0
 _LOOSE = 3e-3
-_WELL_BELOW = 0.5  # the tolerance, which float64 goes on to: the certificate counts intercepts a little differently
+_WELL_BELOW = 0.5  # the tolerance, which float64 goes on to
+_TRIES = 3
 _STRONG = 2.0**24  # times the square of the largest direction, a penalty under which the weights are one step
 _LEAST_IN_FLOAT32 = 1e-30
 
@@ -183,8 +184,13 @@ class Path:
     def _certified(self, point: Point) -> tuple[Point, Tensor]:
         """The same fit as it is in the features themselves, with its weights there; float64 goes on if need be."""
         measured, weights = self._measured(point)
-        if point.converged and not measured.converged and point.weights is None:
-            measured, weights = self._measured(self._in_float64(point, self.tol))
+        tol = self.tol
+        for _ in range(_TRIES):  # the solver counts intercepts otherwise than the certificate
+            if measured.converged or not point.converged:
+                break
+            point = self._in_float64(point, tol)
+            measured, weights = self._measured(point)
+            tol *= 0.1
         return measured, weights
 
     def _measured(self, point: Point) -> tuple[Point, Tensor]:

@@ -29,6 +29,10 @@ _ROWS_AT_A_TIME = 8192
 _NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
 _NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
 _TINY = float(np.finfo(np.float64).tiny)
+_NEWTON_STEPS = 30
+_NEGLIGIBLE = 1e-12  # of the objective
+_SHORTEST = 1e-12  # step of intercepts
+_ALMOST_FLAT = 1e-13  # as a share of the largest second derivative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,19 +161,39 @@ class Exact:
     def certificate(self, weights: Tensor, penalty: float) -> Certificate:
         """Of weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
 
-        The loss is convex and the penalty strongly so: by the weights, the objective exceeds its least value by no more
-        than the squared gradient over twice the penalty. The intercepts have no penalty; they count by their own
-        curvature, to second order.
+        What the objective is with the best intercepts of given weights is strongly convex in these, by the penalty, and
+        its gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
+        that gradient squared over twice the penalty, and the fit exceeds it by what its intercepts cost besides. The
+        best intercepts are found by Newton's method, to what float64 can tell.
         """
-        loss, gradient, curvature = self._summed(weights)
-        gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
-        objective = loss + 0.5 * penalty * float(weights[:, :-1].square().sum())
-        by_weights, by_intercepts = float(gradient[:, :-1].square().sum()), gradient[:, -1].square()
-        left = by_weights / (2.0 * penalty) + float((by_intercepts / (2.0 * curvature)).sum())
+        here = self._summed(weights)
+        squared = float(weights[:, :-1].square().sum())
+        objective = here.loss + 0.5 * penalty * squared
+        best, weights = here, weights.clone()
+        for _ in range(_NEWTON_STEPS):
+            step = _newton_step(best)
+            left = 0.5 * float(step @ best.gradient[:, -1])
+            if left <= _NEGLIGIBLE * objective:
+                break
+            before = weights[:, -1].clone()
+            while True:
+                weights[:, -1] = before - step
+                there = self._summed(weights)
+                if there.loss < best.loss or float(step.abs().max()) < _SHORTEST:
+                    break
+                step = 0.25 * step
+            if there.loss >= best.loss:  # only rounding is left
+                break
+            best = there
+        else:
+            left = math.inf
+        by_weights = best.gradient[:, :-1].add(weights[:, :-1], alpha=penalty).square().sum()
+        excess = max(0.0, here.loss - best.loss) + left + float(by_weights) / (2.0 * penalty)
+        here.gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
         return Certificate(
             objective=objective,
-            gap=left / max(objective, _TINY),
-            gradient_norm=(by_weights + float(by_intercepts.sum())) ** 0.5,
+            gap=excess / max(objective, _TINY),
+            gradient_norm=float(here.gradient.square().sum()) ** 0.5,
         )
 
     def under_a_strong_penalty(self, penalty: float) -> Tensor:
@@ -177,7 +201,7 @@ class Exact:
         counts = torch.bincount(self.y, minlength=self.n_classes).double()
         weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
         weights[:, -1] = counts.log() - counts.log().mean()
-        weights[:, :-1] = self._summed(weights)[1][:, :-1] / -penalty
+        weights[:, :-1] = self._summed(weights).gradient[:, :-1] / -penalty
         return weights
 
     def problem(self) -> tuple[Basis, Problem]:
@@ -186,22 +210,43 @@ class Exact:
             self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
         )
 
-    def _summed(self, weights: Tensor) -> tuple[float, Tensor, Tensor]:
-        """Of all images: the loss, its gradient (n_classes, dim + 1), and for each class the sum of p (1 - p)."""
+    def _summed(self, weights: Tensor) -> _Summed:
         self.products += 2
-        loss, gradient, curvature = 0.0, torch.zeros_like(weights), torch.zeros_like(weights[:, 0])
-        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + self.n_classes))
+        k = self.n_classes
+        loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
+        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + k))
         for start in range(0, len(self.y), step):
             some = slice(start, start + step)
             rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
             z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
-            part = Problem(z=z, y=self.y[some], n_classes=self.n_classes, spectrum=z[:0])
+            part = Problem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
             more, residuals = part.loss(part.logits(weights))
             loss += more
             gradient += part.pulled(residuals)
-            sizes = residuals.abs_()  # p, or 1 - p of the right class
-            curvature += sizes.mul_(1.0 - sizes).sum(dim=0)
-        return loss, gradient, curvature.clamp_(min=_TINY)
+            residuals.view(-1)[part.place] += 1.0
+            together += residuals.T @ residuals
+        return _Summed(loss, gradient, together)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Summed:
+    """Sums over all images."""
+
+    loss: float
+    gradient: Tensor  # of the loss, (n_classes, dim + 1)
+    together: Tensor  # (n_classes, n_classes), products of the probabilities of two classes
+
+
+def _newton_step(sums: _Summed) -> Tensor:
+    """What Newton's method takes off the intercepts (n_classes,).
+
+    The second derivative is minus the products of probabilities, and on its diagonal what makes rows sum to 0.
+    """
+    hessian = -sums.together
+    hessian.fill_diagonal_(0.0)
+    diagonal = -hessian.sum(dim=1)
+    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _ALMOST_FLAT, _TINY))
+    return torch.linalg.solve(hessian, sums.gradient[:, -1])
 
 
 def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:
