@@ -15,7 +15,8 @@ On the same synthetic features, in the same run:
 The features are not real: noise in 2048 directions of the variance j^-0.8, as the spectra of trained encoders decay,
 class means with 1.75^2 / j times that, rotated and moved. Losses depend on that; the cost of an epoch does not.
 
-The floor is what a side's products take at the float32 rate of one of a batch. A run that was stopped goes on from ``--out``.
+The floor is what a side's products take at the float32 rate of one of a batch. A run that was stopped
+goes on from ``--out``.
 """
 
 from __future__ import annotations

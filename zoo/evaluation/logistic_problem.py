@@ -31,7 +31,6 @@ _NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
 _TINY = float(np.finfo(np.float64).tiny)
 _NEWTON_STEPS = 30
 _NEGLIGIBLE = 1e-12  # of the objective
-_SHORTEST = 1e-12  # step of intercepts
 _ALMOST_FLAT = 1e-13  # as a share of the largest second derivative
 
 
@@ -169,20 +168,18 @@ class Exact:
         here = self._summed(weights)
         squared = float(weights[:, :-1].square().sum())
         objective = here.loss + 0.5 * penalty * squared
-        best, weights = here, weights.clone()
+        best, weights, left = here, weights.clone(), math.inf
         for _ in range(_NEWTON_STEPS):
             step = _newton_step(best)
             left = 0.5 * float(step @ best.gradient[:, -1])
-            if left <= _NEGLIGIBLE * objective:
+            spread = float(step.max() - step.min())
+            if left <= _NEGLIGIBLE * objective or not math.isfinite(spread):
                 break
-            before = weights[:, -1].clone()
-            while True:
-                weights[:, -1] = before - step
-                there = self._summed(weights)
-                if there.loss < best.loss or float(step.abs().max()) < _SHORTEST:
-                    break
-                step = 0.25 * step
-            if there.loss >= best.loss:  # only rounding is left
+            step *= math.log1p(spread) / spread  # as far as no loss of this kind can rise
+            weights[:, -1] -= step
+            there = self._summed(weights)
+            if not there.loss < best.loss:
+                weights[:, -1] += step  # only rounding is left
                 break
             best = there
         else:
@@ -192,7 +189,7 @@ class Exact:
         here.gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
         return Certificate(
             objective=objective,
-            gap=excess / max(objective, _TINY),
+            gap=excess / max(objective, _TINY) if math.isfinite(excess) else math.inf,
             gradient_norm=float(here.gradient.square().sum()) ** 0.5,
         )
 
@@ -246,7 +243,8 @@ def _newton_step(sums: _Summed) -> Tensor:
     hessian.fill_diagonal_(0.0)
     diagonal = -hessian.sum(dim=1)
     hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _ALMOST_FLAT, _TINY))
-    return torch.linalg.solve(hessian, sums.gradient[:, -1])
+    step: Tensor = torch.linalg.solve_ex(hessian, sums.gradient[:, -1])[0]
+    return step
 
 
 def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:

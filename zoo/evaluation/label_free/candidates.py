@@ -6,8 +6,8 @@ of each is found; the k-th smallest of those that a row has seen so far bounds t
 with it, by what rounding can have done, the entries that are worth keeping. Only groups that hold one are looked at
 once more. So a tile is read twice after it is multiplied, and nothing is sorted.
 
-What rounding can have done, with its unit u = 2^-24: a product K of rows of d features, which is a sum of d + 2 terms in
-any order, with or without fused operations, is off by at most g (|a|^2 + |b|^2), the rounding of the two squares
+What rounding can have done, with its unit u = 2^-24: a product K of rows of d features, which is a sum of d + 2 terms
+in any order, with or without fused operations, is off by at most g (|a|^2 + |b|^2), the rounding of the two squares
 included, with g = (d + 4) u / (1 - (d + 4) u). So for rows at the distance t, for which |b| <= |a| + t,
 
     t^2 <= 2 K + 2 g (3 |a|^2 + 2 t^2)    and    K <= t^2 / 2 + g (|a|^2 + (|a| + t)^2).
