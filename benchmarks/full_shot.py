@@ -250,7 +250,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--precision", default="float32", help="of the streamed side: float32 or bfloat16 [float32]")
-    parser.add_argument("--path-precision", default="auto", help="of the path: auto, float32 or bfloat16 [auto]")
+    parser.add_argument("--path-precision", default="float32", help="of the path: float32 or float64 [float32]")
     parser.add_argument("--tol", type=float, default=1e-4, help="of the path's last fit [1e-4]")
     parser.add_argument("--select", default="log_loss", help="the path's C by log_loss or error [log_loss]")
     parser.add_argument("--sides", default=",".join(SIDES), help="by comma [all]")

@@ -14,15 +14,6 @@ of ``tol`` that is no worse. Objectives are computed in float64 from each side's
 would take at the machine's rate for one of that shape, measured in the same run, and nothing else; the multiple says
 how far we are from it.
 
-On two cores with instructions for bfloat16 (load 2, of this run itself), seed 0: 5-shot of 100 classes 0.25 s against
-25.6 s, 103 times faster (aim 100), validation log loss 1.161 against 1.525; 3-shot of 1,000 classes with 384 features
-1.80 s against 112.6 s, 62 times (aim 50), 2.663 against 3.064; with 2,048 features 7.97 s against 219 s, 27 times (aim
-40, not reached: its products and its basis alone take 4.4 s, 50 times; 6.6 s and 33 times at ``--tol 1e-3``, 2.533),
-2.524 against 3.382; 1 % 32.8 s against 1,360 s, 41 times (aim 20), their side scaled from one trial. In float32 alone
-the path takes 2.0, 10 and 49 s for the last three. One cold fit at C = 1, in the same order: 16, 12.9, 6.4 and 4.9
-times faster than scikit-learn (aim 10, reached on the two smaller: of the 2.2 s of the third the basis is 1.0), 17,
-4.3, 4.3 and 6.0 times faster than torch's L-BFGS (aim 4), the objective lower than scikit-learn's where that stops.
-
 The features are drawn, not an encoder's: the spectrum of the noise falls as rank ** -0.5 as features' spectra do, and
 that of the class means faster, so that the first directions hold most of what tells classes apart and regularisation
 matters; half of the means' variance is shared by groups of ten classes, which get confused; a ReLU-like offset makes

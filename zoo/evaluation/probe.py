@@ -43,12 +43,12 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     The intercept is not penalised. For two classes W is the difference of their weights, as in scikit-learn, so that
     the same C means the same there and here.
 
-    Converged means: the squared norm of the gradient by the weights, over twice the penalty 1 / C, is at most ``tol``
-    times the objective, with the intercepts' share added. The first is a bound, for the objective is strongly convex in
-    the weights: with the fitted intercepts, no weights have an objective that is lower by more than this share of it.
-    The intercepts have no penalty; what they are from their best values counts to second order, by their own
-    curvature. With the default of 1e-4 the objective is typically above its least value by 1e-5. (Scikit-learn's own
-    tolerance of 1e-4 ends far above that where regularisation is weak, and below where a problem is easy.)
+    Converged means that no weights and intercepts have an objective that is lower than that of the fit by more than
+    ``tol`` times it. That is a bound, for the objective with the best intercepts of given weights is strongly convex in
+    these: what is missing is at most the squared norm of its gradient over twice the penalty 1 / C, and what the fit's
+    own intercepts cost against the best ones. With the default of 1e-4 the objective is typically above its least value
+    by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below where a
+    problem is easy.)
 
     Every fit that counts, all but those of the walk described below, is measured in float64 from its weights and the
     features as they were given, whatever it was solved in: ``objective``, ``gap`` (the share above), ``gradient_norm``
