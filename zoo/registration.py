@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,7 +26,8 @@ from .drift import compare_features, recording_path
 from .encoders import Encoder, build_empty_encoder
 from .encoders.layouts import layout_named
 from .errors import QueryError, StoreError, ZooError, nearest_names
-from .locations import Candidate
+from .loading import places_of
+from .locations import candidates
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
@@ -39,23 +41,31 @@ _NONE = Missing.NOT_APPLICABLE.value
 
 
 def register(
-    weights: str, *, like: str, name: str, facts: Mapping[str, Any] | None = None, layout: str | None = None
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    like: str,
+    name: str,
+    facts: Mapping[str, Any] | None = None,
+    layout: str | None = None,
+    checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own.
 
     Parameters
     ----------
-    weights : str
-        Path or address of the checkpoint.
+    weights : path or address, or a list of them
+        The checkpoint; a list gives the file and its companions.
     like : str
-        Id of the encoder that has the same architecture and the same layout of its file.
+        Id of the encoder that has the same architecture.
     name : str
         Id of the new encoder.
     facts : mapping, optional
         What differs, by dotted name: ``{"pretraining.epochs": 100}``. ``"not published"`` and ``"not applicable"`` are
         values. Accuracies, licence of the weights, month and errata of ``like`` are not taken over.
     layout : str, optional
-        Of the file; that of ``like`` unless given. A file with the encoder's own state dict has the layout ``zoo``.
+        Of the file; without it that of ``like`` is tried, then those of the libraries.
+    checkpoint_key : str, optional
+        Which of several encoders in the file is meant, as for :func:`zoo.load`.
 
     Returns
     -------
@@ -71,23 +81,34 @@ def register(
     WeightsUnavailable, WeightsRefused, StoreError, DataError
         As for the weights of any encoder.
     """
+    places = places_of(weights)
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = _facts_of(model)
-    _forget(merged, where=shown(weights))
+    _forget(merged, where=shown(places[0]))
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
-    chosen = layout or _layout_of(model)
-    layout_named(chosen)
-    companions = model.weights.companions if chosen == model.weights.converter else ()
+    if layout:
+        layout_named(layout)
     encoder = build_empty_encoder(draft)
-    choice = Candidate(places=(weights, *companions), layout=chosen, sha256=None, size_bytes=None, key="")
-    with converted(draft, encoder, choice) as (tensors, origins):
+    meant = replace(model, objective=draft.objective)  # which says whether student or teacher is meant
+    (choice,) = candidates(meant, encoder, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    with converted(draft, encoder, choice) as (tensors, origins, reading):
         if name in catalogue():
-            return _same(catalogue()[name], draft, origins[0].sha256)
-        found = keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
+            return _same(catalogue()[name], draft, origins[0].sha256, reading)
+        found = keep(
+            own_store(),
+            name,
+            tensors,
+            encoder=encoder,
+            origins=origins,
+            layout=choice.layout,
+            is_registered=True,
+            reading=reading,
+        )
     merged["weights"] |= _place_of(found)
+    merged["weights"]["note"] += f" {reading}"
     card = _card(name, model.family, merged)
     try:
         _record_features(card, found, encoder)
@@ -159,22 +180,23 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
     return build_card({"id": name, "family": family, **checked})
 
 
-def _layout_of(model: EncoderCard) -> str:
-    converter = model.weights.converter
-    return "zoo" if isinstance(converter, Missing) else converter
+def record_of(card: EncoderCard) -> store.Record | None:
+    """Where the weights of a registered encoder came from, and how its file was read; None if it is not registered."""
+    found = (record for _, record in store.records(own_store()) if record and record.sha256 == card.weights.sha256)
+    return next(found, None)
 
 
-def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> EncoderCard:
+def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
     """The encoder that has this id already, if it is the very same one."""
-    own = next(
-        (record for _, record in store.records(own_store()) if record and record.sha256 == existing.weights.sha256),
-        None,
-    )
+    own = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
-    if own is not None and own.origins[0].sha256 == source_sha256 and alike:
+    is_file = own is not None and own.origins[0].sha256 == source_sha256
+    if own is not None and is_file and alike and own.reading in (None, reading):
         return existing
     if own is None:
         found = f"an encoder of the family {existing.family!r}"
+    elif alike and is_file:
+        found = f"read otherwise: {str(own.reading).removesuffix('.')}"
     elif alike:
         found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
     else:

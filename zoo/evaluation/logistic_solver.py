@@ -1,10 +1,10 @@
 """One penalty at a time: quasi-Newton steps on the logits of all images, two matrix products an iteration.
 
 A step is a direction in the parameters and the same direction in the logits (one product); any length of it is then
-tried without a product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights, the
-objective exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of the dual
-point that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a small share
-of the objective itself; :meth:`.logistic_problem.Exact.certificate` then says whether it is so.
+tried without a product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights,
+the objective exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of
+the dual point that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a
+small share of the objective itself; :meth:`.logistic_problem.Exact.certificate` then says whether it is so.
 """
 
 from __future__ import annotations
