@@ -144,6 +144,11 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
             f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
             "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
         )
+    if card.weights.availability == "unfit" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsRefused(
+            f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
+            f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
+        )
     if not choices:
         raise WeightsUnavailable(
             f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
