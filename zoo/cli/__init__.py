@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
 
-from ..errors import UnknownName, ZooError
+from ..errors import ContentWarning, UnknownName, ZooError
 from ..version import __version__
 
 
@@ -97,12 +100,37 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _warnings_in_a_line():
+                return super().invoke(ctx)
         except ZooError as error:
             raise Refusal(str(error)) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Content that is left out is a line on stderr, each once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ContentWarning)
+        show = warnings.showwarning
+
+        def shown(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: Any = None,
+            line: Any = None,
+        ) -> None:
+            if issubclass(category, ContentWarning):
+                click.secho(f"Warning: {message}", fg="yellow", err=True)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = shown
+        yield
 
 
 @click.group(
