@@ -10,6 +10,7 @@ from .encoders.layouts import layout_named
 from .metadata import EncoderCard, Missing
 from .provenance import architecture_hash
 from .weights import store
+from .weights.places import portable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class Candidate:
     sha256: str | None  # of the file, where the card knows it
     size_bytes: int | None
     key: str
+    mirrored_key: str = ""  # under which a mirror has them, where that is another one: paths do not travel
 
 
 def candidates(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -> list[Candidate]:
@@ -44,15 +46,23 @@ def candidates(card: EncoderCard, encoder: Encoder, *, weights: str | None = Non
         layout = _layout_of(card, place)
         files = (place, *known.companions)
         version = layout_named(layout).version
+        key, mirrored_key = (
+            store.record_key(
+                [store.kept_name(name(file)) for file in files],
+                layout=layout,
+                layout_version=version,
+                architecture=architecture,
+            )
+            for name in (str, portable)
+        )
         found.append(
             Candidate(
                 places=files,
                 layout=layout,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
-                key=store.record_key(
-                    list(map(store.kept_name, files)), layout=layout, layout_version=version, architecture=architecture
-                ),
+                key=key,
+                mirrored_key=mirrored_key,
             )
         )
     return found

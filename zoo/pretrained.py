@@ -25,7 +25,7 @@ from .weights import lock, mirror, store
 from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
 from .weights.http import finished_record
-from .weights.places import shown, source
+from .weights.places import is_path, shown, source
 from .weights.reading import read_checkpoint
 from .weights.shipped import is_shipped
 
@@ -94,14 +94,16 @@ def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
     StoreError
         If a folder cannot be read.
     """
-    keys = [choice.key for choice in choices]
+    keys = {choice: tuple(dict.fromkeys((choice.key, choice.mirrored_key or choice.key))) for choice in choices}
     place = None if is_own or _come_with_the_zoo(choices) else mirror_place()
-    for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
+    every = [key for of_choice in keys.values() for key in of_choice]
+    for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, every)):
         for choice in choices:
-            found = found_in(folder, choice.key)
-            if found is not None:
-                _require_known(choice, found.record)
-                return found
+            for key in keys[choice]:
+                found = found_in(folder, key)
+                if found is not None:
+                    _require_known(choice, found.record)
+                    return found
     return None
 
 
@@ -242,13 +244,21 @@ def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetch
                 )
             if entry is not None:
                 expected, size = entry.sha256, entry.size_bytes
-            files.append(fetch(place, folder=weights_folder(), sha256=expected, size_bytes=size))
+            files.append(fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size))
         yield files
     finally:
         for file, place in zip(files, choice.places, strict=False):  # fewer files, where fetching one has failed
             if file.is_ours:
                 file.path.unlink(missing_ok=True)
                 finished_record(weights_folder(), place).unlink(missing_ok=True)
+
+
+def _located(place: str) -> str:
+    """A place as it can be opened: a relative path of a card is below the user's own folder."""
+    if not is_path(place) or place.startswith(("~", "file:")):
+        return place
+    own = user_folder() / place
+    return str(own) if own.exists() else place
 
 
 def _require_known(choice: Candidate, record: store.Record) -> None:
