@@ -213,7 +213,7 @@ def test_weights_that_are_gone_say_where_they_were() -> None:
 def test_a_file_of_another_network_is_not_even_fetched(server: Any) -> None:
     write_card("tiny", f"{server.url}/tiny.pth", availability="unfit")
     n_requests = len(server.log)
-    with pytest.raises(WeightsRefused, match="'tiny' .* is of another network"):
+    with pytest.raises(WeightsRefused, match=r"'tiny' .* is of another network"):
         zoo.load("tiny")
     assert len(server.log) == n_requests
 

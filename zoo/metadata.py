@@ -45,7 +45,7 @@ class Objective:
     """What the encoder was trained to do."""
 
     name: Maybe[str]  # "dino"; the loss, without its version
-    mode: Mode  # the coarse family of losses
+    mode: Maybe[Mode]  # the coarse family of losses
     version: Maybe[int]  # of the loss
     n_negatives: Maybe[int]  # negatives a positive pair
     n_classes: Maybe[int]  # clusters or classes that are predicted
@@ -124,7 +124,7 @@ class Preprocess:
 class Weights:
     """Where the trained weights are and how their file is laid out."""
 
-    availability: Maybe[Availability]  # to be had by anybody, on request or no more; unfit: the file is of another network
+    availability: Maybe[Availability]  # can anybody have them, on request, or no more; unfit: of another network
     url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
     mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete

@@ -27,6 +27,7 @@ class Verb:
 
     module: str
     line: str
+    name: str = "command"
 
 
 VERBS = {
@@ -44,6 +45,7 @@ VERBS = {
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
+    "unregister": Verb("register", "Take such an encoder out again.", "unregister_command"),
     "check": Verb("check", "Compare features with those of the first load."),
     "verify": Verb("verify", "Re-hash all weights that are kept."),
     "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
@@ -84,7 +86,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f".{VERBS[cmd_name].module}", __name__).command
+        verb = VERBS[cmd_name]
+        command: click.Command = getattr(import_module(f".{verb.module}", __name__), verb.name)
         return command
 
     def resolve_command(

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ..cards import catalogue
 from ..errors import DataError, MissingExtra, QueryError
 from ..features import Features
-from ..metadata import NOT_PUBLISHED, EncoderCard
+from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
 from ..results import RiskDecomposition
 from .intervals import N_DRAWS, Interval, error_draws, interval, outcomes_of
 from .measuring import check_count, check_features, check_pair
@@ -288,10 +288,12 @@ def _check_request(order: str, *, n_subsets: int, n_bootstrap: int, supervised: 
 def _check_twin(twin: Features, train: Features) -> None:
     check_features(twin)
     name = twin.origin.encoder
-    if name in catalogue() and catalogue()[name].objective.mode != "supervised":
+    mode = catalogue()[name].objective.mode if name in catalogue() else "supervised"
+    if mode != "supervised":
+        was = "whose card does not say how it was trained" if isinstance(mode, Missing) else f"trained as {mode!r}"
         raise DataError(
-            f"The twin {name!r} was trained as {catalogue()[name].objective.mode!r}; expected a network that was "
-            "trained with the labels, or its training error in percent."
+            f"Found the twin {name!r}, {was}; expected a network that was trained with the labels, which its card says "
+            "by objective.mode = 'supervised', or its training error in percent."
         )
     if twin.origin.images_hash != train.origin.images_hash or not np.array_equal(twin.y, train.y):
         raise DataError(
