@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_rgba
 
+from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
 from zoo.analysis.table import study_table
 from zoo.studies.document import document_of
@@ -41,7 +42,7 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
     with style():
         for figure in findings.figures:
             drawing = figure.draw()
-            drawing.canvas.draw()
+            assert figure_faults(drawing) == [], figure.name
             assert drawing.axes, figure.name
             assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
 

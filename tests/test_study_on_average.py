@@ -82,7 +82,7 @@ def test_verdicts_on_the_published_rows(words: str, verdict: str, ours: str) -> 
     one = claim(words)
     assert one.verdict == verdict
     assert one.ours == ours or float(one.ours) == pytest.approx(float(ours), rel=1e-9)
-    assert bool(one.reason) == (verdict != "agrees")
+    assert one.reason or verdict == "agrees"
 
 
 def test_the_printed_p_values_of_generative_objectives_are_explained() -> None:
@@ -137,6 +137,21 @@ def test_what_robust_standard_errors_take_away_is_said() -> None:
     mlp = global_linear_effect(study_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
     assert f"projection2_arch[mlp] on usability (p 0.0014, HC3 {mlp.p_robust:.2g})" in note
     assert "z_dim" not in note and "train_rank on usability" not in note
+
+
+def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_reason() -> None:
+    study = load_study(STUDY).__globals__
+    estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
+    undone = []
+    for _, term, outcome, what, *_ in study["PRINTED"]:
+        if what == "p-value" and (term, outcome) in estimates:
+            estimate = estimates[term, outcome]
+            (one,) = [one for one in found().claims if one.value == estimate.p]
+            assert estimate.p is not None and estimate.p_robust is not None
+            is_undone = estimate.p < 0.05 <= estimate.p_robust
+            assert ("HC3" in one.reason) == is_undone
+            undone += [term] * is_undone
+    assert len(undone) >= 3
 
 
 def test_what_the_control_of_hidden_parameters_does_is_said() -> None:

@@ -97,6 +97,6 @@ def test_the_figure_has_a_panel_a_component_and_one_for_both() -> None:
         drawing.canvas.draw()
     assert len(drawing.axes) == 3
     both = drawing.axes[2]
-    ends = [text.xy for text in both.texts]
+    ends = [text.xy for text in both.texts if text.arrow_patch]
     assert len(ends) == 10
     assert all(both.get_xlim()[0] < x < both.get_xlim()[1] for x, _ in ends)

@@ -85,10 +85,10 @@ def test_the_figure_draws_a_gap_where_nobody_measured(published: Findings) -> No
 def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: Findings) -> None:
     with style():
         drawn = {figure.name: figure.draw() for figure in published.figures}
-    labels = {panel.get_title(loc="left"): [tick.get_text() for tick in panel.get_xticklabels()]
+    labels = {panel.texts[-1].get_text(): [tick.get_text() for tick in panel.get_xticklabels()]
               for panel in drawn["average_by_objective"].axes}  # fmt: skip
     assert labels["(b) contrastive"] == ["2018\n1", "2019\n8", "2020\n24", "2021\n22", "2022\n10"]
-    assert [panel.get_title(loc="left") for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
+    assert [panel.texts[-1].get_text() for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
 
 
 def test_averages_say_of_how_many(published: Findings) -> None:

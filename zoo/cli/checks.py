@@ -26,6 +26,7 @@ EXTRAS = {
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
+    "dicom": ("pydicom",),
     "pocket": ("lightly",),
 }  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")

@@ -95,7 +95,7 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
 
     return transfer_data(
         spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
-        image_column=options["image_column"], label_column=options["label_column"],
+        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
     )  # fmt: skip
 
 

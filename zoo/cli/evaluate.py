@@ -11,7 +11,7 @@ import click
 
 from ..cards import catalogue
 from ..errors import ZooError
-from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened
 from .measured import document_of, print_evaluation
 from .options import encoder_names
 from .output import json_option, print_json, print_notes
@@ -63,6 +63,7 @@ def command(
     Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
     it was if it was stopped. Every number becomes a row of your results.
     """
+    from ..datasets.imagefiles import notes_on
     from ..evaluation.featurising import evaluations_folder
 
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
@@ -83,9 +84,9 @@ def command(
             click.echo(f"{name}: {error}", err=True)
             continue
         if as_json:
-            found.append(document_of(evaluation) | {"recorded": recorded})
+            found.append(document_of(evaluation) | {"images": images_document(data), "recorded": recorded})
         else:
-            print_evaluation(evaluation)
+            print_evaluation(evaluation, on_images=notes_on([data.train, data.val]))
             _print_recorded(recorded)
     if as_json:
         print_json({"evaluations": found, "failed": [{"encoder": name, "error": str(error)} for name, error in failed]})

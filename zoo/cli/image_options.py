@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ..errors import QueryError
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -20,6 +23,27 @@ IMAGE_KINDS = """\
   huggingface:PATH         what save_to_disk of the library datasets wrote
 """
 IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
+
+
+def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    """Two numbers from LOW,HIGH.
+
+    Raises
+    ------
+    QueryError
+        If it is something else.
+    """
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low, high = math.nan, math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise QueryError(f"Got --scale {text!r}, expected LOW,HIGH, two numbers with the smaller one first, as 0,4095.")
+    return low, high
+
+
 DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option("--val-share", type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -27,6 +51,9 @@ DATA_OPTIONS = (
     click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split."),
     click.option("--image-column", help="Of a Hugging Face data set that has several."),
     click.option("--label-column", help="Of a Hugging Face data set that has several."),
+    click.option("--scale", metavar="LOW,HIGH", callback=scale_of,
+                 help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
+                      "of 16-bit integers, 0,1 of floating point, the window of DICOM]"),
 )  # fmt: skip
 _OPTIONS = (
     *DATA_OPTIONS,
@@ -37,7 +64,6 @@ _OPTIONS = (
                  show_default=True, help="Of the encoder's forward pass."),
     click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
 )  # fmt: skip
-IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column")
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
 
 
@@ -65,7 +91,13 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
         seed=options["split_seed"],
         image_column=options["image_column"],
         label_column=options["label_column"],
+        scale=options["scale"],
     )
+
+
+def images_document(data: ImageData) -> dict[str, Any]:
+    """How the images of both parts are read, as JSON has it."""
+    return {"train": data.train.reading.as_dict(), "val": data.val.reading.as_dict()}
 
 
 def featurising(options: dict[str, Any]) -> Featurising:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,8 @@ PARTS = {
 }
 
 
-def print_evaluation(evaluation: Evaluation) -> None:
-    """Errors by label setting, the decomposition, and how to read them."""
+def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -> None:
+    """Errors by label setting, the decomposition, and how to read them, with notes on how images are read."""
     train, test = evaluation.train, evaluation.test
     click.echo(
         click.style(f"\n{train.origin.encoder} on {train.origin.dataset}", bold=True)
@@ -43,6 +44,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
         f"percent of the test images, lower is better; 95 % intervals; protocol {evaluation.protocols.errors.name}"
     ]
     notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
+    notes += on_images
     if skipped := [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]:
         notes.append(f"{len(skipped):,} images could not be read and were left out: {', '.join(skipped[:5])}")
     runs = [run for result in evaluation.settings for run in result.runs if not run.refitted]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 
 from ..errors import QueryError, ZooError
 from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
-from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened
 from .metric_files import metrics_of_file
 from .metric_table import BETTER, Record, options_of, print_metrics, refuse_nothing
 from .options import encoder_names, metric_names
@@ -163,7 +164,6 @@ def _described(one: LabelFreeMetric) -> Record:
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..datasets import open_images
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
     from ..features import Bar
@@ -171,7 +171,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
     data: ImageData = opened(images, options)
-    target = None if options["target"] is None else open_images(options["target"])
+    target = None if options["target"] is None else _target(options["target"], options["scale"])
     needs = {metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
@@ -194,7 +194,8 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         except ZooError as error:
             refusal = error
     if as_json:
-        document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes)}
+        document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes),
+                    "images": images_document(data)}  # fmt: skip
         failed = None if refusal is None else str(refusal)
         print_json(document | {"metrics": records, "recorded": recorded, "not_recorded": failed})
     else:
@@ -205,6 +206,16 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
             "--source, or use --no-record."
         )
     refuse_nothing(records)
+
+
+def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
+    """The data set to transfer to, by the same scale if its images have more than 8 bits a channel."""
+    from ..datasets import open_images
+
+    if scale is not None:
+        with suppress(QueryError):  # they have not
+            return open_images(images, scale=scale)
+    return open_images(images)
 
 
 def _record(one: Measured) -> Record:

@@ -15,6 +15,7 @@
 ``solids``            where rays meet solids
 ``handwritten``       scikit-learn's handwritten digits
 ``folders``           a folder a class
+``imagefiles``        what is in image files beside their pixels, and how they are read; ``dicom`` for those files
 ``arrays``            npz files
 ``torchvision_sets``  data sets of torchvision on the disk
 ``huggingface_sets``  data sets of the Hugging Face library ``datasets`` on the disk

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError
-from .folders import SUFFIXES, VAL_FOLDERS
+from .folders import VAL_FOLDERS
+from .imagefiles import SUFFIXES
 from .mapfiles import MAP_SUFFIXES
 
 IMAGE_FOLDERS = ("images", "rgb")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import overload
 
 from ..errors import DataError, MissingExtra
+from .imagefiles import RULES, Reading
 
 try:
     import numpy as np
@@ -69,6 +70,8 @@ class ImageSet:
     fingerprint : str
         Hex. Two sets with the same fingerprint have the same images, names, labels and classes; how an image enters it
         is said where the set is made.
+    reading : Reading
+        Which images are turned or scaled when they are read.
 
     Raises
     ------
@@ -83,6 +86,7 @@ class ImageSet:
     classes: tuple[str, ...]
     names: Sequence[str]
     fingerprint: str
+    reading: Reading = field(default_factory=Reading)
 
     def __post_init__(self) -> None:
         n = len(self.images)
@@ -143,14 +147,16 @@ class ImageSet:
         if len(np.unique(chosen)) != len(chosen):
             raise DataError(f"A subset of {self.name!r} asks for an image twice; expected each at most once.")
         whole = np.array_equal(chosen, np.arange(n))
+        names = [self.names[index] for index in chosen.tolist()]
         return ImageSet(
             name=self.name,
             split=split,
             images=_chosen_images(self.images, chosen),
             labels=self.labels[chosen],
             classes=self.classes,
-            names=[self.names[index] for index in chosen.tolist()],
+            names=names,
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            reading=self.reading.of(names),
         )
 
 
@@ -259,6 +265,12 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
         found.update(content.nbytes.to_bytes(8, "little"))
         found.update(content)
     return found.hexdigest()
+
+
+def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
+    """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
+    found, facts = digest(parts), reading.facts()
+    return digest([RULES, found, *facts, *facts.values()]) if facts else found
 
 
 def _octets(array: np.ndarray) -> memoryview:

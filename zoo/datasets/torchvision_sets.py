@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
-from .folders import DECODING_ERRORS, reason_of
-from .imagesets import ImageData, ImageSet, LazyImages, digest
+from ..rgb import Scale
+from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
+from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 
 try:
     import numpy as np
@@ -28,12 +29,13 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(kind: str, root: Path, *, name: str) -> ImageData:
+def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = None) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
     labels and classes, and the pixels where the data set holds them in memory, else the file sizes where it lists its
-    files.
+    files; and over the orientations, kinds of values and scale of the images that are turned or scaled. Torchvision
+    itself turns no image and makes those of 16 bits white, so that these are read from their files.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def torchvision_data(kind: str, root: Path, *, name: str) -> ImageData:
     n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
     classes = _classes(opened["train"], n_classes)
     sets = {
-        part: _image_set(entry, *labelled[part], name=name, part=part, classes=classes)
+        part: _image_set(entry, *labelled[part], name=name, part=part, classes=classes, scale=scale)
         for part, entry in opened.items()
     }
     return ImageData(name=name, train=sets["train"], val=sets["val"])
@@ -88,17 +90,30 @@ def _classes(opened: Any, n_classes: int) -> tuple[str, ...]:
 
 
 def _image_set(
-    opened: Any, labels: np.ndarray, paths: list[str], *, name: str, part: str, classes: tuple[str, ...]
+    opened: Any,
+    labels: np.ndarray,
+    paths: list[str],
+    *,
+    name: str,
+    part: str,
+    classes: tuple[str, ...],
+    scale: Scale | None,
 ) -> ImageSet:
     names = list(map(str, range(len(labels))))
+    files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
+    reading = files_reading(files, names, image_set=name, scale=scale) if files else Reading()
+    from_files = {int(number): files[int(number)] for number in reading.facts()}
     return ImageSet(
         name=name,
         split=part,
-        images=LazyImages(partial(_read, opened, name), np.arange(len(labels))),
+        images=LazyImages(partial(_read, opened, name, from_files, reading.scale), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=digest(["torchvision", *classes, *names, labels.astype("<i8"), _content(opened, paths)]),
+        fingerprint=fingerprint_of(
+            ["torchvision", *classes, *names, labels.astype("<i8"), _content(opened, paths)], reading
+        ),
+        reading=reading,
     )
 
 
@@ -174,9 +189,19 @@ def _content(opened: Any, paths: list[str]) -> np.ndarray:
         ) from error
 
 
-def _read(opened: Any, image_set: str, index: int) -> Image.Image:
+def _other_files(opened: Any, n: int) -> list[str]:
+    """Files of the images where the data set lists them apart from its labels; empty if it does not."""
+    listed = [getattr(opened, key, None) for key in ("_images", "data")]
+    found: Any = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
+    return [str(file) for file in found] if all(isinstance(file, str | Path) for file in found) else []
+
+
+def _read(opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, index: int) -> Image.Image:
+    if index in from_files:
+        found = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
+        return found.convert("RGB")  # as torchvision would
     try:
         image = opened[index][0]
     except DECODING_ERRORS as error:
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
-    return image  # type: ignore[no-any-return]
+    return as_shown(image, image=str(index), image_set=image_set, scale=scale)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from ...datasets import ImageData, ImageSet, open_images
 from ...datasets.dense import DenseData, MapSet, open_dense
 from ...errors import QueryError
+from ...rgb import Scale
 from .tasks import Task, task_named
 
 TransferSet: TypeAlias = ImageSet | MapSet
@@ -40,6 +41,7 @@ def transfer_data(
     seed: int = 0,
     image_column: str | None = None,
     label_column: str | None = None,
+    scale: Scale | None = None,
 ) -> TransferData:
     """The data of a task.
 
@@ -50,7 +52,7 @@ def transfer_data(
         :func:`zoo.datasets.dense.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.tasks.TASKS`.
-    name, val_share, seed, image_column, label_column
+    name, val_share, seed, image_column, label_column, scale
         As for these functions.
 
     Raises
@@ -62,11 +64,12 @@ def transfer_data(
     if isinstance(spec, ImageData | DenseData):
         found: ImageData | DenseData = spec
     elif about.is_dense:
-        found = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed)
+        found = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed, scale=scale)
     else:
         found = open_images(
-            spec, name=name, val_share=val_share, seed=seed, image_column=image_column, label_column=label_column
-        )
+            spec, name=name, val_share=val_share, seed=seed, image_column=image_column, label_column=label_column,
+            scale=scale,
+        )  # fmt: skip
     own = found.task if isinstance(found, DenseData) else "classification"
     if own != task:
         raise QueryError(f"The data {found.name!r} is of {own}, and the task is {task}; expected data of the task.")

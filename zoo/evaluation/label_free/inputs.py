@@ -14,6 +14,7 @@ from typing import Any
 from ...cards import catalogue
 from ...datasets import ImageData
 from ...datasets.augmentations import Recipe, recipe_of
+from ...datasets.imagefiles import notes_on
 from ...datasets.views import ANGLES, drawn_images
 from ...errors import MissingExtra, QueryError, UnknownName
 from ...features import Progress
@@ -167,6 +168,7 @@ def inputs_of(
     refused: dict[str, str] = {}
     notes: list[str] = []
     chosen = None
+    notes += notes_on([data.train, data.val] + ([] if target is None else [target.train]))
     if "views" in needs:
         try:
             chosen = recipe if isinstance(recipe, Recipe) else recipe_of(card, recipe=recipe)
