@@ -489,6 +489,9 @@ class TestUnregistering:
         assert "'child' reads the weights" in run("unregister", "my_dino", "--yes", code=2).stderr
         path.write_text('[encoders.child]\nlike = "my_dino"\nweights.url = "other.pth"\n')
         assert f"card of 'child' in {path} is like" in run("unregister", "my_dino", "--yes", code=2).stderr
+        path.write_text('[encoders.child]\nlike = "my_dino"\npretraining.epochs = "many"\n')  # a card that is left out
+        run("unregister", "my_dino", "--yes")
+        assert "my_dino" not in zoo.list_encoders()
 
     def test_without_yes_it_asks_on_a_terminal_alone(self) -> None:
         register()

@@ -470,7 +470,8 @@ def _files_naming(card: EncoderCard) -> tuple[Path, ...]:
 
 
 def _own_likes() -> Iterator[tuple[Path, str, str]]:
-    """File, encoder and the encoder that it is like, of every card that the user has written by hand."""
+    """File, encoder and the encoder that it is like, of the user's cards; without those that are left out."""
+    known = catalogue()
     for path, content in read_card_files().items():
         if path.is_relative_to(user_folder()):
             try:
@@ -478,7 +479,7 @@ def _own_likes() -> Iterator[tuple[Path, str, str]]:
             except ValueError:  # a broken file, of which the catalogue warns
                 continue
             for encoder, facts in encoders.items() if isinstance(encoders, dict) else ():
-                if isinstance(facts, dict) and isinstance(facts.get("like"), str):
+                if encoder in known and isinstance(facts, dict) and isinstance(facts.get("like"), str):
                     yield path, encoder, facts["like"]
 
 
