@@ -73,7 +73,7 @@ def test_one_folder_is_split_by_names_and_added_images_move_no_other(one_part: P
     before = open_images(one_part, val_share=0.3)
     assert 3 < len(before.val) < 22 and len(before.train) + len(before.val) == 40
     for number in range(100, 160):
-        put(one_part / "cat" / f"{number}.png")
+        put(one_part / "cat" / f"{number}.png", grey=number)
     after = open_images(one_part, val_share=0.3)
     for part in ("train", "val"):
         assert set(getattr(before, part).names) < set(getattr(after, part).names)

@@ -12,7 +12,7 @@ from timm.models.byobnet import checkpoint_filter_fn
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
 from .encoder_checks import random_images, relative_difference
@@ -57,7 +57,7 @@ def narrow(name: str, content: State) -> Encoder:
     architecture = replace(card.architecture, options=OPTIONS)
     representation = replace(card.representation, dim=32 * NARROW)
     encoder = build_encoder(replace(card, architecture=architecture, representation=representation))
-    state = convert([content], encoder, layout="clip", what="the file", initial=encoder.state_dict())
+    state = convert([content], encoder, layout="clip", what="the file", untrained=lambda: fingerprints(encoder))
     encoder.load_state_dict(state, strict=True)
     return encoder
 

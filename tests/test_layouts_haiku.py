@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
 from .encoder_checks import random_images
@@ -44,7 +44,7 @@ def encoder() -> Encoder:
 
 
 def converted(content: Any) -> State:
-    return convert([content], encoder(), layout="byol", what="a file", initial=encoder().state_dict())
+    return convert([content], encoder(), layout="byol", what="a file", untrained=lambda: fingerprints(encoder()))
 
 
 @torch.no_grad()

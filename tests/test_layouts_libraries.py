@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 from zoo.metadata import EncoderCard
 
@@ -116,7 +116,9 @@ def converted(layout: str, changes: State, *, removed: str = "") -> State:
     content.pop(removed, None)
     if layout == "zoo":
         content = {f"backbone.{name}": tensor for name, tensor in content.items() if not name.startswith("fc.")}
-    return convert([content], thin_encoder(), layout=layout, what="a file", initial=thin_encoder().state_dict())
+    return convert(
+        [content], thin_encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(thin_encoder())
+    )
 
 
 @BY_LIBRARY
@@ -150,7 +152,7 @@ def test_a_file_that_is_not_exactly_the_encoder_is_refused(
 @pytest.mark.parametrize("content", [{}, {"model": NETWORK}, {"backbone.conv1.weight": torch.ones(1), "fc": 1}, None])
 def test_what_is_no_state_dict_of_a_library_is_refused(layout: str, content: Any) -> None:
     with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
-        convert([content], thin_encoder(), layout=layout, what="a file", initial=thin_encoder().state_dict())
+        convert([content], thin_encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(thin_encoder()))
 
 
 @pytest.mark.parametrize("name", ["sup_rn50", "sup_vitB32", "vicregl_convnexts_alpha09", "lossyless_vitb32_b005"])

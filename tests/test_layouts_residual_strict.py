@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert
+from zoo.encoders.layouts import convert, fingerprints
 from zoo.errors import WeightsRefused
 from zoo.weights.reading import read_checkpoint
 
@@ -52,7 +52,7 @@ def changed(content: Any, path: tuple[str, ...], change: Callable[[State], objec
 
 def converted(source: Source, change: Callable[[State], object]) -> State:
     content = changed(content_of(source), source.path, change)
-    return convert([content], encoder(), layout=source.layout, what="a file", initial=encoder().state_dict())
+    return convert([content], encoder(), layout=source.layout, what="a file", untrained=lambda: fingerprints(encoder()))
 
 
 @BY_SOURCE
@@ -60,7 +60,9 @@ def test_a_file_gives_the_network_that_it_was_written_from(source: Source, tmp_p
     path = tmp_path / "checkpoint.pth"
     path.write_bytes(source.file(WEIGHTS))
     content = read_checkpoint(path, what="a file").content
-    state = convert([content], encoder(), layout=source.layout, what="a file", initial=encoder().state_dict())
+    state = convert(
+        [content], encoder(), layout=source.layout, what="a file", untrained=lambda: fingerprints(encoder())
+    )
     assert state.keys() == encoder().state_dict().keys()
     for name, tensor in WEIGHTS.items():
         if not name.endswith("num_batches_tracked"):
@@ -119,7 +121,7 @@ def test_a_tensor_that_is_not_of_the_trained_encoder_is_named(source: Source, ch
 )
 def test_what_is_no_checkpoint_of_the_layout_is_refused(layout: str, content: Any) -> None:
     with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
-        convert([content], encoder(), layout=layout, what="a file", initial=encoder().state_dict())
+        convert([content], encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(encoder()))
 
 
 @pytest.mark.parametrize("source", WRAPPED, ids=lambda source: source.name)

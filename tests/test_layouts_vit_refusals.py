@@ -13,7 +13,7 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
 from .sources.clip_checkpoints import (
@@ -147,7 +147,7 @@ def encoder_for(like: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
 def converted(sample: Sample, contents: list[Any]) -> State:
     encoder = encoder_for(sample.like, sample.options)
     layout = str(catalogue()[sample.like].weights.converter)
-    return convert(contents, encoder, layout=layout, what="the sample", initial=encoder.state_dict())
+    return convert(contents, encoder, layout=layout, what="the sample", untrained=lambda: fingerprints(encoder))
 
 
 def initial_of(sample: Sample) -> Tensor:

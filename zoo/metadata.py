@@ -39,6 +39,13 @@ Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "gone", "unfit"]
 Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
 
+LAYOUT_NAMES = (
+    "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
+    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+)  # fmt: skip
+"""How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:

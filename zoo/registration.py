@@ -26,6 +26,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from .atomic import new_folder, synchronise_folder
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue, read_card_files
@@ -34,7 +36,8 @@ from .drift import Recording, keep_recording, observed, recording_path, require_
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .errors import QueryError, StoreError, ZooError, nearest_names
-from .locations import Candidate
+from .loading import places_of
+from .locations import candidates
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
@@ -59,22 +62,23 @@ INHERITABLE = {
 
 
 def register(
-    weights: str,
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     like: str,
     name: str,
     facts: Mapping[str, Any] | None = None,
     inherit: Collection[str] = (),
     layout: str | None = None,
+    checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own.
 
     Parameters
     ----------
-    weights : str
-        Path or address of the checkpoint.
+    weights : path or address, or a list of them
+        The checkpoint; a list gives the file and its companions.
     like : str
-        Id of the encoder that has the same architecture, features and preprocessing, and the same layout of its file.
+        Id of the encoder that has the same architecture, features and preprocessing.
     name : str
         Id of the new encoder.
     facts : mapping, optional
@@ -84,7 +88,9 @@ def register(
         Keys of :data:`INHERITABLE`: what is true of the new encoder because it is true of ``like``. ``"pretraining"``
         is how it was trained, with objective and projector.
     layout : str, optional
-        Of the file; that of ``like`` unless given. A file with the encoder's own state dict has the layout ``zoo``.
+        Of the file; without it that of ``like`` is tried, then those of the libraries.
+    checkpoint_key : str, optional
+        Which of several encoders in the file is meant, as for :func:`zoo.load`.
 
     Returns
     -------
@@ -101,47 +107,61 @@ def register(
     WeightsUnavailable, WeightsRefused, StoreError, DataError
         As for the weights of any encoder; nothing is left behind.
     """
+    places = places_of(weights)
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = _facts_of(model)
-    _forget(merged, origin=_name_of(weights), inherit=inherit)
+    _forget(merged, origin=_name_of(places[0]), inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
-    chosen = layout or _layout_of(model)
-    layout_named(chosen)
-    companions = model.weights.companions if chosen == model.weights.converter else ()
+    if layout:
+        layout_named(layout)
     encoder = build_empty_encoder(draft)
-    place = os.path.abspath(source(weights).path or weights) if is_path(weights) else weights
-    choice = Candidate(places=(place, *companions), layout=chosen, sha256=None, size_bytes=None, key="")
-    with converted(draft, encoder, choice) as (tensors, origins):
+    knows_method = draft.objective.name is not Missing.NOT_PUBLISHED
+    meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
+    files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
+    (choice,) = candidates(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
+
+    def kept(tensors: Mapping[str, Tensor]) -> Found:
+        return keep(
+            own_store(),
+            name,
+            tensors,
+            encoder=encoder,
+            origins=origins,
+            layout=choice.layout,
+            is_registered=True,
+            reading=reading,
+        )
+
+    with converted(draft, encoder, choice) as (converted_tensors, origins, reading):
         if name in catalogue():
-            return _same(catalogue()[name], draft, origins[0].sha256)
-
-        def kept() -> Found:
-            return keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
-
-        found = kept()
-        try:
-            encoder.load_state_dict(found.tensors(remedy="register it again"), assign=True)
-            recording = observed(found, encoder, build_preprocess(draft.preprocess))
-            require_finite(draft, recording)
-            with _alone():
-                if name in catalogue():  # another process has been quicker
-                    raise _TakenError
-                merged["weights"] |= _place_of(found)
-                card = _written(_card(name, model.family, merged), merged)
-                if store.find(own_store(), found.record.key) is None:  # another process, which lost its race, had them
-                    kept()
-                _record_features(card, recording)
-                _restore_rows(card)
-        except _TakenError:
-            _take_back(found, kept)
-            return _same(catalogue()[name], draft, origins[0].sha256)
-        except ZooError:
-            if name not in catalogue():  # it is there if only making its name lasting has failed
-                _take_back(found, kept)
-            raise
+            return _same(catalogue()[name], draft, origins[0].sha256, reading)
+        found = kept(converted_tensors)
+    state: dict[str, Tensor] = {}
+    try:
+        state |= found.tensors(remedy="register it again")
+        encoder.load_state_dict(state, assign=True)
+        recording = observed(found, encoder, build_preprocess(draft.preprocess))
+        require_finite(draft, recording)
+        with _alone():
+            if name in catalogue():  # another process has been quicker
+                raise _TakenError
+            merged["weights"] |= _place_of(found)
+            merged["weights"]["note"] += f" {reading}"
+            card = _written(_card(name, model.family, merged), merged)
+            if store.find(own_store(), found.record.key) is None:  # another process, which lost its race, had them
+                kept(state)
+            _record_features(card, recording)
+            _restore_rows(card)
+    except _TakenError:
+        _take_back(found, state, kept)
+        return _same(catalogue()[name], draft, origins[0].sha256, reading)
+    except ZooError:
+        if name not in catalogue():  # it is there if only making its name lasting has failed
+            _take_back(found, state, kept)
+        raise
     return card
 
 
@@ -335,22 +355,23 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
     return build_card({"id": name, "family": family, **checked})
 
 
-def _layout_of(model: EncoderCard) -> str:
-    converter = model.weights.converter
-    return "zoo" if isinstance(converter, Missing) else converter
+def record_of(card: EncoderCard) -> store.Record | None:
+    """Where the weights of a registered encoder came from, and how its file was read; None if it is not registered."""
+    found = (record for _, record in store.records(own_store()) if record and record.sha256 == card.weights.sha256)
+    return next(found, None)
 
 
-def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> EncoderCard:
+def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
     """The encoder that has this id already, if it is the very same one."""
-    own = next(
-        (record for _, record in store.records(own_store()) if record and record.sha256 == existing.weights.sha256),
-        None,
-    )
+    own = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
-    if own is not None and own.origins[0].sha256 == source_sha256 and alike:
+    is_file = own is not None and own.origins[0].sha256 == source_sha256
+    if own is not None and is_file and alike and own.reading in (None, reading):
         return existing
     if own is None:
         found = f"an encoder of the family {existing.family!r}"
+    elif alike and is_file:
+        found = f"read otherwise: {str(own.reading).removesuffix('.')}"
     elif alike:
         found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
     else:
@@ -382,13 +403,13 @@ def _record_features(card: EncoderCard, recording: Recording) -> None:
         raise
 
 
-def _take_back(found: Found, kept: Callable[[], Found]) -> None:
+def _take_back(found: Found, state: Mapping[str, Tensor], kept: Callable[[Mapping[str, Tensor]], Found]) -> None:
     """Removes the weights of an encoder that is not registered after all, unless another encoder has them by now."""
     url = registered_place(found.record.sha256)
     if found.is_new and not _is_named(url):
         discard(found)
-        if _is_named(url):
-            kept()
+        if state and _is_named(url):
+            kept(state)
 
 
 def _is_named(url: object) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from ..metadata import EncoderCard
+from ..metadata import LAYOUT_NAMES, EncoderCard
 from .cache import size
 from .options import encoder_names
 from .output import NothingFound, json_option, print_json, wrapped
@@ -24,6 +24,7 @@ _INHERITABLE = ("pretraining", "licence", "paper")  # keys of zoo.registration.I
 _EPILOG = """\b
 Examples:
   zoo register runs/checkpoint.pth --like dino_vitS16 --id my_dino --facts runs/facts.toml
+  zoo register runs/last.ckpt --like simclr_rn50 --id my_byol --checkpoint-key student_backbone
   zoo register runs/checkpoint.pth --like dino_vitS16 --id my_dino_ep100 \\
       --inherit pretraining --set pretraining.epochs=100 --set pretraining.dataset='"iNaturalist 2021"'
 
@@ -63,7 +64,24 @@ A file of facts is written like a card, as TOML or JSON:
     help="True of it because it is true of --like: how it was trained (objective, projector, data, recipe, hardware), "
     "licence, or paper. May be given many times.",
 )
-@click.option("--layout", help="Layout of the file, if it is not that of --like; 'zoo' for an encoder's state dict.")
+@click.option(
+    "--layout",
+    type=click.Choice(LAYOUT_NAMES),
+    help="How the file names its tensors. Without it that of --like is tried, then those of torchvision and timm, and "
+    "'zoo', an encoder's own state dict.",
+)
+@click.option(
+    "--checkpoint-key",
+    metavar="KEY",
+    help="Which encoder of the file, where several fit: student, state_dict_ema, model.backbone, ...",
+)
+@click.option(
+    "--companion",
+    "companions",
+    multiple=True,
+    metavar="PATH",
+    help="A further file that the encoder needs, instead of the one that the card of --like names.",
+)
 @json_option
 def command(
     weights: str,
@@ -73,6 +91,8 @@ def command(
     settings: tuple[str, ...],
     inherit: tuple[str, ...],
     layout: str | None,
+    checkpoint_key: str | None,
+    companions: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Add a checkpoint of your own as an encoder.
@@ -81,17 +101,34 @@ def command(
     (ZOO_HOME), with a card. From then on the encoder is listed, loaded and measured like any other. Architecture,
     features and preprocessing are those of --like; how it was trained, its licence and its paper are "not published"
     unless you say so. What is registered is never changed: a new version is a new id.
-    """
-    from ..registration import facts_of_file, register
 
-    facts = facts_of_file(file) if file is not None else {}
-    facts |= dict(map(_setting, settings))
-    card = register(weights, like=like, name=name, facts=facts, inherit=inherit, layout=layout)
-    weight = card.weights
+    The encoder is looked for in what training scripts, timm, lightly, solo-learn and Lightning save, half precision is
+    widened, and what was taken is said: the average of the training (EMA) where there is one, and of student and
+    teacher the one that the method publishes.
+    """
+    from dataclasses import asdict
+
+    from ..registration import facts_of_file, record_of, register
+
+    card = register(
+        [weights, *companions],
+        like=like,
+        name=name,
+        facts=(facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings)),
+        inherit=inherit,
+        layout=layout,
+        checkpoint_key=checkpoint_key,
+    )
+    weight, record = card.weights, record_of(card)
+    reading = None if record is None else record.reading
     if as_json:
-        print_json({"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes})
+        facts = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
+        how = None if reading is None else {**asdict(reading), "sentence": str(reading)}
+        print_json({**facts, "reading": how})
         return
     click.echo(f"Registered {card.id} (sha256 {weight.sha256}).")
+    if reading is not None:
+        click.echo(str(reading))
     click.echo(f'Load it with zoo.load("{card.id}"), see its card with: zoo show {card.id}')
 
 

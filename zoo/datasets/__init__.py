@@ -9,6 +9,7 @@
 ====================  ===========================================================================================
 ``opening``           ``open_images``: an image set from one text, whatever its source
 ``imagesets``         ``ImageSet`` and ``ImageData``, what every source becomes
+``contents``          hashes of what is in each image, and which images are copies of others
 ``shapes``            rendered solids with exact depth and normals
 ``rendering``         pixels, depth and normals of one scene
 ``scenes``            what is in an image: shapes, textures, and what has nothing to do with them

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError, MissingExtra
 from ..rgb import Scale, turned
+from .contents import contents_of_files
 from .dense_pairs import MAP_FOLDERS, Seen, pairs_of
-from .draws import checked_seed
 from .folders import VAL_FOLDERS
 from .imagefiles import DECODING_ERRORS, files_reading, grid_of, read_image, reason_of
 from .imagesets import ImageSet, LazyImages, digest, fingerprint_of
 from .mapfiles import read_map
 from .maps import CLASS, DenseData, Maps, MapSet, checked_task
+from .splitting import in_val_by_name
 
 try:
     import numpy as np
@@ -47,9 +48,9 @@ def dense_folder_data(
     the image, a map of depth is turned with it, and a map of normals is refused, whose directions would have to be
     turned by a convention that the file does not tell.
 
-    The fingerprint is over the paths below the split's folder and the sizes of the files in bytes, and over the
-    orientations, kinds of values and scale of images that are turned or scaled; of arrays, whose sizes stay when their
-    values change, also over three samples of their content.
+    The fingerprint is over the paths below the split's folder, the bytes of the images and the sizes of the maps, and
+    over the orientations, kinds of values and scale of images that are turned or scaled; of arrays, whose sizes stay
+    when their values change, also over three samples of their content.
 
     Raises
     ------
@@ -88,8 +89,8 @@ def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale:
     pairs, word = pairs_of(root, task=task, split=split, seen=seen)
     images, maps = [pair.image for pair in pairs], [pair.map for pair in pairs]
     labels = np.zeros(len(pairs), np.int64)
-    sizes = np.array([pair.image_bytes for pair in pairs], "<i8")
     files = [os.path.join(root, *image.split("/")) for image in images]
+    contents = contents_of_files(files)
     reading = files_reading(files, images, image_set=name, scale=scale)
     already = [f"{image} {one.orientation}" for image, one in reading.stored.items() if one.turned_by]  # maps are not
     image_set = ImageSet(
@@ -99,8 +100,9 @@ def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale:
         labels=labels,
         classes=(CLASS,),
         names=images,
-        fingerprint=fingerprint_of(["folder", CLASS, *images, labels.astype("<i8"), sizes], reading),
+        fingerprint=fingerprint_of(["folder", CLASS, *images, labels.astype("<i8"), contents.astype("<u8")], reading),
         reading=reading,
+        contents=contents,
     )
     map_sizes = np.array([pair.map_bytes for pair in pairs], "<i8")
     samples = [_sample(root, pair.map, pair.map_bytes) for pair in pairs]
@@ -130,15 +132,12 @@ def _sample(root: Path, path: str, n_bytes: int) -> str:
 
 
 def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
-    """By names alone, by the rule of :func:`zoo.datasets.splitting.hash_split`."""
+    """By the rule of :func:`zoo.datasets.splitting.hash_split`."""
     if not 0 < val_share < 1:
         raise DataError(
             f"{whole.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."
         )
-    prefix = f"{checked_seed(seed)}/".encode()
-    hashes = (blake2b(prefix + name.encode("utf-8", "surrogateescape"), digest_size=8) for name in whole.images.names)
-    limit = round(val_share * 2**64)
-    in_val = np.array([int.from_bytes(found.digest(), "big") < limit for found in hashes], bool)
+    in_val = in_val_by_name(whole.images, val_share=val_share, seed=seed)
     if in_val.all() or not in_val.any():
         raise DataError(
             f"Splitting the {len(whole):,} images of {whole.name!r} leaves a part without an image; take another share "
@@ -147,7 +146,7 @@ def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
     train, val = (
         whole.subset(np.flatnonzero(part), split=split) for part, split in ((~in_val, "train"), (in_val, "val"))
     )
-    return DenseData(name=whole.name, task=whole.task, train=train, val=val)
+    return DenseData(name=whole.name, task=whole.task, train=train, val=val, is_split_here=True)
 
 
 def _read_image(root: str, images: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:

@@ -18,7 +18,8 @@ except ModuleNotFoundError as error:
 try:
     from pydicom import dcmread, pixel_array
     from pydicom.errors import InvalidDicomError
-    from pydicom.pixels import get_decoder, processing
+    from pydicom.pixels import processing
+    from pydicom.pixels.decoders.base import get_decoder
 except ModuleNotFoundError as error:
     if error.name != "pydicom":
         raise

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError, MissingExtra
 from ..rgb import Scale
+from .contents import contents_of_files
 from .imagefiles import SUFFIXES, files_reading, read_image
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 from .splitting import hash_split
@@ -30,12 +30,12 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: 
     """A folder a class: below train/ and val/ (or validation/, or test/: the first of them that is there), or split.
 
     A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
-    no other. Folders and files whose names begin with a dot are ignored, and so are files that do not end like an
-    image. Links are followed. Names are sorted by code points, whatever the locale. The heads of all images are looked
-    at, their pixels are read when they are asked for: the first frame, turned by its EXIF orientation, and scaled to 8
-    bits a channel if it has more, by the scale or by the rules of :func:`zoo.rgb.to_rgb`.
+    no other, but for copies: files with the same bytes go with the first of them. Folders and files whose names begin
+    with a dot are ignored, and so are files that do not end like an image. Links are followed. Names are sorted by code
+    points, whatever the locale. Pixels are read when they are asked for: the first frame, turned by its EXIF
+    orientation, and scaled to 8 bits a channel if it has more, by the scale or by the rules of :func:`zoo.rgb.to_rgb`.
 
-    The fingerprint is over the paths below the split's folder, their sizes in bytes, labels and classes, and over the
+    The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over the
     orientations, kinds of values and scale of the images that are turned or scaled.
 
     Raises
@@ -65,14 +65,6 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: 
     )
 
 
-@dataclass
-class _Found:
-    """Images of a class, and the folders that hold them."""
-
-    paths: list[str] = field(default_factory=list)  # below the folder of the split, with / between
-    sizes: list[int] = field(default_factory=list)  # bytes
-
-
 def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str], scale: Scale | None) -> ImageSet:
     folders, files = _entries(root)
     loose = [file.name for file in files if _is_image(file.name)]
@@ -81,28 +73,27 @@ def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str]
             f"{root} holds {len(loose):,} images outside a folder of a class, such as {loose[0]!r}, so that they have "
             "no label; move each into a folder named for its class."
         )
-    found: dict[str, _Found] = {}
+    found: dict[str, list[str]] = {}  # class: paths below the folder of the split, with / between
     for folder in folders:
-        found[folder.name] = _Found()
+        found[folder.name] = []
         _collect(Path(folder.path), folder.name, found[folder.name], owner=f"{split} {folder.name}", seen=seen)
     classes = tuple(found)
-    if not any(entry.paths for entry in found.values()):
+    if not any(found.values()):
         raise DataError(
             f"{root} holds no image in a folder of a class; expected CLASS/IMAGE with one of {', '.join(SUFFIXES)}."
         )
-    empty = [label for label, entry in found.items() if not entry.paths]
+    empty = [label for label, of_class in found.items() if not of_class]
     if empty:
         raise DataError(
             f"{len(empty)} of {len(classes)} class folders in {root} hold no image, the first is {empty[0]!r}; add "
             "images or remove the folder."
         )
-    paths = [path for entry in found.values() for path in entry.paths]
+    paths = [path for of_class in found.values() for path in of_class]
     _require_distinct(paths, root)
-    labels = np.repeat(np.arange(len(classes)), [len(entry.paths) for entry in found.values()]).astype(np.int64)
-    sizes = np.array([size for entry in found.values() for size in entry.sizes], "<i8")
-    reading = files_reading(
-        [os.path.join(root, *path.split("/")) for path in paths], paths, image_set=name, scale=scale
-    )
+    labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found.values()]).astype(np.int64)
+    full_paths = [os.path.join(root, *path.split("/")) for path in paths]
+    contents = contents_of_files(full_paths)
+    reading = files_reading(full_paths, paths, image_set=name, scale=scale)
     return ImageSet(
         name=name,
         split=split,
@@ -110,12 +101,13 @@ def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str]
         labels=labels,
         classes=classes,
         names=paths,
-        fingerprint=fingerprint_of(["folder", *classes, *paths, labels.astype("<i8"), sizes], reading),
+        fingerprint=fingerprint_of(["folder", *classes, *paths, labels.astype("<i8"), contents.astype("<u8")], reading),
         reading=reading,
+        contents=contents,
     )
 
 
-def _collect(folder: Path, below: str, found: _Found, *, owner: str, seen: dict[tuple[int, int], str]) -> None:
+def _collect(folder: Path, below: str, found: list[str], *, owner: str, seen: dict[tuple[int, int], str]) -> None:
     """The images of a class, also in folders of its folder; a folder that links lead to again is read once."""
     try:
         status = folder.stat()
@@ -130,8 +122,7 @@ def _collect(folder: Path, below: str, found: _Found, *, owner: str, seen: dict[
     folders, files = _entries(folder)
     for file in files:
         if _is_image(file.name):
-            found.paths.append(f"{below}/{file.name}")
-            found.sizes.append(_size(file))
+            found.append(f"{below}/{file.name}")
     for inner in folders:
         status = inner.stat()
         if seen.get((status.st_dev, status.st_ino)) != owner:
@@ -146,13 +137,6 @@ def _entries(folder: Path) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str
         return [entry for entry in shown if entry.is_dir()], [entry for entry in shown if not entry.is_dir()]
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
-
-
-def _size(file: os.DirEntry[str]) -> int:
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        raise DataError(f"The image {file.path} cannot be read ({error.strerror}); restore or remove it.") from error
 
 
 def _is_image(name: str) -> bool:

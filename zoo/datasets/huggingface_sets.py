@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptImage, DataError, MissingExtra
 from ..rgb import Scale
+from .contents import Contents, contents_of_bytes, contents_of_files, kept_contents
 from .imagefiles import DECODING_ERRORS, as_shown, reading_of, reason_of
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 from .splitting import stratified_split
@@ -22,6 +24,7 @@ except ModuleNotFoundError as error:
         str(error.name), extra="images", needed_for="A data set of the Hugging Face library datasets"
     ) from error
 
+_ROWS_AT_A_TIME = 64
 _VAL_SPLITS = ("val", "valid", "validation", "test")
 
 
@@ -39,7 +42,7 @@ def huggingface_data(
 
     One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
     type ``ClassLabel``. The library turns images by their EXIF orientation. The fingerprint is over labels, classes,
-    the sizes of the Arrow files, and the kinds of values and scale of the images that are scaled.
+    the bytes of the images, and the kinds of values and scale of the images that are scaled.
 
     Parameters
     ----------
@@ -100,9 +103,9 @@ def _image_set(
         )
     labels = np.array(given, np.int64)
     names = list(map(str, range(len(labels))))
-    files = [Path(file["filename"]) for file in opened.cache_files]
-    sizes = np.array([file.stat().st_size for file in files], "<i8")
+    files = [str(file["filename"]) for file in opened.cache_files]
     column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
+    contents = _contents(column, image_key, files)
     if mode is not None:  # by the library, to which 16 bits are white
         column = column.cast_column(image_key, datasets.Image())
     opener = partial(_opened_image, column.with_format("arrow"), image_key)
@@ -114,9 +117,34 @@ def _image_set(
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(["huggingface", *classes, *names, labels.astype("<i8"), sizes], reading),
+        fingerprint=fingerprint_of(
+            ["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")], reading
+        ),
         reading=reading,
+        contents=contents,
     )
+
+
+def _contents(opened: Any, column: str, files: list[str]) -> Contents:
+    """Of the encoded images, without decoding them; they lie in Arrow files, or each in a file of its own."""
+    encoded = opened.with_format(None).cast_column(column, datasets.Image(decode=False))
+    first = encoded[0][column] if len(encoded) else None
+    if first is not None and first["bytes"] is None:
+        return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
+    return kept_contents(
+        files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
+    )
+
+
+def _images(encoded: Any, column: str) -> Iterator[dict[str, Any] | None]:
+    for batch in encoded.iter(batch_size=_ROWS_AT_A_TIME):
+        yield from batch[column]
+
+
+def _bytes_of(image: dict[str, Any] | None) -> bytes:
+    """Where there are none, what stands in their place: such an image is refused when it is asked for."""
+    found = (image or {}).get("bytes")
+    return found if isinstance(found, bytes) else repr(image).encode()
 
 
 def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:

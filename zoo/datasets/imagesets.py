@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import overload
 
 from ..errors import DataError, MissingExtra
+from .contents import contents_of_pixels
 from .imagefiles import RULES, Reading
 
 try:
@@ -72,6 +73,9 @@ class ImageSet:
         is said where the set is made.
     reading : Reading
         Which images are turned or scaled when they are read.
+    contents : uint64 array, shape (n,), or None
+        A hash of what is in each image, as :mod:`zoo.datasets.contents` has it; copies have the same one. None where
+        images are made rather than read, or their source does not show what is in them without decoding them.
 
     Raises
     ------
@@ -87,11 +91,12 @@ class ImageSet:
     names: Sequence[str]
     fingerprint: str
     reading: Reading = field(default_factory=Reading)
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.images)
-        for what, found in (("labels", self.labels), ("names", self.names)):
-            if len(found) != n:
+        for what, found in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
+            if found is not None and len(found) != n:
                 raise DataError(
                     f"The image set {self.name!r} has {n:,} images and {len(found):,} {what}; "
                     f"expected one of its {what} an image."
@@ -157,6 +162,7 @@ class ImageSet:
             names=names,
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
             reading=self.reading.of(names),
+            contents=None if self.contents is None else self.contents[chosen],
         )
 
 
@@ -167,6 +173,7 @@ class ImageData:
     name: str
     train: ImageSet
     val: ImageSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     def __post_init__(self) -> None:
         if self.train.classes != self.val.classes:
@@ -231,6 +238,7 @@ def array_images(
         classes=tuple(classes),
         names=given,
         fingerprint=digest(["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels]),
+        contents=contents_of_pixels(pixels),
     )
 
 

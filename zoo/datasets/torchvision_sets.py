@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
 from ..rgb import Scale
+from .contents import contents_of_files, contents_of_pixels
 from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 
@@ -33,9 +33,10 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
-    labels and classes, and the pixels where the data set holds them in memory, else the file sizes where it lists its
-    files; and over the orientations, kinds of values and scale of the images that are turned or scaled. Torchvision
-    itself turns no image and makes those of 16 bits white, so that these are read from their files.
+    labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
+    lists them; and over the orientations, kinds of values and scale of the images that are turned or scaled. Of the few
+    others the contents of the images are not known. Torchvision itself turns no image and makes those of 16 bits white,
+    so that these are read from their files.
 
     Raises
     ------
@@ -103,6 +104,13 @@ def _image_set(
     files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
     reading = files_reading(files, names, image_set=name, scale=scale) if files else Reading()
     from_files = {int(number): files[int(number)] for number in reading.facts()}
+    pixels = _pixels(opened)
+    contents = None
+    if pixels is not None:
+        contents = contents_of_pixels(pixels)
+    elif files:
+        contents = contents_of_files(files)
+    known = pixels if pixels is not None else np.zeros(0, "<u8") if contents is None else contents.astype("<u8")
     return ImageSet(
         name=name,
         split=part,
@@ -110,10 +118,9 @@ def _image_set(
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(
-            ["torchvision", *classes, *names, labels.astype("<i8"), _content(opened, paths)], reading
-        ),
+        fingerprint=fingerprint_of(["torchvision", *classes, *names, labels.astype("<i8"), known], reading),
         reading=reading,
+        contents=contents,
     )
 
 
@@ -146,7 +153,8 @@ def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
     listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
     samples: list[Any] = next((found for found in listed if isinstance(found, list) and found), [])
     paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
-    files = [entry[0] for entry in samples] if paired else getattr(opened, "_image_files", [])
+    own = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
+    files = [entry[0] for entry in samples] if paired else own
     paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
     given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
     found: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
@@ -175,18 +183,14 @@ def _is_label(target: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _content(opened: Any, paths: list[str]) -> np.ndarray:
+def _pixels(opened: Any) -> np.ndarray | None:
+    """Those of all images, if the data set holds them in memory."""
     pixels = getattr(opened, "data", None)
     if pixels is not None and hasattr(pixels, "__array__") and len(pixels) == len(opened):
         found = np.asarray(pixels)
         if found.dtype == np.uint8:
             return found
-    try:
-        return np.array([os.stat(path).st_size for path in paths], "<i8")
-    except OSError as error:
-        raise DataError(
-            f"The image {error.filename} of a torchvision data set cannot be read ({error.strerror}); restore it."
-        ) from error
+    return None
 
 
 def _other_files(opened: Any, n: int) -> list[str]:

@@ -74,7 +74,7 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.device = device
 
-    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> NeighbourProbe:
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> NeighbourProbe:
         """Keeps the features, without a copy, and chooses k.
 
         Parameters
@@ -84,6 +84,9 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Labels of two classes or more.
         x_val, y_val : optional
             What k is chosen on.
+        groups : uint64 array, shape (n,), optional
+            Rows with the same number are copies of one image. They are not left out to choose k, for the nearest
+            neighbour of each would be its copy; unless all rows have copies.
 
         Raises
         ------
@@ -114,7 +117,12 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scanned(queries)
             on, errors = "validation data", self._errors(queries, tried, left_out=False)
         elif len(tried) > 1:
-            drawn = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))[: self.n_left_out]
+            order = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))
+            if groups is not None:
+                _, number, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+                alone = order[counts[number[order]] == 1]
+                order = alone if len(alone) else order
+            drawn = order[: self.n_left_out]
             tried, more = self._clipped(tried, len(data) - 1)
             notes += [note for note in more if note not in notes]
             on = "left-out training images"

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import DataError, MissingExtra, QueryError
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
-from .streamed_rows import Labelled, Moments, scanned, stratified, writable
+from .streamed_rows import Labelled, Moments, scanned, stratified, with_copies, writable
 from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
 from .streamed_space import Space
 from .streamed_state import Kept, identity_of
@@ -132,7 +132,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.checkpoint_every_s = checkpoint_every_s
         self.progress = progress
 
-    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> StreamedProbe:
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> StreamedProbe:
         """Tunes and trains.
 
         Parameters
@@ -143,6 +143,8 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x_val, y_val : optional
             What the settings are chosen on. Without them a share of the training data is held out from tuning; the
             final training uses all of it either way.
+        groups : uint64 array, shape (n,), optional
+            Rows with the same number are copies of one image; all of them are held out, or none.
 
         Raises
         ------
@@ -174,7 +176,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             candidates_per_pass=self.candidates_per_pass, standard_first=self.standard_first, seed=self.seed,
             kept=self._kept(data, given), progress=self.progress,
         )  # fmt: skip
-        trials = tuned(search, *self._tuning_data(data, given), self._setting(TUNING))
+        trials = tuned(search, *self._tuning_data(data, given, groups), self._setting(TUNING))
         chosen, trained = finished(search, trials, data, self._setting(FINAL))
         self._adopt(trained, moments)
         error, log_loss = (
@@ -241,10 +243,12 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
         return Kept(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
 
-    def _tuning_data(self, data: Labelled, given: Labelled | None) -> tuple[Labelled, Labelled]:
+    def _tuning_data(self, data: Labelled, given: Labelled | None, groups: Any) -> tuple[Labelled, Labelled]:
         """What the trials are trained and validated on."""
         if given is None:
             held_out = stratified(data.y, self.validation_share, seed=(self.seed, 1), keep_one=True)
+            if groups is not None:
+                held_out = with_copies(held_out, data.y, np.asarray(groups))
             if not len(held_out):
                 raise DataError("No class has two rows, so that none can be held out: give x_val and y_val.")
             given, data = data.subset(held_out), data.subset(np.setdiff1d(np.arange(len(data)), held_out))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ..datasets.contents import beside_the_first
 from ..errors import DataError, MissingExtra
 from .streamed_checks import Array, Rows, float32_of
 
@@ -212,6 +213,19 @@ def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -
         wanted = max(1, int(share * len(rows) + 0.5))
         drawn.append(generator.permutation(rows)[: min(wanted, len(rows) - keep_one)])
     return np.sort(np.concatenate(drawn))
+
+
+def with_copies(held_out: Array, y: Array, groups: Array) -> Array:
+    """Positions held out such that every row goes with the first of its group, and no class is held out whole.
+
+    >>> with_copies(np.array([0]), np.array([0, 0, 0, 1]), np.array([5, 6, 5, 7])).tolist()
+    [0, 2]
+    """
+    is_out = np.zeros(len(y), bool)
+    is_out[held_out] = True
+    together = beside_the_first(is_out, groups)
+    whole = np.setdiff1d(y, y[~together])
+    return np.flatnonzero(together & ~np.isin(groups, groups[np.isin(y, whole)]))
 
 
 def writable(rows: Array) -> torch.Tensor:

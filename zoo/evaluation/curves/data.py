@@ -23,6 +23,7 @@ class TransferData:
     task: Task
     train: TransferSet
     test: TransferSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     @property
     def n_outputs(self) -> int:
@@ -73,7 +74,7 @@ def transfer_data(
     own = found.task if isinstance(found, DenseData) else "classification"
     if own != task:
         raise QueryError(f"The data {found.name!r} is of {own}, and the task is {task}; expected data of the task.")
-    return TransferData(found.name, about, found.train, found.val)
+    return TransferData(found.name, about, found.train, found.val, found.is_split_here)
 
 
 def images_of(part: TransferSet) -> ImageSet:

@@ -56,6 +56,7 @@ class Inputs:
     samples: Mapping[str, Sample]
     refused: Mapping[str, str]  # why a need cannot be met, in a sentence
     notes: tuple[str, ...]  # what a user should know: caps, augmentations that are left out
+    data_hash: Mapping[str, str]  # fingerprints of both parts of the data set
 
     def samples_for(self, need: str) -> dict[str, Sample]:
         """The samples that a need is made of, by their names.
@@ -203,6 +204,7 @@ def inputs_of(
         samples=samples,
         refused=refused,
         notes=tuple(dict.fromkeys(notes)),
+        data_hash={"train": data.train.fingerprint, "val": data.val.fingerprint},
     )
 
 

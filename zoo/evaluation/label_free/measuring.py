@@ -168,6 +168,7 @@ def rows_of_measured(
             "weights_hash": origin.weights_hash,
             "preprocess_hash": origin.preprocess_hash,
             "images_hash": {name: sample.images.fingerprint for name, sample in samples.items()},
+            "data_hash": dict(inputs.data_hash),
             "features_hash": {name: digests[name] for name in samples},
             "subset_hash": None,
             "code_version": origin.code_version,
