@@ -13,6 +13,7 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 
 from tests.conftest import REPOSITORY
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
@@ -29,6 +30,7 @@ ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
 NEVER_MEASURED = ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS - {"init_rn50_d8192"}
 TABLE = [line for line in (REPOSITORY / "metadata" / "published.txt").read_text().splitlines() if line[0] != "#"]
 IDS = list(catalogue())
+EVERY_CARD = for_each(catalogue().values(), name=lambda card: card.id)
 
 LOCATION = re.compile(
     r"""https://[^\s/]+/\S+                                    # one file on a web server
@@ -113,11 +115,6 @@ WRONG_BEHAVIOUR = {
 }
 
 
-@pytest.fixture(params=IDS)
-def card(request: pytest.FixtureRequest) -> EncoderCard:
-    return catalogue()[request.param]
-
-
 def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
     published = {*TABLE, *ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS}
     assert len(published) == 204
@@ -133,9 +130,9 @@ def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
 
 
 def test_undoing_the_errata_gives_the_published_table_back() -> None:
+    cards = catalogue()
     published = {
-        encoder: {column.name: _as_published(catalogue()[encoder], column.name) for column in COLUMNS}
-        for encoder in TABLE
+        encoder: {column.name: _as_published(cards[encoder], column.name) for column in COLUMNS} for encoder in TABLE
     }
     canonical = json.dumps(published, sort_keys=True, separators=(",", ":"))
     assert len(published) == 200
@@ -204,6 +201,7 @@ def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(e
     assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
 
 
+@EVERY_CARD
 def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence(card: EncoderCard) -> None:
     for erratum in card.errata:
         assert erratum.published != card.fact(erratum.field)
@@ -212,6 +210,7 @@ def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence
     assert len(fields) == len(set(fields))
 
 
+@EVERY_CARD
 def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) -> None:
     assert card.representation.dim > 0
     assert card.architecture.n_parameters > 0
@@ -220,18 +219,21 @@ def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) ->
     assert all(0 < value < 1 for value in card.preprocess.mean + card.preprocess.std)
 
 
+@EVERY_CARD
 def test_patches_belong_to_vits_and_token_order_to_pairs_of_tokens(card: EncoderCard) -> None:
     assert (card.architecture.patch_size_px is NOT_APPLICABLE) == (card.architecture.family != "vit")
     assert (card.representation.order is NOT_APPLICABLE) == (card.representation.layer not in ("cls+avg", "proj+cls"))
     assert (card.representation.layer in ("avgpool", "attnpool")) == (card.architecture.family != "vit")
 
 
+@EVERY_CARD
 def test_licences_are_spdx_ids(card: EncoderCard) -> None:
     for licence in (card.licence.code, card.licence.weights):
         assert isinstance(licence, Missing) or canonicalize_license_expression(licence) == licence
     assert (card.licence.weights is NOT_APPLICABLE) == card.is_untrained
 
 
+@EVERY_CARD
 def test_addresses_are_well_formed(card: EncoderCard) -> None:
     weights = card.weights
     locations = [] if isinstance(weights.url, Missing) else [weights.url]
@@ -243,6 +245,7 @@ def test_addresses_are_well_formed(card: EncoderCard) -> None:
     assert card.provenance.url == ours or card.provenance.url.startswith("https://github.com/")
 
 
+@EVERY_CARD
 def test_trained_encoders_have_weights_somewhere_better_than_a_shared_drive(card: EncoderCard) -> None:
     if card.is_untrained:
         assert card.weights.url is card.weights.availability is card.weights.converter is NOT_APPLICABLE
@@ -306,6 +309,7 @@ def test_both_reasons_for_a_missing_value_occur() -> None:
     assert catalogue()["swav_rn50w2"].pretraining.finetuning_dataset is NOT_APPLICABLE
 
 
+@EVERY_CARD
 def test_ids_are_found_whatever_their_case(card: EncoderCard) -> None:
     for spelling in (card.id.lower(), card.id.upper(), card.id.swapcase()):
         assert catalogue()[spelling] is card

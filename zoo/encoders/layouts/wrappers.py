@@ -309,8 +309,9 @@ class _File:
             if state is not None:
                 yield _Attempt(name, state, path=None, prefix="")
             for path, source in self.sources.items():
-                for prefix in self._prefixes(source, share):
-                    inner = below(_beginning(source, prefix), prefix) if prefix else source
+                # of an encoder of several files, the one that is searched may hold a few tensors
+                for prefix in self._prefixes(source, len(self.target) if layout.n_companions else share):
+                    inner = below(_beginning(source, prefix), prefix) if prefix else _uncounted(source)
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)
                         if state is not None:
@@ -401,6 +402,11 @@ def _wrappers(state: State) -> tuple[str, ...]:
 
 def _beginning(state: State, prefix: str) -> State:
     return {name: tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def _uncounted(state: State) -> State:
+    """Without the number of averaged models that AveragedModel keeps beside its module."""
+    return {name: tensor for name, tensor in state.items() if name != "n_averaged"}
 
 
 def _common_prefix(names: set[str]) -> str:
