@@ -207,6 +207,14 @@ def test_weights_that_are_gone_say_where_they_were() -> None:
     assert "weights='PATH'" in str(caught.value)
 
 
+def test_a_file_of_another_network_is_not_even_fetched(server: Any) -> None:
+    write_card("tiny", f"{server.url}/tiny.pth", availability="unfit")
+    n_requests = len(server.log)
+    with pytest.raises(WeightsRefused, match=r"'tiny' .* is of another network"):
+        zoo.load("tiny")
+    assert len(server.log) == n_requests
+
+
 def test_weights_whose_features_are_not_finite_are_refused_at_every_load(server: Any) -> None:
     buffer = io.BytesIO()
     torch.save({name: tensor * 1e30 for name, tensor in state("tiny").items()}, buffer)

@@ -17,7 +17,7 @@ from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import torch
 
@@ -176,13 +176,16 @@ def register(
     like: str,
     name: str,
     facts: Mapping[str, Any] | None = None,
+    inherit: Collection[str] = (),
     layout: str | None = None,
     checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own; see :func:`zoo.registration.register`."""
     from .registration import register as register_encoder
 
-    return register_encoder(weights, like=like, name=name, facts=facts, layout=layout, checkpoint_key=checkpoint_key)
+    return register_encoder(
+        weights, like=like, name=name, facts=facts, inherit=inherit, layout=layout, checkpoint_key=checkpoint_key
+    )
 
 
 def __getattr__(name: str) -> Any:

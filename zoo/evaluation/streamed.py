@@ -10,13 +10,12 @@ time. Here many candidates are trained in the same pass over the data (:mod:`.st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtra, QueryError
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
-from .streamed_rows import Labelled, Moments, scanned, stratified, with_copies, writable
+from .streamed_rows import Labelled, Moments, require_finite, scanned, stratified, with_copies, writable
 from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
 from .streamed_space import Space
 from .streamed_state import Kept, identity_of
@@ -210,7 +209,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts)
 
     def decision_function(self, x: Any) -> Array:
-        """Logits, float32 (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn."""
+        """Logits (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn.
+
+        In the precision of the features, at least float32.
+        """
         logits = np.concatenate(list(self._logits(x)))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
@@ -268,11 +270,12 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _logits(self, x: Any) -> Iterator[Array]:
         check_is_fitted(self)
         rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
-        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64))
+        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
         device = self._setting(FINAL).device
-        moved = partial(torch.as_tensor, dtype=torch.float32, device=device)
-        centre, weight, offset = moved(self._centre), moved(self.coef_).T, moved(self._offset)
-        for _, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
-            if not np.isfinite(block).all():
-                scanned(data)
-            yield torch.addmm(offset, writable(block).to(device) - centre, weight).cpu().numpy()
+        for part, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
+            require_finite(block, part, data)
+            x = writable(block).to(device)
+            centre, weight, offset = (
+                torch.as_tensor(one, dtype=x.dtype, device=device) for one in (self._centre, self.coef_, self._offset)
+            )
+            yield torch.addmm(offset, x - centre, weight.T).cpu().numpy()

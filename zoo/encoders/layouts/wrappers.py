@@ -266,15 +266,17 @@ class _File:
 
     def closest(self, layouts: Mapping[str, Layout], wanted: Sequence[str]) -> str:
         """In what the file differs from what would fit."""
-        best: tuple[int, _Attempt, list[str]] | None = None
+        best: tuple[tuple[int, bool], _Attempt, list[str]] | None = None
         order = [*wanted, *(name for name in layouts if name not in wanted)]
         for attempt in self._attempts({name: layouts[name] for name in order}, share=8):
             differences = _differences(attempt.state, self.target)
-            if best is None or len(differences) < best[0]:
-                best = len(differences), attempt, differences
+            is_part = not differences and attempt.path is not None  # a layout of the whole file says which one is meant
+            distance = len(differences), is_part
+            if best is None or distance < best[0]:
+                best = distance, attempt, differences
         if best is None:
             return self._contents()
-        n, attempt, differences = best
+        (n, _), attempt, differences = best
         nearest = self._candidate(attempt)
         where = f" at {nearest.key!r}" if nearest.key else ""
         if not n:
