@@ -115,10 +115,10 @@ def test_a_twin_splits_approximation_from_usability(folders: dict[str, str]) -> 
 
 
 def test_several_representations_are_measured_each_on_its_own() -> None:
-    names = ("init_vitS16@avg", "init_vitS16@cls:10")
+    names = ("pocket_init_vit@avg", "pocket_init_vit@cls:1")
     few = "shapes:classes=2,train=16,val=8,size_px=16"
     found = document("evaluate", *names, few, "--settings", "full", "--no-knn", "--no-record")["evaluations"]
-    assert [(one["encoder"], one["dim"]) for one in found] == [(names[0], 384), ("init_vitS16@cls:10", 384)]
+    assert [(one["encoder"], one["dim"]) for one in found] == [(name, 40) for name in names]
 
 
 def test_an_encoder_that_cannot_be_measured_does_not_stop_the_others() -> None:

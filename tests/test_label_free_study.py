@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 
 from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
+from tests.shipped import shipped_table
 from tests.test_label_free_measured import POCKET, errors, metric
 from zoo.analysis.label_free_correlations import setting_correlations
 from zoo.analysis.label_free_measured import measured_populations, measured_rows
@@ -99,7 +100,7 @@ def mine(home: Path) -> Findings:
 
 
 def test_kendall_of_a_published_statistic_is_that_of_scipy(published: Findings) -> None:
-    pairs = study_table().frame[["train_uniformity", "train_test"]].dropna()
+    pairs = shipped_table().frame[["train_uniformity", "train_test"]].dropna()
     expected = kendalltau(-pairs["train_uniformity"], -pairs["train_test"])
     (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("uniformity", "full-shot")
                and one.method.startswith("Kendall, published encoders,")]  # fmt: skip
@@ -146,7 +147,7 @@ def test_what_the_study_expects_comes_out(
 
 
 def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: Findings) -> None:
-    table = study_table()
+    table = shipped_table()
     parts = {rows.part: rows for rows in published.rows}
     whole = parts["published encoders"]
     assert whole.used + sum(whole.left_out.values()) == len(table)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.law_population import population
+from tests.shipped import shipped_table
 from zoo.analysis.label_prediction import (
     CalibratedLaw,
     calibrated_law,
@@ -19,7 +20,7 @@ from zoo.analysis.label_prediction import (
     published_law,
 )
 from zoo.analysis.scaling_law import N_FULL_SHOT, law_errors, law_rows
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import table_of
 from zoo.errors import QueryError
 from zoo.evaluation.intervals import Interval
 from zoo.evaluation.measuring import ProbeRun, SettingResult, mean_error
@@ -29,7 +30,7 @@ from zoo.metadata import NOT_PUBLISHED
 from zoo.results import RiskDecomposition, measurements
 
 ALPHA, W = 0.15, 0.5
-EVERY = law_rows(study_table(), complete_only=False)
+EVERY = law_rows(shipped_table(), complete_only=False)
 
 
 def report(

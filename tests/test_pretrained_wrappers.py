@@ -312,7 +312,7 @@ def test_a_layout_that_was_not_tried_is_named_if_it_fits() -> None:
     assert holds(encoder, net(1))
     assert reading.layout == "moco"
     with pytest.raises(WeightsRefused, match=r"it fits as a file of the layout 'moco'.*--layout"):
-        loaded(moco, layout="torchvision_children")
+        loaded(moco, layout="simsiam")
     with pytest.raises(UnknownName, match=r"Layouts are .*openclip.*zoo"):
         loaded(moco, layout="mocov2")
 

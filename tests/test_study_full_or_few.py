@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.best_encoders import winner
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table, table_of
@@ -32,7 +33,7 @@ from zoo.studies.printed_accuracies import (
     winners_report,
 )
 
-PUBLISHED = study_table()
+PUBLISHED = shipped_table()
 run = load_study(study_named("full_shot_or_few_shot"))
 
 
@@ -42,7 +43,7 @@ def claims(found: list[Claim] | Findings) -> dict[str, Claim]:
 
 @pytest.fixture(scope="module")
 def published() -> Findings:
-    return run(PUBLISHED, StudyOptions())
+    return shipped_findings("full_shot_or_few_shot")
 
 
 # ids and accuracies in full-shot, 1 % and 3-shot: Table 2 of Dubois et al. 2023, read from the page
@@ -135,12 +136,12 @@ def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None
 
 
 def test_the_corrected_table_keeps_every_winner() -> None:
-    corrected = study_table(corrected=True)
+    corrected = shipped_table(corrected=True)
     before, after = (
         [one.encoder for one in winners_of(table)] for table in (PUBLISHED, corrected)
     )  # fmt: skip
     assert before == after
-    found = run(corrected, StudyOptions())
+    found = shipped_findings("full_shot_or_few_shot", corrected=True)
     assert {claim.claim for claim in found.claims if claim.verdict == "not reproducible"} == {
         "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
         "All ImageNet-1K encoders together show no tradeoff",
@@ -193,8 +194,9 @@ def test_no_p_value_stands_beside_an_interval_of_other_units(published: Findings
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = study_table(corrected=corrected)
-    assert {rows.used + sum(rows.left_out.values()) for rows in run(table, StudyOptions()).rows} == {len(table)}
+    table = shipped_table(corrected=corrected)
+    found = shipped_findings("full_shot_or_few_shot", corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
 
 
 def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

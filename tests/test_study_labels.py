@@ -11,6 +11,7 @@ import pytest
 
 from tests.law_population import population
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_table
 from zoo.analysis.scaling_law import explained
 from zoo.analysis.standard_laws import fit_standard_law, predict_standard
 from zoo.analysis.table import StudyTable, study_table, table_of
@@ -45,7 +46,7 @@ def run(table: StudyTable) -> Findings:
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return run(study_table())
+    return run(shipped_table())
 
 
 def claim(findings: Findings, *words: str) -> Claim:

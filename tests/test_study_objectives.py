@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
+from tests.shipped import shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.group_means import group_means
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.studies.drawing import style
 from zoo.studies.estimate_tables import cross_table, estimate_table
 from zoo.studies.findings import Findings
@@ -115,7 +116,7 @@ def test_every_figure_is_drawn_with_every_encoder(steady: Findings) -> None:
 
 
 def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
-    table = study_table()
+    table = shipped_table()
     means = group_means(table, "usability", "ssl_mode")
     with style():
         axes = draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
@@ -166,7 +167,7 @@ def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, floa
 
 
 def test_points_of_a_year_stay_within_its_band_and_types_stand_apart() -> None:
-    table = study_table()
+    table = shipped_table()
     with style():
         axes = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
     rows = table.frame.dropna(subset=["usability", "ssl_mode", "year"])

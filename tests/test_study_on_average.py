@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.outcomes import TREE_OUTCOMES
@@ -25,9 +25,8 @@ STUDY = studies()["what_choices_change_on_average"]
 GENERATIVE = "ssl_mode[generative]"
 
 
-@cache
 def found(*, corrected: bool = False) -> Findings:
-    return of(study_table(corrected=corrected))
+    return shipped_findings("what_choices_change_on_average", corrected=corrected)
 
 
 def of(table: StudyTable) -> Findings:
@@ -134,7 +133,7 @@ def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
 
 def test_what_robust_standard_errors_take_away_is_said() -> None:
     (note,) = [note for note in found().notes if note.startswith("Significant by the classical")]
-    mlp = global_linear_effect(study_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
+    mlp = global_linear_effect(shipped_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
     assert f"projection2_arch[mlp] on usability (p 0.0014, HC3 {mlp.p_robust:.2g})" in note
     assert "z_dim" not in note and "train_rank on usability" not in note
 
@@ -167,7 +166,7 @@ def test_notes_are_only_about_what_they_are_about() -> None:
 
 
 def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:
-    estimate = global_linear_effect(study_table(), "z_dim", "usability").estimate("log(z_dim)")
+    estimate = global_linear_effect(shipped_table(), "z_dim", "usability").estimate("log(z_dim)")
     doubled = per_doubling(estimate)
     assert estimate.value is not None and estimate.ci_high_robust is not None
     assert doubled.value == pytest.approx(estimate.value * np.log(2))

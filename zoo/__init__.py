@@ -17,7 +17,7 @@ from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import torch
 
@@ -45,6 +45,26 @@ _SUBMODULES = frozenset(
     )
 )  # fmt: skip
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
+
+
+def _leave_out_undescribed_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Keeps oneDNN, which multiplies for PyTorch, from AMX on a processor that does not describe its tiles.
+
+    Some virtual machines offer AMX, but their CPUID ends before leaf 0x1D, which has the size of the tiles. oneDNN then
+    sets up tiles of size zero, and the first larger product in bfloat16 ends the process with an illegal instruction.
+    oneDNN reads the variable at its first product, so that PyTorch may have been imported before.
+    """
+    try:
+        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+            first, _, _ = file.read(8192).partition("\n\n")
+    except OSError:
+        return
+    facts = {key.strip(): value.split() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    if "amx_tile" in facts.get("flags", ()) and int(facts.get("cpuid level", ("0",))[0]) < 0x1D:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+
+_leave_out_undescribed_amx()
 
 
 def list_encoders() -> list[str]:
@@ -156,13 +176,16 @@ def register(
     like: str,
     name: str,
     facts: Mapping[str, Any] | None = None,
+    inherit: Collection[str] = (),
     layout: str | None = None,
     checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own; see :func:`zoo.registration.register`."""
     from .registration import register as register_encoder
 
-    return register_encoder(weights, like=like, name=name, facts=facts, layout=layout, checkpoint_key=checkpoint_key)
+    return register_encoder(
+        weights, like=like, name=name, facts=facts, inherit=inherit, layout=layout, checkpoint_key=checkpoint_key
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -114,8 +114,9 @@ def _summary(card: EncoderCard) -> str:
     if card.is_untrained:
         return f"{card.architecture.exact} with random weights"
     objective = card.objective.mode if isinstance(card.objective.name, Missing) else card.objective.name
+    trained = "how it was trained is not published" if isinstance(objective, Missing) else f"objective {objective}"
     data = card.pretraining.dataset
-    return f"{card.architecture.exact}, objective {objective}{'' if isinstance(data, Missing) else f', on {data}'}"
+    return f"{card.architecture.exact}, {trained}{'' if isinstance(data, Missing) else f', on {data}'}"
 
 
 def _facts(card: EncoderCard) -> Iterator[str]:

@@ -14,6 +14,7 @@ from .errors import QueryError
 from .metadata import EncoderCard, Missing
 from .provenance import architecture_hash
 from .weights import store
+from .weights.places import portable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +42,12 @@ class Candidate:
     key: str
     own: Own | None = None  # of a user's own file
     key_alone: str = ""  # of a user's own file that needs no companion, for it holds all of the encoder
+    mirrored_key: str = ""  # under which a mirror has them, where that is another one: paths do not travel
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Under which the converted weights may be kept."""
-        return (self.key, self.key_alone) if self.key_alone else (self.key,)
+        return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
 
 
 def candidates(
@@ -108,6 +110,7 @@ def candidates(
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
+                mirrored_key=key([store.kept_name(portable(file)) for file in files]),
             )
         )
     return found

@@ -24,7 +24,7 @@ from .weights import lock, mirror, store
 from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
 from .weights.http import finished_record
-from .weights.places import shown, source
+from .weights.places import is_path, shown, source
 from .weights.reading import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
@@ -161,6 +161,11 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
             f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
             "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
         )
+    if card.weights.availability == "unfit" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsRefused(
+            f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
+            f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
+        )
     if not choices:
         raise WeightsUnavailable(
             f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
@@ -292,13 +297,21 @@ def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | Non
             )
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes
-        file = fetch(place, folder=weights_folder(), sha256=expected, size_bytes=size)
+        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size)
     try:
         yield file
     finally:
         if file.is_ours:
             file.path.unlink(missing_ok=True)
             finished_record(weights_folder(), place).unlink(missing_ok=True)
+
+
+def _located(place: str) -> str:
+    """A place as it can be opened: a relative path of a card is below the user's own folder."""
+    if not is_path(place) or place.startswith(("~", "file:")):
+        return place
+    own = user_folder() / place
+    return str(own) if own.exists() else place
 
 
 def _require_known(choice: Candidate, record: store.Record) -> None:

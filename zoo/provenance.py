@@ -15,6 +15,7 @@ from .encoders import Encoder
 from .encoders.layouts import layout_named
 from .version import __version__
 from .weights import store
+from .weights.places import portable
 from .weights.tensors import Content, read_tensors, write_tensors
 
 _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
@@ -100,7 +101,9 @@ def keep(
     about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
     content = write_tensors(folder / "tensors", tensors, about=about)
     if is_registered:
-        origins = (replace(origins[0], place=registered_place(content.sha256)),)
+        first = origins[0]
+        place, address = registered_place(content.sha256), portable(first.address)
+        origins = (replace(first, place=place, address=address),)  # this folder may be moved, or copied to a mirror
         layout, version_of_layout, selection = "zoo", layout_named("zoo").version, ""
     record = store.Record(
         encoder=name,

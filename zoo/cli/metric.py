@@ -254,6 +254,7 @@ def _record(one: Measured) -> Record:
         "better": BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
         "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
         "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
+        "notes": list(one.notes),
     }  # fmt: skip
 
 

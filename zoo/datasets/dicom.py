@@ -114,12 +114,25 @@ def _windowed(values: np.ndarray, file: Any) -> np.ndarray:
     """Values through the first window or table of a file, from 0, black, to 1, white."""
     tables = file.get("VOILUTSequence")
     if tables:
-        found = processing.apply_voi(np.rint(values).astype(np.int64), file)
-        return np.asarray(found / (2 ** int(tables[0].LUTDescriptor[2]) - 1))
+        return _tabled(values, tables[0], is_little_endian=file.file_meta.TransferSyntaxUID.is_little_endian)
     ends = _rescaled_ends(file)
     if ends is None:
         raise ValueError("it has a window, and does not say of how many bits its values are")
     return np.asarray((processing.apply_windowing(values, file) - ends[0]) / (ends[1] - ends[0]))
+
+
+def _tabled(values: np.ndarray, table: Any, *, is_little_endian: bool) -> np.ndarray:
+    """Values through a table; not by pydicom 3.0, which counts the entries in 8 bits if their shades have 8."""
+    n, first, n_bits = (int(number) for number in table.LUTDescriptor)
+    n = n or 1 << 16
+    entries = table.LUTData
+    if isinstance(entries, bytes):
+        is_packed = n_bits == 8 and len(entries) < 2 * n
+        entries = np.frombuffer(entries, "u1" if is_packed else "<u2" if is_little_endian else ">u2")
+    entries = np.asarray(entries)
+    if len(entries) < n:
+        raise ValueError(f"its table of shades has {len(entries)} entries, expected {n}")
+    return np.asarray(entries[np.clip(np.rint(values).astype(np.int64) - first, 0, n - 1)] / (2**n_bits - 1))
 
 
 def _stored_ends(file: Any) -> Scale | None:

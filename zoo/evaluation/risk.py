@@ -56,7 +56,7 @@ from ..cards import catalogue
 from ..datasets.imagesets import digest
 from ..errors import DataError, MissingExtra, QueryError
 from ..features import Features
-from ..metadata import NOT_PUBLISHED, EncoderCard
+from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
 from ..results import RiskDecomposition
 from .intervals import N_DRAWS, Interval, disagreement, error_draws, interval, outcomes_of
 from .measuring import check_count, check_features, check_pair
@@ -415,10 +415,12 @@ def _check_request(
 def _check_twin(twin: Features, train: Features) -> None:
     check_features(twin)
     name = twin.origin.encoder
-    if name in catalogue() and catalogue()[name].objective.mode != "supervised":
+    mode = catalogue()[name].objective.mode if name in catalogue() else "supervised"
+    if mode != "supervised":
+        was = "whose card does not say how it was trained" if isinstance(mode, Missing) else f"trained as {mode!r}"
         raise DataError(
-            f"The twin {name!r} was trained as {catalogue()[name].objective.mode!r}; expected a network that was "
-            "trained with the labels, or its training error in percent."
+            f"Found the twin {name!r}, {was}; expected a network that was trained with the labels, which its card says "
+            "by objective.mode = 'supervised', or its training error in percent."
         )
     if twin.origin.images_hash != train.origin.images_hash or not np.array_equal(twin.y, train.y):
         raise DataError(

@@ -43,10 +43,10 @@ from typing import Any, Literal
 from ..atomic import replaced
 from ..cards import Catalogue, catalogue
 from ..content import user_folder
-from ..errors import ResultsError
+from ..errors import ResultsError, warn
 from ..measurements import Measurement, row_of
 from ..resultchecks import Key, Row, checked_rows, key_of
-from ..resultfiles import rows_of
+from ..resultfiles import believable_rows_of, require_table
 from ..results import read_files
 from ..vocabulary import CI_HIGH, CI_LOW, COLUMNS, DATASET, ENCODER, METRIC, PROTOCOL, SEED, SOURCE, SPLIT, VALUE
 from .provenance import (
@@ -173,8 +173,8 @@ def record(
                 raise ResultsError(_refusal(differences[0]))
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
-                _append(path, entries, cards)
-        _until_kept({path: entries for path, entries in fresh.items() if entries}, cards)
+                _append(path, entries)
+        _until_kept({path: entries for path, entries in fresh.items() if entries})
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -235,11 +235,12 @@ def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list
     if not any(_is_same(path, other) for other in files):
         files[path] = _content(path)
     seen: dict[Key, str] = {}
-    rows = []
+    rows, left_out = [], list[str]()
     for other, content in files.items():
         folded = content.lower()
         if any(encoder in folded for encoder in encoders) and any(source in content for source in sources):
-            rows += rows_of(other, content, cards, seen)
+            rows += believable_rows_of(other, content, cards, seen, left_out)
+    warn(left_out)
     return [(seen[key_of(row)], row) for row in rows]
 
 
@@ -296,15 +297,17 @@ def _in_words(ends: tuple[float, float] | None) -> str:
     return "nothing" if ends is None else f"{ends[0]:.6g} to {ends[1]:.6g}"
 
 
-def _append(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> None:
+def _append(path: Path, entries: dict[Key, _Entry]) -> None:
     """Adds the lines that are not there; nothing, if somebody else wrote in between."""
     if not entries:
         return
     _remove_stale(path.parent)
     before, beside = _content(path), _content(sidecar_of(path))
+    if before:
+        require_table(path, before)
     content = before or _csv_line(COLUMNS).encode()
     content += b"".join(entry.line for entry in entries.values() if not _has(content, entry.line))
-    rows_of(path, content, cards, {})  # once more, as it will be read
+    require_table(path, content)  # once more, as it will be read
     lines = beside if beside.endswith(b"\n") or not beside else beside + b"\n"
     lines += b"".join(entry.provenance for entry in entries.values() if not _has(lines, entry.provenance))
     try:
@@ -333,7 +336,7 @@ class _ChangedError(Exception):
     """Another process has written the file since it was read."""
 
 
-def _until_kept(fresh: dict[Path, dict[Key, _Entry]], cards: Catalogue) -> None:
+def _until_kept(fresh: dict[Path, dict[Key, _Entry]]) -> None:
     """Looks whether the lines are there once everybody who was just writing has done so, and adds them again if not."""
     for _ in range(_ATTEMPTS):
         if not fresh:
@@ -343,7 +346,7 @@ def _until_kept(fresh: dict[Path, dict[Key, _Entry]], cards: Catalogue) -> None:
         if fresh:
             with turn(user_folder() / "results" / ".lock"):
                 for path, entries in fresh.items():
-                    _append(path, entries, cards)
+                    _append(path, entries)
     raise ResultsError(
         f"{', '.join(map(str, fresh))}: the rows are not kept, so many others write there; record them again."
     )

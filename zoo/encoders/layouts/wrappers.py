@@ -266,15 +266,17 @@ class _File:
 
     def closest(self, layouts: Mapping[str, Layout], wanted: Sequence[str]) -> str:
         """In what the file differs from what would fit."""
-        best: tuple[int, _Attempt, list[str]] | None = None
+        best: tuple[tuple[int, bool], _Attempt, list[str]] | None = None
         order = [*wanted, *(name for name in layouts if name not in wanted)]
         for attempt in self._attempts({name: layouts[name] for name in order}, share=8):
             differences = _differences(attempt.state, self.target)
-            if best is None or len(differences) < best[0]:
-                best = len(differences), attempt, differences
+            is_part = not differences and attempt.path is not None  # a layout of the whole file says which one is meant
+            distance = len(differences), is_part
+            if best is None or distance < best[0]:
+                best = distance, attempt, differences
         if best is None:
             return self._contents()
-        n, attempt, differences = best
+        (n, _), attempt, differences = best
         nearest = self._candidate(attempt)
         where = f" at {nearest.key!r}" if nearest.key else ""
         if not n:
@@ -309,8 +311,9 @@ class _File:
             if state is not None:
                 yield _Attempt(name, state, path=None, prefix="")
             for path, source in self.sources.items():
-                for prefix in self._prefixes(source, share):
-                    inner = below(_beginning(source, prefix), prefix) if prefix else source
+                # of an encoder of several files, the one that is searched may hold a few tensors
+                for prefix in self._prefixes(source, len(self.target) if layout.n_companions else share):
+                    inner = below(_beginning(source, prefix), prefix) if prefix else _uncounted(source)
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)
                         if state is not None:
@@ -401,6 +404,11 @@ def _wrappers(state: State) -> tuple[str, ...]:
 
 def _beginning(state: State, prefix: str) -> State:
     return {name: tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def _uncounted(state: State) -> State:
+    """Without the number of averaged models that AveragedModel keeps beside its module."""
+    return {name: tensor for name, tensor in state.items() if name != "n_averaged"}
 
 
 def _common_prefix(names: set[str]) -> str:
