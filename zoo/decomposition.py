@@ -34,13 +34,15 @@ _RISKS = (_PROBE, _TWIN, "probe_generalization", "encoder_generalization")
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
-def summary_facts(*, exclude_wrong: bool, source: str | None) -> dict[str, list[dict[str, Any]]]:
+def summary_facts(*, exclude_wrong: bool, source: str | None) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """What :func:`zoo.results.summaries` makes its values of: by data set, one table an encoder, as JSON has it.
 
-    An erratum is its fields; a component that cannot be known is None. ``source`` is one of ImageNet-1K.
+    An erratum is its fields; a component that cannot be known is None. ``source`` is one of ImageNet-1K. Beside it a
+    sentence for everything of the user's that is wrong and left out.
     """
-    rows = read_rows(_RISKS)
-    known_errata = errata()
+    left_out: list[str] = []
+    rows = read_rows(_RISKS, left_out=left_out)
+    known_errata = errata(left_out=left_out)
     if source is not None:
         sources = sorted({row[SOURCE] for row in rows if row[DATASET] == IMAGENET})
         if source not in sources:
@@ -51,7 +53,7 @@ def summary_facts(*, exclude_wrong: bool, source: str | None) -> dict[str, list[
     by_dataset: dict[str, list[Row]] = {IMAGENET: []}
     for row in rows:
         by_dataset.setdefault(row[DATASET], []).append(row)
-    return {dataset: _facts_of(own, known_errata) for dataset, own in by_dataset.items()}
+    return {dataset: _facts_of(own, known_errata) for dataset, own in by_dataset.items()}, left_out
 
 
 def _facts_of(rows: Sequence[Row], known_errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
 
-from ..errors import UnknownName, ZooError
+from ..errors import ContentWarning, UnknownName, ZooError
 from ..version import __version__
 
 
@@ -24,6 +27,7 @@ class Verb:
 
     module: str
     line: str
+    name: str = "command"
 
 
 VERBS = {
@@ -41,6 +45,7 @@ VERBS = {
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
+    "unregister": Verb("register", "Take such an encoder out again.", "unregister_command"),
     "check": Verb("check", "Compare features with those of the first load."),
     "verify": Verb("verify", "Re-hash all weights that are kept."),
     "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
@@ -81,7 +86,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f".{VERBS[cmd_name].module}", __name__).command
+        verb = VERBS[cmd_name]
+        command: click.Command = getattr(import_module(f".{verb.module}", __name__), verb.name)
         return command
 
     def resolve_command(
@@ -97,12 +103,37 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _warnings_in_a_line():
+                return super().invoke(ctx)
         except ZooError as error:
             raise Refusal(str(error)) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Content that is left out is a line on stderr, each once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ContentWarning)
+        show = warnings.showwarning
+
+        def shown(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: Any = None,
+            line: Any = None,
+        ) -> None:
+            if issubclass(category, ContentWarning):
+                click.secho(f"Warning: {message}", fg="yellow", err=True)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = shown
+        yield
 
 
 @click.group(
