@@ -82,7 +82,7 @@ def test_a_model_card_is_whole_and_true_for_every_family(name: str) -> None:
     assert not re.search(r"None|Missing|NOT_|\{|\}", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     for line in text.splitlines():
         if line.startswith("| "):
-            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 5)
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 5, 9)
     titles = [card.paper.title] if isinstance(card.paper.title, str) else []
     assert all(f"title = {{{title}}}" in text for title in titles)
 

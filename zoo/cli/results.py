@@ -98,12 +98,12 @@ def command(
     if len(found) < len(everyone):
         print_notes([f"{len(found)} of {len(everyone)} encoders"])
     if without and found:
-        print_notes([f"not measured: {', '.join(without)}{_elsewhere(without)}"])
+        print_notes([f"not measured: {_few(without)}{_elsewhere(without)}"])
     if not found:
         left = " once the wrong measurements are left out" if exclude_wrong else ""
         hint = _elsewhere(without) or "; name another data set by --dataset"
         raise NothingFound(
-            f"Nothing was measured of {', '.join(without)} on ImageNet-1K{left}{hint}."
+            f"Nothing was measured of {_few(without)} on ImageNet-1K{left}{hint}."
             if without
             else "There are no results."
         )
@@ -127,6 +127,11 @@ def _encoders(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _few(encoders: Sequence[str]) -> str:
+    """Their names; of many, as a glob finds them, the first and how many more."""
+    return ", ".join(encoders) if len(encoders) <= 5 else f"{', '.join(encoders[:3])} and {len(encoders) - 3} more"
+
+
 def _elsewhere(encoders: Sequence[str]) -> str:
     """On which other data sets they were measured, as the end of a sentence."""
     datasets = dict.fromkeys(mean.dataset for mean in seed_means() if mean.encoder in encoders)
@@ -146,7 +151,7 @@ def _print_rows(
     require_dataset(dataset, (row.dataset for row in rows))
     there = [row for row in rows if row.dataset == dataset and (not wanted or row.encoder in wanted)]
     if not there:
-        raise NothingFound(f"Nothing was measured of {', '.join(wanted)} on {dataset}.")
+        raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
     found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
     encoders = list(dict.fromkeys(row.encoder for row in found))
     means = means_over_seeds(found)
@@ -190,7 +195,7 @@ def _print_rows(
         print_notes(left_out_note(shown, [mean for mean in means if mean.encoder in kept]))
     missing = [encoder for encoder in wanted if encoder not in encoders]
     if missing:
-        print_notes([f"not measured: {', '.join(missing)}"])
+        print_notes([f"not measured: {_few(missing)}"])
 
 
 def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

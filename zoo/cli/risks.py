@@ -54,7 +54,7 @@ def legend(summaries: list[Summary]) -> list[str]:
     if any(part is not None and isinstance(part.approximation, Missing) for part in parts):
         lines.append(f"{MERGED}  approximation and usability together: no supervised twin tells them apart")
     if any(part is None or len(summary.errors) < len(SETTINGS) for part, summary in zip(parts, summaries, strict=True)):
-        lines.append("?  not published")
+        lines.append("?  not measured")
     return lines
 
 
