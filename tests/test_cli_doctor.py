@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from zoo.cards import catalogue
 from zoo.cli.checks import EXTRAS
-from zoo.cli.reach import host_of, unreachable
+from zoo.weights.reach import host_of, unreachable
 
 from .card_text import VALID
 from .cli_runner import document, run

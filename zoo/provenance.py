@@ -13,9 +13,10 @@ from torch import Tensor
 
 from .encoders import Encoder
 from .encoders.layouts import layout_named
+from .errors import StoreError
 from .version import __version__
 from .weights import store
-from .weights.tensors import Content, read_tensors, write_tensors
+from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
 
@@ -27,6 +28,7 @@ class Found:
     path: Path
     record: store.Record
     is_new: bool  # fetched and converted just now
+    held: Mapping[str, Tensor] | None = None  # the weights themselves, where the file could not be written
 
     def tensors(self, *, remedy: str) -> dict[str, Tensor]:
         """The state dict, once every byte is what was written; ``remedy`` says what to do otherwise.
@@ -38,6 +40,8 @@ class Found:
         StoreError
             If it cannot be read.
         """
+        if self.held is not None:
+            return dict(self.held)
         record = self.record
         content = Content(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
         return read_tensors(self.path, content, remedy=remedy)
@@ -81,20 +85,29 @@ def keep(
     origins: tuple[store.Origin, ...],
     layout: str,
     is_registered: bool = False,
+    may_be_held: bool = False,
 ) -> Found:
     """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
 
-    The record is found by the places of the files; registered weights are found by their own hash.
+    The record is found by the places of the files; registered weights are found by their own hash. With ``may_be_held``
+    weights that cannot be written are held in memory instead.
 
     Raises
     ------
     StoreError
-        If they cannot be written; nothing is left of them.
+        If they cannot be written and may not be held; nothing is left of them.
     """
     version_of_layout = layout_named(layout).version
     about = {"format": "zoo-weights-1", "layout": f"{layout} {version_of_layout}"}
     about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
-    content = write_tensors(folder / "tensors", tensors, about=about)
+    held = None
+    try:
+        content = write_tensors(folder / "tensors", tensors, about=about)
+    except StoreError:
+        if not may_be_held:
+            raise
+        content = content_of(tensors, about=about)
+        held = {key: tensor.clone() for key, tensor in tensors.items()}  # no pages of a file that may change
     if is_registered:
         origins = (replace(origins[0], place=registered_place(content.sha256)),)
         layout, version_of_layout = "zoo", layout_named("zoo").version
@@ -114,8 +127,9 @@ def keep(
     known = store.find(folder, record.key) if is_registered else None
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
         return Found(path=path, record=known, is_new=False)
-    store.keep(folder, record)
-    return Found(path=path, record=record, is_new=True)
+    if held is None:
+        store.keep(folder, record)
+    return Found(path=path, record=record, is_new=held is None, held=held)
 
 
 def discard(found: Found) -> None:

@@ -1,7 +1,8 @@
 """The command ``zoo``: one module a verb, imported when that verb is called.
 
-Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine, 1 a problem was found or
-nothing was, 2 the request cannot be understood or answered, 130 interrupted.
+Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found,
+nothing was, or something outside of the command line is in the way, such as no network, a full disk or a damaged file;
+2 the command line cannot be understood; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 
 import click
 
-from ..errors import UnknownName, ZooError
+from ..errors import QueryError, UnknownName, ZooError
 from ..version import __version__
+from ..weights.hosts import asking_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,11 @@ Examples:
 
 
 class Refusal(click.ClickException):
-    """A request that the zoo refuses: one sentence, exit code 2."""
+    """A request that the zoo refuses, in one sentence: exit code 2 if another command line would help, otherwise 1."""
 
-    exit_code = 2
+    def __init__(self, error: ZooError) -> None:
+        super().__init__(str(error))
+        self.exit_code = 2 if isinstance(error, (QueryError, UnknownName)) else 1
 
 
 class VerbGroup(click.Group):
@@ -88,7 +92,7 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise Refusal(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
+            raise Refusal(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all."))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,9 +101,10 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with asking_once():
+                return super().invoke(ctx)
         except ZooError as error:
-            raise Refusal(str(error)) from error
+            raise Refusal(error) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
