@@ -7,6 +7,7 @@ nothing was, or something outside of the command line is in the way, such as no 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -53,6 +54,25 @@ VERBS = {
     "completion": Verb("completion", "Print the completion script of a shell."),
 }
 
+_AGAIN = "; run the same command again."
+_GO_ON = "; run the same command again to go on."
+AFTER_INTERRUPT = {
+    "evaluate": f"Finished features and probes are kept{_GO_ON}",
+    "features": f"Finished shards of features are kept{_GO_ON}",
+    "probe": f"The features are as they were, no probe is kept{_AGAIN}",
+    "decompose": f"The features are as they were, no probe is kept{_AGAIN}",
+    "metric": f"Finished features are kept, metrics are not{_GO_ON}",
+    "curve": f"Finished runs are kept{_GO_ON}",
+    "study": f"No part of a report was written{_AGAIN}",
+    "get": f"Encoders that were fetched are kept, and what had come of a file as well{_GO_ON}",
+    "check": f"No weights were changed{_AGAIN}",
+    "verify": f"Nothing was changed{_AGAIN}",
+    "cache": f"What was removed is gone, the rest is whole{_AGAIN}",
+    "mirror": f"What was copied is whole and stays{_GO_ON}",
+    "demo": f"Finished features and probes are kept{_GO_ON}",
+}
+"""What an interrupted verb that takes long has kept, and what to do then."""
+
 _EPILOG = """\b
 Examples:
   zoo list 'dino*'
@@ -66,6 +86,9 @@ Examples:
   zoo study where_the_risk_lies
   eval "$(zoo completion bash)"
 """
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 class Refusal(click.ClickException):
@@ -108,6 +131,10 @@ class VerbGroup(click.Group):
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
+        except KeyboardInterrupt:
+            above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
+            click.echo(f"{above}Stopped. {AFTER_INTERRUPT.get(ctx.invoked_subcommand or '', '')}".rstrip(), err=True)
+            ctx.exit(130)
 
 
 @click.group(
@@ -144,11 +171,14 @@ def main(*before: str) -> None:
         error.show()
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.filename is not None:  # of a file, not of the stream that verbs print to
+        if error.filename is None:  # of the stream that verbs print to
+            _let_go_of_stdout()
+            click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
+        elif error.errno in _DISK:
+            click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
+        else:
             raise
-        _let_go_of_stdout()
-        click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
-        sys.exit(2)
+        sys.exit(1)
     sys.exit(code or 0)
 
 

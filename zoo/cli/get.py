@@ -15,8 +15,8 @@ from ..cards import catalogue
 from ..errors import StoreError, WeightsUnavailable, ZooError
 from ..metadata import EncoderCard, Missing
 from ..weights import care, store
-from ..weights.hosts import asking_once
 from ..weights.environment import mirror_place, weights_folder
+from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
 from ..weights.places import shown
 from .cache import named, size, where

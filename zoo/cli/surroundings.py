@@ -13,8 +13,8 @@ from ..errors import ZooError
 from ..metadata import Missing
 from ..weights.environment import OFF, ON, is_offline, mirror_place, weights_folder
 from ..weights.mirror import shown_mirror, without_password
-from .checks import Check, is_writable, nearest, obstacle_to, unwritable
 from ..weights.reach import host_of, unreachable
+from .checks import Check, is_writable, nearest, obstacle_to, unwritable
 
 _LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
