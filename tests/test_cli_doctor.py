@@ -131,12 +131,12 @@ def test_a_file_where_a_folder_should_be_is_a_problem(
         assert f"set {variable} to" in checks[name][1]
 
 
-def test_folders_in_which_nothing_can_be_written_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_in_which_nothing_can_be_written_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", "/proc/self/ssl-zoo")
     monkeypatch.setenv("ZOO_HOME", "/proc/self")
-    checks = found()
+    checks = found(code=1)
     for name in ("zoo (ZOO_CACHE)", "your own folder"):
-        assert checks[name][0] == "warning"
+        assert checks[name][0] == "problem"
         assert "nothing can be written there" in checks[name][1]
 
 

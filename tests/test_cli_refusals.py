@@ -63,7 +63,7 @@ class TestRefusals:
         (tmp_path / "metadata").mkdir()
         (tmp_path / "metadata" / "mine.toml").write_text(VALID.replace("epochs = 800", 'epochs = "many"'))
         for verb in (["list"], ["show", "dino_vitS16"], ["results"], ["recommend", "--labels", "5000"]):
-            result = run(*verb, code=2)
+            result = run(*verb, code=1)
             assert result.stdout == ""
             assert result.stderr.startswith("Error: ")
             assert "mine.toml: encoder 'tiny_vitS16', field 'pretraining.epochs'" in result.stderr
@@ -74,7 +74,7 @@ class TestRefusals:
         monkeypatch.setenv("ZOO_HOME", str(tmp_path))
         (tmp_path / "results").mkdir()
         (tmp_path / "results" / "mine.csv").write_text(header + row)
-        result = run("results", code=2)
+        result = run("results", code=1)
         assert result.stdout == ""
         assert "mine.csv, line 2" in result.stderr
         assert result.stderr.count("\n") == 1
