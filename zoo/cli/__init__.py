@@ -92,11 +92,9 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, err
 
 
 class Refusal(click.ClickException):
-    """A request that the zoo refuses, in one sentence: exit code 2 if another command line would help, otherwise 1."""
+    """A command line that cannot be understood or answered: one sentence, exit code 2."""
 
-    def __init__(self, error: ZooError) -> None:
-        super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, (QueryError, UnknownName)) else 1
+    exit_code = 2
 
 
 class VerbGroup(click.Group):
@@ -115,7 +113,7 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS and not args[0].startswith("-"):
-            raise Refusal(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all."))
+            raise Refusal(str(UnknownName("verb", args[0], VERBS, hint="Run 'zoo --help' to see them all.")))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -126,8 +124,10 @@ class VerbGroup(click.Group):
         try:
             with asking_once():
                 return super().invoke(ctx)
-        except ZooError as error:
-            raise Refusal(error) from error
+        except (QueryError, UnknownName) as error:
+            raise Refusal(str(error)) from error
+        except ZooError as error:  # of what no other command line would mend
+            raise click.ClickException(str(error)) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
