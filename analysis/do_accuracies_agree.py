@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.lines import Line2D
 
 from zoo.analysis.agreement import PairedComparison, pair_estimates, paired_comparison
 from zoo.analysis.estimates import Estimate
@@ -273,19 +274,21 @@ def _draw(
             left.errorbar(one.mean.value, heights[name] - 0.1, xerr=error, fmt="D", color="black", markersize=3.5,
                           capsize=2)  # fmt: skip
     left.set_yticks([*heights.values()], [f"{name}\n({len(pairs)})" for name, pairs in differences.items()])
-    left.set(title="all encoders")
     far = sorted((value, str(encoder), name) for name in SETTINGS for encoder, value in differences[name].items()
                  if abs(value) > FAR)  # fmt: skip
     for row, (value, encoder, name) in enumerate(far):
         right.plot([0, value], [row, row], color=colours[name], linewidth=1)
         right.plot(value, row, _mark(encoder, table), color=colours[name])
     right.set_yticks(range(len(far)), [encoder for _, encoder, _ in far], fontsize=6)
-    right.set_title(f"more than {FAR:g} points away")
     for axes in (left, right):
         axes.axvline(0, color="#444444", linewidth=0.8, zorder=0)
         axes.grid(axis="y", visible=False)
-    drawing.supxlabel("published - measured accuracy [percentage points]; above 0 our probe is worse", fontsize=8)
+        axes.set_xlabel("published - measured\naccuracy [points]\nabove 0 our probe is worse")
     letter([left, right])
+    entries = [(mark, "#555555", words) for mark, words in (("o", "encoder"), ("X", "encoder with a known fault"))]
+    entries += [("D", "black", "mean, 95 % interval"), *(("s", ink, name) for name, ink in colours.items())]
+    handles = [Line2D([], [], linestyle="", marker=mark, color=ink, label=words) for mark, ink, words in entries]
+    drawing.legend(handles=handles, loc="outside lower center", ncols=3)
     return drawing
 
 

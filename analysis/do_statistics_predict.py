@@ -24,8 +24,9 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
+from zoo.studies.answers import undone_by_hc3
 from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, scatter_groups
+from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, risk_label, say_above, scatter_groups
 from zoo.studies.estimate_tables import interval
 from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
 from zoo.studies.options import StudyOptions
@@ -180,9 +181,17 @@ def _number_claims(fits: Fits) -> list[Claim]:
         ("Coefficient of alignment within a class beside Eq. 26", "40.7", of(WITHIN, CLASS_ALIGNMENT)),
         ("p-value of alignment within a class beside Eq. 26", "6e-7", of(WITHIN, CLASS_ALIGNMENT, "p")),
     ]
+    tested = {
+        "p-value of log(effective dimensionality) in Eq. 26": (MAIN, LOG_RANK),
+        "p-value of uniformity without effective dimensionality": (WITHOUT, UNIFORMITY),
+        "p-value of alignment within a class beside Eq. 26": (WITHIN, CLASS_ALIGNMENT),
+    }
+    caveats = {
+        claim: undone_by_hc3(fits[model].estimate(term)) for claim, (model, term) in tested.items() if model in fits
+    }
     return [
         number_claim(claim, source=SOURCE, printed=printed, ours=ours, reason="" if ours is not None else _FEW,
-                     shown=None if ours is not None else "not available")
+                     caveat=caveats.get(claim, ""), shown=None if ours is not None else "not available")
         for claim, printed, ours in rows
     ]  # fmt: skip
 
@@ -276,19 +285,22 @@ def _p(estimate: Estimate) -> str:
 def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
     drawing, panels = new_figure(height=3.0, n_columns=3, sharey=True)
     modes = list(rows["ssl_mode"].fillna("unknown"))
-    labels = ("rank of correlations [dimensions]", "log of the mean potential", "squared distance of augmentations")
-    titles = ("effective dimensionality", "uniformity", "alignment of augmentations")
-    for axes, name, title, label in zip(panels, STATISTICS, titles, labels, strict=True):
+    labels = (
+        "effective dimensionality\n[dimensions], higher is better", "uniformity [log of a potential]\nlower is better",
+        "alignment [squared distance]\nlower is better",
+    )  # fmt: skip
+    for axes, name, label in zip(panels, STATISTICS, labels, strict=True):
         scatter_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS)
         pair = f"{LOG_RANK if name == RANK else name} with {ERROR}"
         r = [f"r {alone[key][0].value:.2f}{words}" for key, words in ((pair, ""), (pair + OTHERS, " without transform"))
              if key in alone]  # fmt: skip
-        axes.set(title=title, xlabel="\n".join([label, ", ".join(r)]))
+        say_above(axes, ", ".join(r))
+        axes.set_xlabel(label)
     panels[0].set_xscale("log")
     panels[0].set_xticks(ticks := [3, 10, 30, 100, 300, 1000, 3000], ticks)
     panels[0].set(xlim=(rows[RANK].min() / 1.2, rows[RANK].max() * 1.2))
     panels[0].set_xticks([], minor=True)
-    panels[0].set_ylabel("full-shot error [%], lower is better")
+    panels[0].set_ylabel(risk_label(ERROR))
     letter(panels)
     legend_below(drawing, panels[0], n_columns=6)
     return drawing

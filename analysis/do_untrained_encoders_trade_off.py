@@ -21,7 +21,7 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table
 from zoo.resultfiles import errata
 from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, legend_below, new_figure
+from zoo.studies.drawing import COLOURS, legend_below, new_figure, risk_label
 from zoo.studies.estimate_tables import interval
 from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
 from zoo.studies.options import StudyOptions
@@ -168,8 +168,8 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine
         axes.plot(rows["usability"], rows["probe_gen"], "o", color="black", markersize=9, markerfacecolor="none",
                   label=f"yours ({len(rows)})")  # fmt: skip
     axes.set(
-        xlabel="usability error [points], lower is better",
-        ylabel="probe generalization error [points]\nlower is better",
+        xlabel=risk_label("usability"),
+        ylabel=risk_label("probe_gen", lines=True),
     )
     legend_below(drawing, axes, n_columns=3)
     return drawing

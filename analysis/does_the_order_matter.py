@@ -24,7 +24,7 @@ from zoo.analysis.populations import FEWEST
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, letter, new_figure
+from zoo.studies.drawing import COLOURS, legend_below, letter, new_figure
 from zoo.studies.estimate_tables import interval
 from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
 from zoo.studies.options import StudyOptions
@@ -54,8 +54,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             Figure(
                 name="figure28", title="Both orders of the generalization errors (Figure 28)",
                 caption=f"Probe and encoder generalization of {len(both)} encoders by the main decomposition (Eq. 4) "
-                "and by the alternative one (Eq. 5), in percentage points, lower is better. On the dashed line both "
-                "are the same. (c) Each arrow goes from the main to the alternative decomposition, on one scale.",
+                "and by the alternative one (Eq. 5), in percentage points, lower is better. (a) Probe and (b) encoder "
+                "generalization; on the dashed line both orders give the same. (c) Both on one scale: each arrow goes "
+                "from the main to the alternative decomposition.",
                 draw=lambda: _draw(both),
             )
         ],
@@ -173,33 +174,30 @@ def _cell(estimate: Estimate) -> str:
 
 
 def _draw(both: pd.DataFrame) -> Drawing:
-    drawing, (first, second, third) = new_figure(height=2.45, n_columns=3, width_ratios=[1, 1, 1.35])
+    drawing, axes = new_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[2.2, 1])
+    first, second, third, spare = axes
+    spare.remove()
+    third.set_subplotspec(third.get_gridspec()[1, :])
     marks = dict(zip(both.index, cycle("os^DvPX<>*"), strict=False))
     colours = dict(zip(both.index, cycle((*COLOURS[:8], "#AAAAAA", "#8B0000")), strict=False))  # no yellow on white
-    for axes, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):
-        ends = _limits(both[[name, f"{name}_alternative"]])
-        axes.plot(ends, ends, "--", color="#888888", linewidth=0.8)
+    for panel, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):
+        other = f"{name}_alternative"
+        ends = _limits(both[[name, other]])
+        panel.plot(ends, ends, "--", color="#888888", linewidth=0.8)
         for encoder, row in both.iterrows():
-            axes.plot(row[name], row[f"{name}_alternative"], marks[encoder], color=colours[encoder], label=str(encoder))
-        axes.set(title=words, xlabel="main, Eq. 4 [points]", ylabel="alternative, Eq. 5 [points]", xlim=ends, ylim=ends,
-                 aspect="equal")  # fmt: skip
+            panel.plot(row[name], row[other], marks[encoder], color=colours[encoder], label=str(encoder))
+        panel.set(xlabel=f"{words}, Eq. 4 [points]\nlower is better", xlim=ends, ylim=ends, aspect="equal",
+                  ylabel=f"{words}, Eq. 5 [points]\nlower is better")  # fmt: skip
     for encoder, row in both.iterrows():
         start, end = (row["probe"], row["encoder"]), (row["probe_alternative"], row["encoder_alternative"])
         arrow = {"arrowstyle": "->", "color": colours[encoder], "lw": 0.9, "shrinkA": 0, "shrinkB": 0}
         third.annotate("", end, start, arrowprops=arrow)
         third.plot(*start, marks[encoder], color=colours[encoder], markersize=3)
-    third.set(title="both, on one scale", xlabel="probe generalization [points]", aspect="equal",
-              xlim=_limits(both[["probe", "probe_alternative"]]),
+    third.set(xlabel="probe generalization [points], lower is better", aspect="equal",
+              ylabel="encoder gen.\n[points]", xlim=_limits(both[["probe", "probe_alternative"]]),
               ylim=_limits(both[["encoder", "encoder_alternative"]]))  # fmt: skip
-    third.set_ylabel(
-        "encoder\ngen.\n[points]", rotation=0, ha="right", va="center"
-    )  # upright it is taller than the axes
     letter([first, second, third])
-    for axes in (first, second, third):
-        axes.set_anchor("N")
-    legend = third.legend(*first.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0, -0.8), fontsize=6,
-                          ncols=1 + (len(both) - 1) // 12, labelspacing=0.35)  # fmt: skip
-    legend.set_in_layout(False)  # it has the empty room below the flat third panel
+    legend_below(drawing, first, n_columns=4)
     return drawing
 
 

@@ -5,8 +5,9 @@ W .51, R2 .94; held-out encoders are predicted far better than by standard scali
 
 Expected: alpha .145 (.141 to .150), W .51 (.35 to .70, weakly identified), R2 .947 on 729 rows of 146 encoders; held
 out .947 / .922 / .963 / .848 (iid / 2022 / contrastive / ViT), ahead of every standard law that can predict those rows,
-but for one law an encoder in iid. A law that knows an encoder's full-shot error alone is close (.938 / .891 / .956 /
-.871) and better on ViTs. ResNets and ViTs differ in alpha and W.
+but for one law an encoder in iid. Printed are the numbers of the encoders without OpenCLIP (695 rows of 139): R2 .944,
+held out .943 / .913 / .957 / .837, and 13 architectures, which are 41 parameters. A law that knows an encoder's
+full-shot error alone is close (.938 / .891 / .956 / .871) and better on ViTs. ResNets and ViTs differ in alpha and W.
 
 Command: zoo study how_risk_scales_with_labels
 """
@@ -14,6 +15,7 @@ Command: zoo study how_risk_scales_with_labels
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -34,17 +36,15 @@ from zoo.analysis.scaling_law import (
     N_FULL_SHOT,
     ScalingLaw,
     as_printed,
-    explained,
     fit_scaling_law,
     full_shot_only,
-    law_errors,
     law_rows,
     leave_encoder_out,
     predict,
     residuals,
 )
 from zoo.analysis.table import StudyTable
-from zoo.studies.claims import number_claim, statement_claim
+from zoo.studies.claims import WIDEST, number_claim, statement_claim
 from zoo.studies.findings import Claim, Figure, Findings, Rows
 from zoo.studies.law_figures import draw_curves, draw_predicted
 from zoo.studies.law_tables import (
@@ -54,16 +54,28 @@ from zoo.studies.law_tables import (
     law_parameters,
     limits_note,
     misses_table,
+    older_table9,
     pairs_used,
     populations_table,
     table9,
 )
 from zoo.studies.options import StudyOptions
 
-COMPLETE, EVERY = "all components known", "every encoder"
+COMPLETE, EVERY, OLDER = "all components known", "every encoder", "without OpenCLIP"
+ADDED_LATER = "openclip_"  # how the ids begin of encoders that the printed numbers were made without
 N_REPEATS, N_RESAMPLES = 10, 1000  # random splits of "iid"; resampled encoders of every interval
-OLDER = "the table was printed from an older set of encoders"
+N_REPEATS_OF_EQ_25 = 100  # random splits where one mean is held against a printed number of a single one
 ALPHA, W, R2 = "0.15", "0.51", "0.94"  # printed in Appendix F.4
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """The law and Table 9 of the encoders that the paper's numbers were printed from."""
+
+    law: ScalingLaw
+    rows: pd.DataFrame  # of Table 9
+    scores: Sequence[Score]
+    n_gone: int  # complete encoders that were added later
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -73,10 +85,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     law, comparable = laws[COMPLETE], comparable_rows(rows)
     scores = compare_laws(comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed,
                           told=options.progress)  # fmt: skip
-    on_every = compare_laws(comparable_rows(every), laws=(COMPONENT_LAW,), n_repeats=N_REPEATS, n_resamples=0,
-                            seed=options.seed)  # fmt: skip
-    falling = compare_laws(comparable, laws=("Std",), n_repeats=N_REPEATS, n_resamples=0, seed=options.seed,
-                           falls_with_size=True)  # fmt: skip
+    older = _older(rows, laws, options)
+    either_sign = compare_laws(comparable, laws=("Std",), n_repeats=N_REPEATS, n_resamples=0, seed=options.seed,
+                               falls_with_size=False)  # fmt: skip
     few = rows["n"] < N_FULL_SHOT
     pooled = [
         r2_estimate(part, predicted, term=term, n_resamples=N_RESAMPLES, seed=options.seed)
@@ -87,7 +98,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     ]
     return Findings(
         claims=[
-            *_law_claims(law, laws[EVERY], rows), *_table9_claims(comparable, scores, on_every), _lead_claim(scores),
+            *_law_claims(law, laws[EVERY], older), *_table9_claims(comparable, scores, older), _lead_claim(scores),
         ],
         estimates=[
             *(one for name, fitted in laws.items() for one in _named(name, fitted)),
@@ -95,9 +106,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *_bias(law, rows),
             *(score.r2 for score in scores),
             *(score.lead for score in scores if score.law != COMPONENT_LAW),
+            *(score.r2.described(term=f"{score.r2.term}, {OLDER}") for score in (older.scores if older else ())),
         ],
         tables=[
-            table9(comparable, scores, n_repeats=N_REPEATS), components_table(scores), populations_table(laws),
+            table9(comparable, scores, n_repeats=N_REPEATS),
+            *([older_table9(older.rows, older.scores, n_gone=older.n_gone)] if older else []),
+            components_table(scores), populations_table(laws),
             misses_table(law, rows),
         ],
         figures=_figures(law, laws, rows),
@@ -107,20 +121,41 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             pairs_used("Eq. 25, pairs of encoder and setting", table, rows),
             pairs_used("Eq. 25 of every encoder", table, every, complete_only=False),
             pairs_used("Table 9", table, rows, used=len(comparable)),
+            *([Rows(part=f"Eq. 25 and Table 9, {OLDER}", used=older.law.n_encoders,
+                    left_out={"OpenCLIP": older.n_gone})] if older else []),
         ],
-        notes=_notes(rows, laws, pooled, scores, falling),
+        notes=_notes(rows, laws, pooled, scores, either_sign),
     )  # fmt: skip
 
 
 def _laws(rows: pd.DataFrame, every: pd.DataFrame, options: StudyOptions) -> dict[str, ScalingLaw]:
-    """Eq. 25 of the complete encoders, of every encoder, and of each family with encoders enough."""
-    populations = {COMPLETE: rows, EVERY: every}
+    """Eq. 25 of the complete encoders, of those without OpenCLIP, of every one, and of each family with enough."""
+    populations = {COMPLETE: rows, OLDER: _without_openclip(rows), EVERY: every}
+    if populations[OLDER]["encoder"].nunique() in range(FEWEST_ENCODERS) or len(populations[OLDER]) == len(rows):
+        del populations[OLDER]
     for family, part in rows.groupby("family"):
         if part["encoder"].nunique() >= 2 * FEWEST_ENCODERS and part["n"].nunique() > 1:
             populations[str(family)] = part
     return {
         name: fit_scaling_law(part, n_resamples=N_RESAMPLES, seed=options.seed) for name, part in populations.items()
     }
+
+
+def _without_openclip(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[~rows["encoder"].str.startswith(ADDED_LATER)].reset_index(drop=True)
+
+
+def _older(rows: pd.DataFrame, laws: Mapping[str, ScalingLaw], options: StudyOptions) -> Older | None:
+    """Everything once more without the encoders that were added after the numbers were printed; None without any."""
+    if OLDER not in laws:
+        return None
+    older, n_gone = comparable_rows(_without_openclip(rows)), laws[COMPLETE].n_encoders - laws[OLDER].n_encoders
+    standard = tuple(law for law in PRINTED if law != COMPONENT_LAW)
+    scores = [
+        *compare_laws(older, laws=standard, n_repeats=N_REPEATS, n_resamples=0, seed=options.seed),
+        *compare_laws(older, laws=(COMPONENT_LAW,), n_repeats=N_REPEATS_OF_EQ_25, n_resamples=0, seed=options.seed),
+    ]
+    return Older(laws[OLDER], older, scores, n_gone)
 
 
 def _named(name: str, law: ScalingLaw) -> list[Estimate]:
@@ -138,60 +173,120 @@ def _bias(law: ScalingLaw, rows: pd.DataFrame) -> list[Estimate]:
     ]  # fmt: skip
 
 
-def _law_claims(law: ScalingLaw, every: ScalingLaw, rows: pd.DataFrame) -> list[Claim]:
+def _law_claims(law: ScalingLaw, every: ScalingLaw, older: Older | None) -> list[Claim]:
     source = "Appendix F.4"
-    at_printed = explained(rows["error"], law_errors(rows, alpha=float(ALPHA), w=float(W)))
+    what = "of stale rows, before OpenCLIP was added" if older else "of other encoders"
+
+    def claim(name: str, printed: str, ours: Estimate, before: Estimate | None, digits: int) -> Claim:
+        reason = (
+            f"printed {what}"
+            if before is None
+            else (
+                f"printed {what}: {older.law.n_rows} rows of {older.law.n_encoders} encoders give "
+                f"{before.value:.{digits}f}, and these {ours.n} of {law.n_encoders} give {ours.value:.{digits}f}"
+            )
+        )
+        return number_claim(
+            f"{name} of the scaling law",
+            source=source,
+            printed=printed,
+            ours=ours.value,
+            as_the_paper_did=None if before is None else before.value,
+            interval=(ours.ci_low, ours.ci_high),
+            shown=interval(ours, digits),
+            reason=reason,
+        )
+
     return [
-        number_claim("alpha of the scaling law", source=source, printed=ALPHA, ours=law.alpha.value,
-                     shown=interval(law.alpha, 3), reason="the best fit to these rows is another"),
-        number_claim("W of the scaling law", source=source, printed=W, ours=law.W.value, shown=interval(law.W),
-                     reason=f"{law.n_encoders} encoders barely determine W, as its 95 % interval shows"),
-        number_claim("R2 of the scaling law", source=source, printed=R2, ours=law.r2.value,
-                     shown=f"{law.r2.value:.3f}",
-                     reason=f"the printed, rounded parameters give {at_printed:.3f}, but nothing shows that these were "
-                     "taken; ours is of the best fit"),
-        statement_claim("The law fits all 169 encoders", source="Section 5.2.1", paper=f"R2 {R2}",
-                        ours=f"R2 {every.r2.value:.3f} on {every.n_rows} rows of {every.n_encoders} encoders",
-                        holds=(every.r2.value or 0) >= float(R2), value=every.r2.value,
-                        reason="with the encoders whose components are not all known R2 is lower"),
-    ]  # fmt: skip
+        claim("alpha", ALPHA, law.alpha, older and older.law.alpha, 3),
+        claim("W", W, law.W, older and older.law.W, 2),
+        claim("R2", R2, law.r2, older and older.law.r2, 3),
+        statement_claim(
+            "The law fits all 169 encoders",
+            source="Section 5.2.1",
+            paper=f"R2 {R2}",
+            ours=f"R2 {every.r2.value:.3f} on {every.n_rows} rows of {every.n_encoders} encoders",
+            holds=(every.r2.value or 0) >= float(R2),
+            value=every.r2.value,
+            caveat=f"the printed R2 is {what}" if older else "",
+            reason="with the encoders whose components are not all known R2 is lower",
+        ),
+    ]
 
 
-def _table9_claims(rows: pd.DataFrame, scores: Sequence[Score], on_every: Sequence[Score]) -> list[Claim]:
+def _table9_claims(rows: pd.DataFrame, scores: Sequence[Score], older: Older | None) -> list[Claim]:
     found, source = [], "Table 9"
     cells = {(score.law, score.split): score for score in scores}
-    everywhere = {score.split: score for score in on_every}
+    before = {(score.law, score.split): score for score in older.scores} if older else {}
     for law, (parameters, *printed) in PRINTED.items():
-        counted = law_parameters(rows, law)
-        groups = (f"a group has three parameters and two are shared: {parameters} are of {(int(parameters) - 2) // 3} "
-                  f"groups, and these encoders have {(counted - 2) // 3}")  # fmt: skip
-        found.append(number_claim(f"Parameters of {law}", source=source, printed=parameters, ours=counted,
-                                  shown=str(counted), reason=groups))  # fmt: skip
+        counted, counted_before = law_parameters(rows, law), law_parameters(older.rows, law) if older else None
+        groups = (
+            f"a group has three parameters and two are shared: {parameters} are of {(int(parameters) - 2) // 3} "
+            f"groups, and these encoders have {(counted - 2) // 3}"
+        )
+        if older and counted_before != counted:
+            groups += (
+                f"; printed of stale rows, before the {older.n_gone} encoders of OpenCLIP were added, which have "
+                f"{((counted_before or 2) - 2) // 3}"
+            )
+        found.append(
+            number_claim(
+                f"Parameters of {law}",
+                source=source,
+                printed=parameters,
+                ours=counted,
+                as_the_paper_did=counted_before,
+                shown=str(counted),
+                reason=groups,
+            )
+        )
         for split, number in zip(SPLITS, printed, strict=True):
             if number:
-                score = cells[law, split]
-                other = everywhere[split] if law == COMPONENT_LAW else None
-                found.append(number_claim(
-                    f"R2 of {law} on held-out {SPLITS[split]}", source=source, printed=number, ours=score.r2.value,
-                    reason=_why(score, other),
-                    shown="not available" if score.r2.value is None else f"{score.r2.value:.3f}"))  # fmt: skip
+                score, other = cells[law, split], before.get((law, split))
+                found.append(
+                    number_claim(
+                        f"R2 of {law} on held-out {SPLITS[split]}",
+                        source=source,
+                        printed=number,
+                        ours=score.r2.value,
+                        as_the_paper_did=other.r2.value if other else None,
+                        interval=(score.r2.ci_low, score.r2.ci_high),
+                        reason=_why(score, other, older),
+                        shown="not available" if score.r2.value is None else interval(score.r2, 3),
+                    )
+                )
     return found
 
 
-def _why(score: Score, everywhere: Score | None) -> str:
+def _why(score: Score, before: Score | None, older: Older | None) -> str:
     """Why a cell of Table 9 may differ from the printed one."""
+    reasons = []
     if score.r2.value is None:
-        if score.unseen and score.seen is not None:
-            return (f"the law cannot predict groups that are all held out ({', '.join(score.unseen)}); on the "
-                    f"{score.n_seen} of {score.r2.n} rows of other groups R2 is {score.seen:.2f}")  # fmt: skip
-        return "these encoders leave nothing to fit, or nothing to predict"
-    spread = ""
-    if score.lowest is not None and score.highest is not None and score.lowest < score.highest:
-        spread = f"over {N_REPEATS} random splits it goes from {score.lowest:.3f} to {score.highest:.3f}; "
-    if everywhere is not None and everywhere.r2.value is not None:
-        more = f"with the encoders too whose components are not all known it would be {everywhere.r2.value:.3f}"
-        return f"{OLDER}; {spread}{more}"
-    return f"{OLDER}; {spread}".removesuffix("; ")
+        if not score.unseen or score.seen is None:
+            return "these encoders leave nothing to fit, or nothing to predict"
+        reasons.append(
+            f"the law cannot predict groups that are all held out ({', '.join(score.unseen)}); on the "
+            f"{score.n_seen} of {score.r2.n} rows of other groups R2 is {score.seen:.2f}"
+        )
+    if before is not None and older is not None:
+        value = before.r2.value if before.r2.value is not None else before.seen
+        if value is not None and score.law == COMPONENT_LAW:
+            reasons.append(
+                f"printed of stale rows, before the {older.n_gone} encoders of OpenCLIP were added: those "
+                f"{len(older.rows)} rows of {older.law.n_encoders} encoders give {value:.3f}"
+            )
+        elif value is not None:
+            reasons.append(
+                f"without the {older.n_gone} encoders of OpenCLIP, on which the row of Eq. 25 comes out, it "
+                f"is {value:.3f}"
+            )
+    if score.r2.value is not None:
+        if score.lowest is not None and score.highest is not None and score.lowest < score.highest:
+            reasons.append(f"over {N_REPEATS} random splits it goes from {score.lowest:.3f} to {score.highest:.3f}")
+        low, high = score.r2.ci_low, score.r2.ci_high
+        if low is not None and high is not None and high - low > WIDEST:
+            reasons.append("the interval is too wide to tell")
+    return "; ".join(reasons)
 
 
 def _lead_claim(scores: Sequence[Score]) -> Claim:
@@ -212,7 +307,7 @@ def _lead_claim(scores: Sequence[Score]) -> Claim:
 
 
 def _figures(law: ScalingLaw, laws: Mapping[str, ScalingLaw], rows: pd.DataFrame) -> list[Figure]:
-    clouds = {name: one for name, one in laws.items() if name != EVERY}
+    clouds = {name: one for name, one in laws.items() if name not in (OLDER, EVERY)}
     return [
         Figure(name="predicted_and_measured", title="Errors by the scaling law against measured errors (Figure 5b)",
                caption=f"Error in percent, lower is better, predicted by Eq. 25 from the components, of "
@@ -228,13 +323,13 @@ def _figures(law: ScalingLaw, laws: Mapping[str, ScalingLaw], rows: pd.DataFrame
 
 def _notes(
     rows: pd.DataFrame, laws: Mapping[str, ScalingLaw], pooled: Sequence[Estimate], scores: Sequence[Score],
-    falling: Sequence[Score],
+    either_sign: Sequence[Score],
 ) -> list[str]:  # fmt: skip
     law, alone = laws[COMPLETE], fit_scaling_law(full_shot_only(rows), n_resamples=0)
     literal = fit_scaling_law(as_printed(rows), n_resamples=0)
     leads = [f"{score.split} {interval(score.lead, 3)}" for score in scores if score.law == FULL_SHOT_LAW]
     families = [f"{name} alpha {interval(one.alpha, 3)}, W {interval(one.W)}" for name, one in laws.items()
-                if name not in (COMPLETE, EVERY)]  # fmt: skip
+                if name not in (COMPLETE, OLDER, EVERY)]  # fmt: skip
     return [
         f"W is weakly identified: {interval(law.W)} over resampled encoders; no other W in there contradicts it.",
         *([f"One alpha and W for all is a simplification: {'; '.join(families)}."] if len(families) > 1 else []),
@@ -245,8 +340,9 @@ def _notes(
         f"{interval(pooled[1], 3)}. Each encoder predicted by the law of the others: {interval(pooled[0], 3)}.",
         f"Eq. 25 to the letter, W times usability alone, gives alpha {literal.alpha.value:.3f}, W "
         f"{literal.W.value:.2f}, R2 {literal.r2.value:.3f}; the printed W is that of approximation plus usability.",
-        "The standard laws may have a negative K. If errors must not grow with dimensions, Std has R2 "
-        f"{', '.join(f'{score.split} {interval(score.r2)}' for score in falling)}.",
+        "In the standard laws K is not negative, as in the paper's: error falls with dimensions. With a K of either "
+        f"sign Std has R2 {', '.join(f'{score.split} {interval(score.r2)}' for score in either_sign)}, for few-shot "
+        "errors of these encoders grow with dimensions.",
         *limits_note(scores),
     ]
 

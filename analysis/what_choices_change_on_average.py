@@ -30,7 +30,7 @@ from zoo.analysis.ols import adjusted
 from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.answers import NOT_AVAILABLE
+from zoo.studies.answers import NOT_AVAILABLE, undone_by_hc3
 from zoo.studies.claims import number_claim
 from zoo.studies.controlled_tables import probability
 from zoo.studies.findings import Claim, Findings
@@ -130,9 +130,11 @@ def _number(
 ) -> Claim:
     label = OUTCOMES[outcome].label.lower() if outcome in OUTCOMES else table.column(outcome).label
     claim, theirs = f"Effect of {WORDS[term]} on {label}: {what}".replace(",:", ":"), None
+    caveat = ""
     try:
         found = effect(treatment, outcome)
         ours, reason = _quantity(found, term, what), f"ours is {_described(found, term)}"
+        caveat = undone_by_hc3(found.estimate(term)) if what == "p-value" else ""
         if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
             theirs = global_linear_effect(published(table), treatment, "approx").estimate(term).p
             reason = (f"the printed p-value is that of approximation, where the published rows give "
@@ -148,7 +150,8 @@ def _number(
             reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
     except (QueryError, UnknownName) as error:
         return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
-    return number_claim(claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason)
+    return number_claim(claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason,
+                        caveat=caveat)  # fmt: skip
 
 
 def _quantity(found: LinearEffect, term: str, what: str) -> float | None:

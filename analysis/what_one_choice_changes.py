@@ -30,7 +30,7 @@ from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies import controlled_tables as tables
-from zoo.studies.answers import NOT_AVAILABLE, Answer, answered
+from zoo.studies.answers import NOT_AVAILABLE, Answer, answered, undone_by_hc3
 from zoo.studies.claims import number_claim
 from zoo.studies.controlled_figures import controlled_figures
 from zoo.studies.controlled_tables import probability, short
@@ -64,7 +64,12 @@ PRINTED = (  # treatment, level, outcome, what, printed, source
     ("epochs", None, "probe_gen", "standard error", ".57", "Appendix D.5"),
     ("epochs", None, "probe_gen", "p-value", ".3", "Appendix D.5"),
 )  # fmt: skip
-MISPRINTED = {("epochs", "usability", "p-value"): "2e-2"}  # -> what should have been printed
+MEANT = {  # -> what should have been printed, or is printed elsewhere
+    ("epochs", "usability", "p-value"): "2e-2",
+    ("z_dim", "usability", "p-value in the main text"): "4e-9",  # Appendix D.1
+    ("z_dim", "probe_gen", "p-value in the main text"): "2e-9",  # Appendix D.1
+}  # fmt: skip
+CUT_OFF = (("epochs", "probe_gen", "coefficient"),)  # printed without rounding
 WORDS = {"z_dim": "log dimensions", PROJECTOR: "an MLP against no projector", "epochs": "log epochs"}
 NOTES = (
     "Numbers enter as natural logarithms, decided beforehand. The paper took the logarithm or the number, whichever is "
@@ -187,7 +192,7 @@ def _quantity(found: ControlledEffect, level: str | None, what: str) -> float | 
 def _number(effect: Effect, printed: Effect, row: tuple[str, str | None, str, str, str, str]) -> Claim:
     treatment, level, outcome, what, number, source = row
     claim = f"Effect of {WORDS[treatment]} on {OUTCOMES[outcome].label.lower()}: {what}"
-    misprint_of = MISPRINTED.get((treatment, outcome, what))
+    misprint_of, caveat = MEANT.get((treatment, outcome, what)), ""
     try:
         # the printed numbers of choices that vary with other columns are of encoders with every component, so ours too
         ours, theirs = printed(treatment, outcome, repeated=False), printed(treatment, outcome)
@@ -196,10 +201,12 @@ def _number(effect: Effect, printed: Effect, row: tuple[str, str | None, str, st
             ours, theirs, effect(treatment, outcome), level=level, misprint_of=misprint_of,
             bound=float(number[1:]) if number.startswith("<") else None,
         )  # fmt: skip
+        caveat = undone_by_hc3(ours.estimate(level)) if what.startswith("p-value") else ""
     except QueryError as error:
         return number_claim(claim, source=source, printed=number, ours=None, shown=NOT_AVAILABLE, reason=str(error))
     return number_claim(claim, source=source, printed=number, ours=value, as_the_paper_did=repeated,
-                        misprint_of=misprint_of, reason=reason)  # fmt: skip
+                        misprint_of=misprint_of, cut_off=(treatment, outcome, what) in CUT_OFF, reason=reason,
+                        caveat=caveat)  # fmt: skip
 
 
 def _statements(table: StudyTable, effect: Effect, tested: Sequence[Estimate]) -> list[Claim]:

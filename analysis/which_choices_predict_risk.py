@@ -38,8 +38,7 @@ from zoo.studies.explained import (
 )
 from zoo.studies.findings import Claim, Figure, Findings, Table
 from zoo.studies.options import StudyOptions
-from zoo.studies.shap_figures import n_cut
-from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
+from zoo.studies.tree_figures import draw_choice, draw_choices, draw_importances
 from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 
 SETS = {"filtered": "before filtering", "few": "after filtering"}  # 26 and 14 choices
@@ -105,7 +104,6 @@ MOST = (  # outcome, as printed, by what, features; Appendix D and Figure 18
 FIGURE_17 = ("z_dim", "n_augmentations", "nviews", "ssl_mode", "projection2_arch", "projection_nparameters_hidden",
              "family", "n_parameters", "patch_size", "pretraining_data", "epochs", "optimizer", "batch_size",
              "n_classes")  # fmt: skip
-LIMIT = 0.7  # where Figure 17 is cut
 SMALL_FIGURES = (  # name, figure, feature, outcomes, normalised
     ("dimensions", "Figure 7", "z_dim", TABLE_3_OUTCOMES, True),
     ("views", "Figure 9a", "nviews", TABLE_3_OUTCOMES, True),
@@ -271,16 +269,17 @@ def _figures(table: StudyTable, trees: Trees, before: Trees) -> list[Figure]:
         return []
     counts = {outcome: f"{OUTCOMES[outcome].label} {found.n}" for outcome, found in trees.fitted.items()}
     panels = [(name, [*(trees if name in TREE_FEATURES["few"] else before).fitted.values()]) for name in FIGURE_17]
-    cut = sum(n_cut(choice_swarms(found, feature, table), LIMIT) for feature, found in panels)
     figures = [
         Figure(name="most_important", title="Most important choices (Figure 18)",
-               caption="Mean absolute SHAP value of the eight most important choices; encoders in brackets.",
+               caption="Mean absolute SHAP value of the eight most important choices for each outcome, with the number "
+               "of encoders. Axes differ in scale.",
                draw=partial(draw_importances, [*trees.fitted.values()])),
         Figure(name="all_choices", title="Impact of choices (Figure 17)",
                caption="SHAP values as shares of the mean outcome, each point an encoder "
-               f"({', '.join(counts.values())}); negative is better. Axes are cut at -{LIMIT} and {LIMIT}: {cut} "
-               "points beyond are triangles at the border. Batch size and classes are from the trees before filtering.",
-               draw=partial(draw_choices, panels, table, limit=LIMIT)),
+               f"({', '.join(counts.values())}); negative is better. Axes differ in scale: "
+               "what is far apart in one panel is close together in another. Batch size and classes are from the trees "
+               "before filtering.",
+               draw=partial(draw_choices, panels, table)),
     ]  # fmt: skip
     for name, where, feature, outcomes, normalised in SMALL_FIGURES:
         found = [trees.fitted[outcome] for outcome in outcomes if outcome in trees.fitted]

@@ -213,8 +213,11 @@ def _claim_of_clustering(trees: Trees) -> Claim:
         if not several:
             raise QueryError(f"The table has no clustering objective of at least {FEWEST} encoders.")
         worst, any_worst = max(several, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+        over = sorted((name for name in sizes if sizes[name] > 1.0), key=sizes.__getitem__, reverse=True)
+        alone = f"one encoder{' each' * (len(over) > 1)}, of {' and '.join(over)}"
         return Answer(
             ours=f"largest mean |SHAP value| {sizes[any_worst]:.2f}, of {any_worst} (n = {means[any_worst].n})",
+            rests_on=alone if over and all(means[name].n == 1 for name in over) else "",
             holds=sizes[any_worst] <= 1.0, held_as_the_paper_did=sizes[worst] <= 1.0, value=sizes[any_worst],
             reason=f"{sizes[worst]:.2f} at most (of {worst}) among those of at least {FEWEST} encoders, the only ones "
             "that the paper interprets",
@@ -256,10 +259,12 @@ def _figures(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> list
     n = sum(one.n for one in means)
     figures = [
         Figure(name="usability_by_type", title="Usability error by type of objective (Figures 12 and 23a)",
-               caption=f"{n} encoders, each a point, their number in brackets; diamonds are means with 95 % intervals.",
+               caption=f"Usability error in percentage points, lower is better, of {n} encoders, each a point, their "
+               "number in brackets; diamonds are means with 95 % intervals.",
                draw=partial(draw_means, table, means, outcome="usability", by="ssl_mode")),
         Figure(name="usability_by_year", title="How the year and the type of objective go together",
-               caption=f"Usability error of {n} encoders by year; types stand side by side within a year.",
+               caption=f"Usability error of {n} encoders in percentage points, lower is better, by the year of their "
+               "method; types stand side by side within the band of a year.",
                draw=partial(draw_by_year, table, outcome="usability", by="ssl_mode")),
     ]  # fmt: skip
     if "usability" in trees.fitted:

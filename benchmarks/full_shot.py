@@ -15,10 +15,8 @@ On the same synthetic features, in the same run:
 The features are not real: noise in 2048 directions of the variance j^-0.8, as the spectra of trained encoders decay,
 class means with 1.75^2 / j times that, rotated and moved. Losses depend on that; the cost of an epoch does not.
 
-On two cores, in one run: protocol 1,048 s, validation log loss 1.726, accuracy 60.2 %; path in bfloat16 127 s, 1.5462
-and 62.9 %, 8.2 times faster (aim 10; 119 s in a later run, since memory is kept between fits). With ``--tol 1e-3``
-(the objective at most a thousandth above its least value) 81 and 84 s, 12 to 13 times, 1.5464 and 62.9 %. The floor is
-what a side's products take at the float32 rate of one of a batch. A run that was stopped goes on from ``--out``.
+The floor is what a side's products take at the float32 rate of one of a batch. A run that was stopped
+goes on from ``--out``.
 """
 
 from __future__ import annotations
@@ -252,7 +250,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--precision", default="float32", help="of the streamed side: float32 or bfloat16 [float32]")
-    parser.add_argument("--path-precision", default="auto", help="of the path: auto, float32 or bfloat16 [auto]")
+    parser.add_argument("--path-precision", default="float32", help="of the path: float32 or float64 [float32]")
     parser.add_argument("--tol", type=float, default=1e-4, help="of the path's last fit [1e-4]")
     parser.add_argument("--select", default="log_loss", help="the path's C by log_loss or error [log_loss]")
     parser.add_argument("--sides", default=",".join(SIDES), help="by comma [all]")

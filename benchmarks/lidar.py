@@ -9,10 +9,9 @@ falls as 1 / rank, and views around them whose covariance has the condition aske
 turned at random and moved away from the origin. ``--rank 20`` makes a collapsed representation of them; errors are
 then relative to the value of its own dimensions with zeros beside them.
 
-On two cores (load 1.0 to 1.9), 5,000 x 10 x 2,048: 2.1 s, off by 3e-9; 4.5 times faster than the direct formula in
-float64 (aim 2.5; 4.3 in another run), 1.83 times than that in float32 (aim 1.8; 1.76 in another run), off by 2e-6.
-Products that cannot be left out take 1.1 s of it, eigenvalues 0.3 s. A collapsed representation
-takes longer than the direct formula, whose value is wrong.
+On one thread of two busy cores, 2,000 x 10 x 1,024: 2.3 s, 1.2 times faster than the direct formula in float64 and off
+by 1e-15; 2.2 times slower than that in float32, which is off by 2e-6. A collapsed representation takes longer than the
+direct formula, whose value is wrong.
 """
 
 from __future__ import annotations

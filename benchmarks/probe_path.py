@@ -1,6 +1,6 @@
 """How long it takes to tune a logistic probe: the zoo's whole path against 30 rounds of TPE over scikit-learn.
 
-    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision auto] [--json]
+    python benchmarks/probe_path.py [--workloads 3-shot,3-shot-384] [--trials 30] [--precision float32] [--json]
 
 Both sides get the same features and the same validation images, choose C by validation log loss, and run in one process
 one after the other, ours before and after theirs, each after a pause in which the other's threads fall asleep. Theirs:
@@ -13,15 +13,6 @@ with a strong Wolfe search until it is as low as that (at most 500 iterations); 
 of ``tol`` that is no worse. Objectives are computed in float64 from each side's weights. "Floor" is what our products
 would take at the machine's rate for one of that shape, measured in the same run, and nothing else; the multiple says
 how far we are from it.
-
-On two cores with instructions for bfloat16 (load 2, of this run itself), seed 0: 5-shot of 100 classes 0.25 s against
-25.6 s, 103 times faster (aim 100), validation log loss 1.161 against 1.525; 3-shot of 1,000 classes with 384 features
-1.80 s against 112.6 s, 62 times (aim 50), 2.663 against 3.064; with 2,048 features 7.97 s against 219 s, 27 times (aim
-40, not reached: its products and its basis alone take 4.4 s, 50 times; 6.6 s and 33 times at ``--tol 1e-3``, 2.533),
-2.524 against 3.382; 1 % 32.8 s against 1,360 s, 41 times (aim 20), their side scaled from one trial. In float32 alone
-the path takes 2.0, 10 and 49 s for the last three. One cold fit at C = 1, in the same order: 16, 12.9, 6.4 and 4.9
-times faster than scikit-learn (aim 10, reached on the two smaller: of the 2.2 s of the third the basis is 1.0), 17,
-4.3, 4.3 and 6.0 times faster than torch's L-BFGS (aim 4), the objective lower than scikit-learn's where that stops.
 
 The features are drawn, not an encoder's: the spectrum of the noise falls as rank ** -0.5 as features' spectra do, and
 that of the class means faster, so that the first directions hold most of what tells classes apart and regularisation
@@ -191,8 +182,8 @@ def floor_seconds(workload: Workload, products: int, fits: int, precision: str) 
     n, dim, k = workload.n_train, workload.dim, workload.n_classes
     rank = min(n - 1, dim)
     a, b = torch.randn(n, rank), torch.randn(rank, k)
-    if precision == "bfloat16":
-        a, b = a.bfloat16(), b.bfloat16()
+    if precision == "float64":
+        a, b = a.double(), b.double()
     one = median(timed(lambda: a @ b)[0] for _ in range(5))
     basis = (min(n, dim) * n * dim + (n + workload.n_val) * dim * rank) / (n * rank * k)
     return one * (products + fits * workload.n_val / n + basis)
@@ -250,7 +241,7 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(list(WORKLOADS)[:-1]), help="by comma [all but small]")
     parser.add_argument("--tol", type=float, default=1e-4, help="of our path's last fit [1e-4]")
     parser.add_argument("--trials", type=int, default=ROUNDS, help=f"of TPE; 0 leaves it out [{ROUNDS}]")
-    parser.add_argument("--precision", default="auto", help="of our path: auto, float32 or bfloat16 [auto]")
+    parser.add_argument("--precision", default="float32", help="of our path: float32 or float64 [float32]")
     parser.add_argument("--cold-c", type=float, default=1.0, help="of the cold fits [1, scikit-learn's default]")
     parser.add_argument("--no-cold", action="store_true", help="leave out the cold fits")
     parser.add_argument("--seed", type=int, default=0)

@@ -8,13 +8,15 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.memory import Memory
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # PyTorch's AMX kernels crash some virtual machines
 LIBRARIES = tuple(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib")))
 
 
@@ -26,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = Path(private.name, variable.lower())
         folder.mkdir()
         os.environ[variable] = str(folder)
+    config.pluginmanager.register(Memory(), "memory")
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +60,20 @@ def run_apart(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def slim_resnets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ResNets of bottlenecks have a quarter of the channels inside these: the same layers in a tenth of the memory."""
+    from zoo.encoders import resnet
+
+    monkeypatch.setattr(resnet, "get_model", partial(resnet.get_model, width_per_group=16))
+
+
+@pytest.fixture
+def reduced_convnexts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ConvNeXts have fewer and narrower blocks, and features as wide as those of the small one."""
+    from zoo.encoders import timm_models
+
+    reduced = partial(timm_models.timm_model, depths=(2, 2, 6, 2), dims=(40, 80, 160, 768))
+    monkeypatch.setattr(timm_models, "timm_model", reduced)

@@ -11,30 +11,48 @@ from torch import Tensor, nn
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
+from zoo.metadata import EncoderCard
 
 Window = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> Encoder:
-    """An encoder whose every parameter and buffer matters.
+N_WIDTHS = {"cls": 1, "4xcls": 4, "cls+avg": 2, "avg": 1, "proj+cls": 1, "proj": 0, "pred": 0}  # of tokens in features
+
+
+def reduced_transformer(card: EncoderCard, *, depth: int, width: int) -> EncoderCard:
+    """The same transformer with fewer blocks and narrower tokens; what it projects to stays as wide as it is."""
+    architecture, representation = card.architecture, card.representation
+    options = architecture.options | {"depth": depth, "embed_dim": width}
+    n_widths = N_WIDTHS[str(representation.layer)]
+    built = build_encoder(card, device="meta").backbone.embed_dim
+    dim = representation.dim + n_widths * (width - built)
+    return replace(
+        card,
+        architecture=replace(architecture, options=options),
+        representation=replace(representation, dim=dim),
+    )
+
+
+def encoder_with_random_statistics(
+    encoder: str | EncoderCard, *, depth: int | None = None, width: int | None = None
+) -> Encoder:
+    """An encoder in float64 whose every parameter and buffer matters.
 
     As initialised, norms are the identity, biases zero, attention even, layer scales and class token small: a network
     that forgot one of them would give the same features.
 
     Parameters
     ----------
-    name : str
-    depth : int, optional
-        Build a transformer of fewer blocks, to save time.
+    encoder : str or EncoderCard
+    depth, width : int, optional
+        Build a transformer of fewer blocks and of narrower tokens, to save time and memory.
     """
-    card = catalogue()[name]
-    if depth is not None:
-        card = replace(
-            card, architecture=replace(card.architecture, options=card.architecture.options | {"depth": depth})
-        )
-    encoder = build_encoder(card)
+    card = catalogue()[encoder] if isinstance(encoder, str) else encoder
+    if depth is not None and width is not None:
+        card = reduced_transformer(card, depth=depth, width=width)
+    built = build_encoder(card)
     source = torch.Generator().manual_seed(0)
-    for key, tensor in encoder.state_dict().items():
+    for key, tensor in built.state_dict().items():
         if key.endswith(("running_var", "gamma", "gamma_1", "gamma_2")) or (
             key.endswith("weight") and tensor.ndim == 1
         ):
@@ -45,7 +63,11 @@ def encoder_with_random_statistics(name: str, *, depth: int | None = None) -> En
             tensor.uniform_(-1, 1, generator=source)
         elif tensor.ndim == 2:
             tensor.normal_(0, 1.5 * tensor.shape[1] ** -0.5, generator=source)
-    return encoder
+    return built.double()
+
+
+SAME = 1e-10
+"""Relative difference of what is computed in float64 in two ways: 500,000 of its roundings, from some 10,000 sums."""
 
 
 def relative_difference(left: Tensor, right: Tensor) -> float:
@@ -56,6 +78,11 @@ def relative_difference(left: Tensor, right: Tensor) -> float:
 def random_images(n: int, px: int, *, seed: int = 1) -> Tensor:
     """Normalised images, (n, 3, px, px)."""
     return torch.randn(n, 3, px, px, generator=torch.Generator().manual_seed(seed))
+
+
+def exact_images(n: int, px: int, *, seed: int = 1) -> Tensor:
+    """The same in float64, for encoders in it."""
+    return random_images(n, px, seed=seed).double()
 
 
 def resnet_by_hand(

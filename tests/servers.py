@@ -106,6 +106,9 @@ class Server:
         self._listener.shutdown()
         self._listener.server_close()
         self._thread.join(timeout=10)
+        self.files = {}  # which may be large, and the classes above refer to this object in a circle
+        self._plans.clear()
+        self._always.clear()
 
     def plan(self, path: str, *faults: Fault) -> None:
         """How the next requests for a path are answered, one after the other; the path may carry a query."""

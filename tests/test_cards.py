@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from hashlib import blake2b
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import zoo
 from tests.card_text import VALID
 from zoo import cards
 from zoo.cardfiles import parse_cards
-from zoo.errors import CardError, ContentError, UnknownName
+from zoo.content import content_folder
+from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
 
 
 def parse(text: str, *, name: str = "tiny.toml") -> dict:
@@ -184,22 +186,62 @@ UNREADABLE = [b"\xff\xfe\x00garbage", b"", b"# nothing\n", b"[encoders]\n", b"en
 
 
 @pytest.mark.parametrize("content", UNREADABLE)
-def test_a_file_that_holds_no_cards_is_refused_by_its_full_name(overlay: Path, content: bytes) -> None:
+def test_a_file_that_holds_no_cards_is_left_out_by_its_full_name(overlay: Path, content: bytes) -> None:
+    (overlay / "tiny.toml").write_text(VALID)
+    before = list(cards.catalogue())
     (overlay / "mine.toml").write_bytes(content)
-    with pytest.raises(CardError) as refusal:
+    for _ in range(2):
+        with pytest.warns(ContentWarning) as caught:
+            assert list(cards.catalogue()) == before
+        (message,) = {str(warning.message) for warning in caught}
+        assert str(overlay / "mine.toml") in message and "\n" not in message
+
+
+WRONG = [  # what is wrong of tiny_vitS16_twin, what replaces it, what is left
+    ("dim = 1536", 'dim = "many"', ["tiny_vitS16"]),
+    ("encoders.tiny_vitS16_twin", 'encoders."tiny vitS16"', ["tiny_vitS16"]),
+    ("encoders.tiny_vitS16_twin", "encoders.dino_vits16", ["tiny_vitS16"]),  # is there already
+    ('like = "tiny_vitS16"', 'like = "nobody"', ["tiny_vitS16"]),
+    ('url = "https://example.org/tiny.pth"', "url = 3", []),  # and the twin is like it
+    ('same_file_as = "tiny_vitS16"', 'same_file_as = "dino_vitS16"', ["tiny_vitS16"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "left"), WRONG)
+def test_a_wrong_card_of_the_users_own_takes_nothing_along_but_what_is_built_on_it(
+    overlay: Path, old: str, new: str, left: list[str]
+) -> None:
+    shipped = list(cards.catalogue())
+    assert old in VALID
+    (overlay / "tiny.toml").write_text(VALID.replace(old, new))
+    with pytest.warns(ContentWarning, match=rf"{overlay / 'tiny.toml'}.*left out\.$"):
+        assert list(cards.catalogue()) == shipped + left
+
+
+def test_a_shipped_card_must_be_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(content_folder("metadata"), tmp_path / "metadata")
+    monkeypatch.setattr("zoo.content._PACKAGE", tmp_path / "zoo")
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    assert "dino_vitS16" in cards.catalogue()
+    broken = tmp_path / "metadata" / "dino.toml"
+    rewrite(broken, broken.read_text().replace("epochs = 800", 'epochs = "many"'))
+    with pytest.raises(CardError, match=str(broken)):
         cards.catalogue()
-    assert str(overlay / "mine.toml") in str(refusal.value) and "\n" not in str(refusal.value)
+    broken.unlink()
+    broken.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CardError, match="cannot be read"):
+        cards.catalogue()
 
 
-def test_a_dangling_link_is_refused_and_hidden_files_and_folders_are_not_read(overlay: Path) -> None:
+def test_a_dangling_link_is_left_out_and_hidden_files_and_folders_are_not_read(overlay: Path) -> None:
     (overlay / "._tiny.toml").write_bytes(b"\x00\x05\x16\x07")
     (overlay / ".ipynb_checkpoints").mkdir()
     (overlay / ".ipynb_checkpoints" / "tiny.toml").write_text("[broken")
     (overlay / "folder.toml").mkdir()
     assert "dino_vitS16" in cards.catalogue()
     (overlay / "mine.toml").symlink_to(overlay / "nowhere.toml")
-    with pytest.raises(CardError, match=r"mine\.toml cannot be read .*remove it"):
-        cards.catalogue()
+    with pytest.warns(ContentWarning, match=r"mine\.toml cannot be read .*remove it"):
+        assert "dino_vitS16" in cards.catalogue()
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(overlay: Path) -> None:

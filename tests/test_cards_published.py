@@ -13,6 +13,7 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 
 from tests.conftest import REPOSITORY
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.columns import COLUMNS
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
@@ -29,6 +30,7 @@ ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
 NEVER_MEASURED = ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS - {"init_rn50_d8192"}
 TABLE = [line for line in (REPOSITORY / "metadata" / "published.txt").read_text().splitlines() if line[0] != "#"]
 IDS = list(catalogue())
+EVERY_CARD = for_each(catalogue().values(), name=lambda card: card.id)
 
 LOCATION = re.compile(
     r"""https://[^\s/]+/\S+                                    # one file on a web server
@@ -63,6 +65,43 @@ WRONG_FACTS = {
     ("dc2_rn50_ep400_2x160_4x96", "pretraining.views"): ("2x160+4x96", "2x260+4x96"),
     ("sup_vitS16", "pretraining.dataset"): ("ImageNet-21K", NOT_PUBLISHED),
     ("vicregl_convnextxl_alpha075", "objective.variant"): ("alpha 0.75", NOT_PUBLISHED),
+    ("beit_vitB16_pt22k", "pretraining.optimizer"): ("adamw", "adam"),
+    ("beitv2_vitL16_pt1k", "pretraining.optimizer"): ("adamw", "adam"),
+    ("beitv2_vitB16_pt1k_ep300", "pretraining.augmentations"): (
+        ("crop", "flip", "color", "masking", "normalize"), ("crop", "color", "masking", "normalize"),
+    ),
+    ("beit_vitL16_pt22k", "pretraining.epochs"): (150, 800),
+    ("beit_vitL16_pt22k", "pretraining.duration_hours"): (NOT_PUBLISHED, 120),
+    ("beitv2_vitL16_pt1k", "pretraining.n_processors"): (64, 16),
+    ("byol_rn50_augNocolor", "pretraining.augmentations"): (
+        ("crop", "flip", "blur", "solarize", "normalize"), ("crop", "flip", "gray", "blur", "normalize"),
+    ),
+    ("ibot_vitB16_extractB", "objective.n_negatives"): (12_384, 12_288),
+    ("rotnet_rn50_in1k", "pretraining.views"): ("224", "2x224"),
+    ("rotnet_rn50_in22k", "pretraining.views"): ("224", "2x224"),
+    ("sup_vitL16", "provenance.industry"): (True, NOT_PUBLISHED),
+    ("sup_vitB16_dino", "provenance.official"): (True, False),
+    ("sup_convnextB", "provenance.industry"): (True, NOT_PUBLISHED),
+}  # fmt: skip
+BYOL_ABLATIONS = [f"byol_rn50_{run}" for run in (
+    "augCrop", "augCropBlur", "augCropColor", "augNocolor", "augNogray", "bs64", "bs128", "bs256", "bs512", "bs1024",
+    "bs2048",
+)]  # fmt: skip
+DINO_HEAD, MSN_HEAD, VICREGL_HEAD = (2048, 2048, 256), (2048, 2048, 256), (8192, 8192, 8192)
+PROJECTORS = {  # first features, widths, outputs of the last layer without bias, norms between; what was published
+    "dino_vitS16_extractB": (384, DINO_HEAD, 65_536, False, 26_000_000),
+    "dino_vitS8_last": (384, DINO_HEAD, 65_536, False, 26_000_000),
+    "dino_vitB8": (768, DINO_HEAD, 65_536, False, 26_000_000),
+    "dino_vitB16_last": (768, DINO_HEAD, 65_536, False, 26_000_000),
+    "ibot_vitS16": (384, DINO_HEAD, 8192, False, 13_000_000),
+    "ibot_vitB16_extractB": (768, DINO_HEAD, 8192, False, 13_000_000),
+    "ibot_vitL16_extractS": (1024, DINO_HEAD, 8192, False, 13_000_000),
+    "msn_vits16_ep800": (384, MSN_HEAD, 0, True, 13_000_000),
+    "msn_vitb4_ep300_extracts": (768, MSN_HEAD, 0, True, 13_000_000),
+    "msn_vitl7_ep200": (1024, MSN_HEAD, 0, True, 13_000_000),
+    "vicregl_convnexts_alpha09": (768, VICREGL_HEAD, 0, True, 151_000_000),
+    "vicregl_convnextb_alpha075": (1024, VICREGL_HEAD, 0, True, 153_000_000),
+    "vicregl_convnextxl_alpha075": (2048, VICREGL_HEAD, 0, True, 161_000_000),
 }
 WRONG_BEHAVIOUR = {
     "init_vitB16": ("weights", "pretrained supervised weights"),
@@ -74,11 +113,6 @@ WRONG_BEHAVIOUR = {
     "openclip_vitG14": ("architecture", "ViT-G-14"),
     "lossyless_vitb32_b01": ("preprocess", "ImageNet's mean and standard deviation for training images"),
 }
-
-
-@pytest.fixture(params=IDS)
-def card(request: pytest.FixtureRequest) -> EncoderCard:
-    return catalogue()[request.param]
 
 
 def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
@@ -96,9 +130,9 @@ def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
 
 
 def test_undoing_the_errata_gives_the_published_table_back() -> None:
+    cards = catalogue()
     published = {
-        encoder: {column.name: _as_published(catalogue()[encoder], column.name) for column in COLUMNS}
-        for encoder in TABLE
+        encoder: {column.name: _as_published(cards[encoder], column.name) for column in COLUMNS} for encoder in TABLE
     }
     canonical = json.dumps(published, sort_keys=True, separators=(",", ":"))
     assert len(published) == 200
@@ -120,11 +154,54 @@ def test_a_wrong_published_fact_is_corrected_and_kept_as_an_erratum(encoder: str
     assert (card.fact(field), card.fact(field, as_published=True)) == WRONG_FACTS[encoder, field]
 
 
+@pytest.mark.parametrize("encoder", PROJECTORS)
+def test_a_projector_has_the_parameters_of_its_layers(encoder: str) -> None:
+    dim, widths, n_prototypes, has_norms, published = PROJECTORS[encoder]
+    has_bias = [True, True, widths is not VICREGL_HEAD]
+    n_parameters = 256 * n_prototypes
+    for before, after, bias in zip((dim, *widths), widths, has_bias, strict=False):
+        n_parameters += before * after + bias * after
+    n_parameters += has_norms * 2 * sum(widths[:-1])
+    found = catalogue()[encoder]
+    assert (found.projector.n_parameters, found.projector.hidden_depth) == (n_parameters, 2)
+    assert found.fact("projector.n_parameters", as_published=True) == published
+
+
+def test_the_heads_of_dino_ibot_and_msn_have_two_hidden_layers_where_three_were_published() -> None:
+    for card in (card for card in catalogue().values() if card.family in ("dino", "ibot", "msn")):
+        assert (card.projector.hidden_depth, card.fact("projector.hidden_depth", as_published=True)) == (2, 3), card.id
+
+
+@pytest.mark.parametrize("encoder", BYOL_ABLATIONS)
+def test_the_ablations_of_byol_were_trained_for_300_epochs_with_the_preset_of_that_length(encoder: str) -> None:
+    card, recipe = catalogue()[encoder], ("epochs", "learning_rate", "weight_decay")
+    assert [card.fact(f"pretraining.{name}") for name in recipe] == [300, 0.3, 1e-6]
+    assert [card.fact(f"pretraining.{name}", as_published=True) for name in recipe] == [1000, 0.2, 1.5e-6]
+    main = catalogue()["byol_rn50_bs4096"]
+    assert [main.fact(f"pretraining.{name}") for name in recipe] == [1000, 0.2, 1.5e-6]
+    assert main.errata == ()
+
+
+def test_the_nine_cards_of_vicreg_say_that_their_authors_resize_otherwise() -> None:
+    cards = [card for card in catalogue().values() if card.family in ("vicreg", "vicregl")]
+    assert len(cards) == 9
+    for card in cards:
+        assert "evaluate on a bilinear resize" in str(card.weights.note)
+        assert card.preprocess.interpolation == "bicubic"
+
+
+def test_what_was_never_published_has_no_erratum() -> None:
+    for encoder in ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS:
+        assert catalogue()[encoder].errata == ()
+    assert catalogue()["selav2_rn50_ep400_2x160_4x96"].licence.weights == "CC-BY-NC-4.0"
+
+
 @pytest.mark.parametrize("encoder", WRONG_BEHAVIOUR)
 def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(encoder: str) -> None:
     assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
 
 
+@EVERY_CARD
 def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence(card: EncoderCard) -> None:
     for erratum in card.errata:
         assert erratum.published != card.fact(erratum.field)
@@ -133,6 +210,7 @@ def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence
     assert len(fields) == len(set(fields))
 
 
+@EVERY_CARD
 def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) -> None:
     assert card.representation.dim > 0
     assert card.architecture.n_parameters > 0
@@ -141,18 +219,21 @@ def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) ->
     assert all(0 < value < 1 for value in card.preprocess.mean + card.preprocess.std)
 
 
+@EVERY_CARD
 def test_patches_belong_to_vits_and_token_order_to_pairs_of_tokens(card: EncoderCard) -> None:
     assert (card.architecture.patch_size_px is NOT_APPLICABLE) == (card.architecture.family != "vit")
     assert (card.representation.order is NOT_APPLICABLE) == (card.representation.layer not in ("cls+avg", "proj+cls"))
     assert (card.representation.layer in ("avgpool", "attnpool")) == (card.architecture.family != "vit")
 
 
+@EVERY_CARD
 def test_licences_are_spdx_ids(card: EncoderCard) -> None:
     for licence in (card.licence.code, card.licence.weights):
         assert isinstance(licence, Missing) or canonicalize_license_expression(licence) == licence
     assert (card.licence.weights is NOT_APPLICABLE) == card.is_untrained
 
 
+@EVERY_CARD
 def test_addresses_are_well_formed(card: EncoderCard) -> None:
     weights = card.weights
     locations = [] if isinstance(weights.url, Missing) else [weights.url]
@@ -164,6 +245,7 @@ def test_addresses_are_well_formed(card: EncoderCard) -> None:
     assert card.provenance.url == ours or card.provenance.url.startswith("https://github.com/")
 
 
+@EVERY_CARD
 def test_trained_encoders_have_weights_somewhere_better_than_a_shared_drive(card: EncoderCard) -> None:
     if card.is_untrained:
         assert card.weights.url is card.weights.availability is card.weights.converter is NOT_APPLICABLE
@@ -173,9 +255,23 @@ def test_trained_encoders_have_weights_somewhere_better_than_a_shared_drive(card
         assert isinstance(card.weights.converter, str)
 
 
-def test_only_one_encoder_is_gone() -> None:
-    gone = [encoder for encoder in IDS if catalogue()[encoder].weights.availability == "gone"]
-    assert gone == ["npidpp_rn50w2"]
+def test_one_encoder_is_gone_and_the_file_of_one_is_of_another_network() -> None:
+    lost = {
+        encoder: catalogue()[encoder].weights.availability
+        for encoder in IDS
+        if catalogue()[encoder].weights.availability not in ("open", NOT_APPLICABLE)
+    }
+    assert lost == {"npidpp_rn50w2": "gone", "deepcluster_rn50_bs512_ep200_mmselfsup": "unfit"}
+
+
+def test_the_readme_counts_the_weights_that_can_be_had_as_the_cards_do() -> None:
+    published = {*TABLE, *ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS}
+    trained = [catalogue()[encoder] for encoder in published if not catalogue()[encoder].is_untrained]
+    n_open = sum(card.weights.availability == "open" for card in trained)
+    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    assert f"{n_open} of the {len(trained)} published ones that are trained can still be had" in text
+    assert f"{len(published)} published encoders, one TOML entry each" in text
+    assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"
 
 
 def test_encoders_that_read_one_file_say_so_and_agree_on_how_it_was_trained() -> None:
@@ -213,15 +309,15 @@ def test_both_reasons_for_a_missing_value_occur() -> None:
     assert catalogue()["swav_rn50w2"].pretraining.finetuning_dataset is NOT_APPLICABLE
 
 
+@EVERY_CARD
 def test_ids_are_found_whatever_their_case(card: EncoderCard) -> None:
     for spelling in (card.id.lower(), card.id.upper(), card.id.swapcase()):
         assert catalogue()[spelling] is card
 
 
-def test_every_card_file_opens_with_what_the_method_is_and_stays_readable(repository: Path) -> None:
+def test_every_card_file_opens_with_what_the_method_is(repository: Path) -> None:
     files = sorted((repository / "metadata").glob("*.toml"))
     assert {path.stem for path in files} == {catalogue()[encoder].family for encoder in IDS}
     for path in files:
         lines = path.read_text(encoding="utf-8").splitlines()
         assert lines[0].startswith("# "), path.name
-        assert len(lines) <= 300, path.name

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
-from zoo.studies.claims import agrees_with, number_claim, statement_claim
+from zoo.studies.claims import agrees_with, is_cut_off, number_claim, statement_claim
+from zoo.studies.findings import shown_verdict
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,55 @@ def test_what_the_data_do_not_identify_never_agrees() -> None:
 def test_a_statement_gets_the_verdict_of_its_computation(holds: bool, held: bool, verdict: str) -> None:
     claim = statement_claim("x", source="5.1", paper="a", ours="b", holds=holds, held_as_the_paper_did=held, reason="r")
     assert claim.verdict == verdict
+
+
+INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "more", "verdict"),
+    [
+        ("0.60", 0.604, {}, "agrees"),
+        ("0.60", 0.604, {"interval": OUTSIDE}, "agrees"),  # what rounds to it needs no interval
+        ("0.60", 0.55, {"interval": INSIDE}, "compatible"),
+        ("0.60", 0.55, {"interval": OUTSIDE}, "not reproducible"),
+        ("0.60", 0.55, {"interval": WIDE}, "not reproducible"),  # it would hold nearly every number
+        ("60", 55.0, {"interval": (3.0, 80.0), "widest": 100.0}, "compatible"),  # in percent
+        ("60", 55.0, {"interval": (3.0, 80.0)}, "not reproducible"),
+        ("0.60", 0.55, {"interval": (None, None)}, "not reproducible"),
+        ("0.60", None, {"interval": INSIDE}, "not reproducible"),
+        ("<0.60", 0.65, {"interval": INSIDE}, "not reproducible"),  # a bound has no place in an interval
+        ("0.60", 0.55, {"interval": INSIDE, "as_the_paper_did": 0.601}, "corrected"),  # a proof goes before a chance
+        ("0.60", 0.55, {"interval": INSIDE, "as_the_paper_did": 0.62}, "compatible"),
+        ("0.60", 0.607, {"cut_off": True}, "corrected"),
+        ("0.60", 0.607, {}, "not reproducible"),
+        ("0.60", 0.597, {"cut_off": True}, "agrees"),
+        ("0.60", 0.617, {"cut_off": True}, "not reproducible"),
+        ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.96e-9}, "corrected"),
+        ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.2e-9}, "not reproducible"),
+    ],
+)
+def test_one_rule_gives_every_verdict(printed: str, ours: float | None, more: dict[str, Any], verdict: str) -> None:
+    claim = number_claim("x", source="s", printed=printed, ours=ours, reason="r", **more)
+    assert claim.verdict == verdict
+    assert bool(claim.reason) == (verdict != "agrees")
+
+
+def test_what_is_cut_off_says_so_and_towards_zero_on_either_side() -> None:
+    claim = number_claim("x", source="D.5", printed="-.58", ours=-0.588, cut_off=True, reason="r")
+    assert claim.reason == "cut off, not rounded: -0.588 is printed as -.58; r"
+    assert is_cut_off("2.3", 2.39) and is_cut_off("2.3", 2.3) and not is_cut_off("2.3", 2.4)
+    assert not is_cut_off("<2.3", 2.35) and not is_cut_off("2.3", math.nan)
+
+
+def test_a_caveat_is_shown_whatever_the_verdict() -> None:
+    agreeing = number_claim("x", source="s", printed="4e-2", ours=0.042, reason="never shown", caveat="HC3 undoes it")
+    assert (agreeing.verdict, agreeing.reason) == ("agrees", "HC3 undoes it")
+    other = number_claim("x", source="s", printed="4e-2", ours=0.052, reason="why", caveat="HC3 undoes it")
+    assert other.reason == "why; HC3 undoes it"
+
+
+def test_a_verdict_says_which_encoder_it_rests_on() -> None:
+    claim = statement_claim("x", source="s", paper="a", ours="b", holds=False, contradicted=True, reason="r",
+                            rests_on="one encoder, of sela")  # fmt: skip
+    assert shown_verdict(claim.verdict, claim.rests_on) == "corrected (rests on one encoder, of sela)"

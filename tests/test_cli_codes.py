@@ -79,9 +79,10 @@ def test_only_what_another_command_line_would_mend_is_misuse(
         ("", "probe nowhere nothing", 1),
         ("a file for a cache", "get pocket_simclr_rn_shapes", 1),
         ("a file for a cache", "features pocket_simclr_rn_shapes shapes:classes=2,train=12,val=8,size_px=16", 1),
-        ("a broken card", "list", 1),
-        ("a broken card", "show dino_vitS16", 1),
-        ("a broken card", "recommend --labels 5000", 1),
+        ("a broken card", "list", 0),
+        ("a broken card", "show dino_vitS16", 0),
+        ("a broken card", "recommend --labels 5000", 0),
+        ("a broken card", "show tiny_vitS16", 2),
         ("damaged weights", "verify", 1),
         ("a broken lock file", "verify", 1),
     ],
@@ -134,7 +135,7 @@ def test_an_interrupted_download_goes_on_where_it_was(folders: Path) -> None:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
     body = checkpoint("tiny")
     with serving({"/a.pth": body}) as server:
-        server.plan("/a.pth", Fault(stall=len(body) // 2))
+        server.plan("/a.pth", Fault(stall=len(body) // 2, piece_bytes=4096, pause_s=0.005))
         write_card("tiny", f"{server.url}/a.pth")
         process = subprocess.Popen(
             [sys.executable, "-m", "zoo.cli", "get", "tiny"],
@@ -142,7 +143,7 @@ def test_an_interrupted_download_goes_on_where_it_was(folders: Path) -> None:
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        while not any(path.stat().st_size for path in weights_folder().glob("partial/*.part")):
+        while not any(path.stat().st_size > 40_000 for path in weights_folder().glob("partial/*.part")):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None

@@ -14,6 +14,7 @@ from tests.drawn_curves import curve
 from zoo.cli.curve_options import seeds_of
 from zoo.cli.curve_output import json_of, notes_of, print_curves
 from zoo.errors import QueryError
+from zoo.evaluation.curves.data import task_of
 from zoo.results import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -57,14 +58,21 @@ def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_
 
 
 def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
-    text = run("curve", "pocket_simclr_rn_digits", "digits", "--task", "classification", "--regimes", "30,all",
+    text = run("curve", "pocket_simclr_rn_digits", "digits", "--regimes", "30,all",
                "--seeds", "4,", "--frozen", "--learning-rates", "3e-3", "--set", "most_steps=40", "--set",
                "least_steps=40", "--no-record")  # fmt: skip
     lines = text.stdout.splitlines()
     assert lines[1] == "Transfer error on digits in percent, 451 test images"
     assert lines[2].startswith("blind guess 89.8 (") and ", maximal supervision " in lines[2]
     header, first, last = (line.split() for line in lines[4:7])
-    assert header == ["encoder", "labels", "risk", "interval", "cR", "interval", "scratch", "gain", "it", "needs"]
+    around = ["images", "only"]  # of one seed
+    assert header == ["encoder", "labels", "risk", *around, "cR", *around, "scratch", "gain", "it", "needs"]
+    assert "images only: 95 % interval over the choice of test images" in text.stderr
+    written = home.parent / "cache" / "curves" / "figures" / "digits-classification" / "curves.json"
+    report = json.loads(written.read_text())
+    assert report["curves"][0]["intervals_over"] == ["test images"]
+    assert "95 % intervals over test images only" in report["figures"][0]["caption"]
+    assert "(images only)" in written.with_name("curves_transfer_error.svg").read_text()
     assert first[:3] == ["pocket_simclr_rn_digits", "(frozen)", "30"] and last[2] == "1,346"
     assert "one run, which tells nothing about how much the seed matters" in text.stderr
     assert "strip" not in text.stderr and "curves_transfer_error.png, curves.json" in text.stderr
@@ -85,6 +93,7 @@ def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) 
     ("arguments", "expected"),
     [
         (("pocket_simclr", SHAPES, "--task", "depth"), "There is no encoder named 'pocket_simclr'; did you mean"),
+        ((ENCODER, SHAPES), "expected one of classification, depth, normals (--task)"),
         ((ENCODER, SHAPES, "--task", "dept"), "There is no task named 'dept'; did you mean depth?"),
         ((ENCODER, "digits", "--task", "depth"), "There is no image set with maps of depth named 'digits'"),
         ((ENCODER, "nowhere", "--task", "classification"), "nowhere"),
@@ -113,6 +122,38 @@ def test_bad_requests_get_one_sentence(arguments: tuple[str, ...], expected: str
     result = run("curve", *arguments, code=1 if is_of_data else 2)
     (line,) = [line for line in result.stderr.splitlines() if not line.startswith(("1 of", "5 runs", "13 runs"))]
     assert line.startswith("Error: ") and expected in line and result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        (("images", "depth"), "depth"),
+        (("train/rgb", "train/normal", "val/rgb", "val/normal"), "normals"),
+        (("train/house/rgb", "train/house/depth_zbuffer"), "depth"),
+        (("train/cat", "train/dog", "val/cat", "val/dog"), "classification"),
+    ],
+)
+def test_the_task_of_a_folder_is_what_lies_in_it(tmp_path: Path, folders: tuple[str, ...], expected: str) -> None:
+    for name in folders:
+        (tmp_path / name).mkdir(parents=True)
+    assert task_of(tmp_path) == expected
+
+
+def test_a_folder_with_both_kinds_of_maps_asks_for_the_task(tmp_path: Path) -> None:
+    for name in ("images", "depth", "normals"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(QueryError, match="expected one of depth, normals"):
+        task_of(tmp_path)
+
+
+def test_several_seeds_have_intervals_over_images_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    one, several = curve("a"), curve("b")
+    one = replace(one, points=tuple(replace(point, n_seeds=1) for point in one.points))
+    print_curves([several])
+    assert "images only" not in capsys.readouterr().out and not several.images_only
+    print_curves([one])
+    assert "images only" in capsys.readouterr().out
+    assert several.as_dict()["intervals_over"] == ["test images", "seeds"]
 
 
 def test_seeds_are_a_number_or_a_list() -> None:

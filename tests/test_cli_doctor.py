@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from zoo.cards import catalogue
 from zoo.cli.checks import EXTRAS
+from zoo.errors import CardError
 from zoo.weights.reach import host_of, unreachable
 
 from .card_text import VALID
@@ -68,16 +69,20 @@ def test_a_sound_installation_has_no_problem() -> None:
 
 def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
     (own_folder / "metadata" / "mine.toml").write_text(VALID.replace("epochs = 800", 'epochs = "many"'))
-    status, detail = found(code=1)["cards"]
+    status, detail = found(code=1)["your own cards"]
     assert status == "problem"
     assert "field 'pretraining.epochs'" in detail
     result = run("doctor", "--offline", code=1)
     assert "PROBLEM: " in result.stdout
-    assert result.stderr == "Error: 1 problem: cards.\n"
+    assert result.stderr.endswith("Error: 1 problem: your own cards.\n")
 
 
-def test_what_could_not_be_checked_is_said(own_folder: Path) -> None:
-    (own_folder / "metadata" / "mine.toml").write_bytes(b"\xff")
+def test_what_could_not_be_checked_is_said(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise CardError("dino.toml is not readable as TOML.")
+
+    monkeypatch.setattr("zoo.cli.checks.catalogue", broken)
+    monkeypatch.setattr("zoo.cli.surroundings.catalogue", broken)
     checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
     assert checks["cards"]["status"] == "problem"
     assert checks["results"] == {
@@ -94,7 +99,9 @@ def test_what_could_not_be_checked_is_said(own_folder: Path) -> None:
 def test_a_broken_row_is_a_problem(own_folder: Path, content: str) -> None:
     (own_folder / "results").mkdir()
     (own_folder / "results" / "mine.csv").write_text(content)
-    assert found(code=1)["results"][0] == "problem"
+    status, detail = found(code=1)["your own results"]
+    assert status == "problem"
+    assert str(own_folder / "results" / "mine.csv") in detail
 
 
 def test_a_results_file_that_was_changed_is_a_problem(repository: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.cli_runner import document, run
 from zoo.evaluation.label_free.lidar import lidar
 from zoo.evaluation.label_free.rank import rankme
 from zoo.labelfree import LABEL_FREE_METRICS
+from zoo.recording import provenance_of
 from zoo.results import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -47,6 +48,9 @@ def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) ->
     assert rows["lidar"].split == "train pretraining-augmented"
     again = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
     assert (again["recorded"]["new"], again["recorded"]["known"]) == (0, len(found))
+    report = (provenance_of(rows["lidar"]) or {})["report"]
+    assert report["ratio"] == found["lidar"]["details"]["ratio"] > 1
+    assert report["notes"] == [*first["notes"], *found["lidar"]["notes"]]
     shown = document("results", "--dataset", DATASET)["measurements"]
     assert "cluster_learnability" in {row["metric"] for row in shown}
 
@@ -75,6 +79,25 @@ def test_files_give_what_the_functions_give(tmp_path: Path, views: tuple[Path, n
     values = {one["metric"]: one["value"] for one in document("metric", "all", str(tmp_path / "rows.npz"))["metrics"]}
     assert values["lidar"] == pytest.approx(lidar(z).value) and values["rankme"] == rankme(z.reshape(-1, 6))
     assert values["mutual_information"] is None
+
+
+def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    np.save(tmp_path / "noise.npy", generator.normal(size=(80, 5, 8)))
+    (found,) = document("metric", "lidar", str(tmp_path / "noise.npy"))["metrics"]
+    assert found["details"]["ratio"] < found["details"]["ratio_of_noise"] and "measures noise" in found["notes"][0]
+    assert "LiDAR: Nothing says that images differ" in run("metric", "lidar", str(tmp_path / "noise.npy")).output
+    z = generator.normal(size=(300, 5))
+    np.save(tmp_path / "doubled.npy", np.concatenate([z, z[:40], z[:60] + 1e-7]))
+    names = "intrinsic_dimension,cluster_learnability,local_dimension_entropy,rankme"
+    *counted, rankme_alone = document("metric", names, str(tmp_path / "doubled.npy"))["metrics"]
+    assert [one["details"]["n_duplicates"] for one in counted] == [40, 40, 40]
+    assert counted[0]["details"]["n_near_duplicates"] == counted[2]["details"]["n_near_duplicates"] == 120
+    assert all("near duplicates" in one["notes"][-1] for one in counted) and rankme_alone["notes"] == []
+    text = run("metric", names, str(tmp_path / "doubled.npy")).output
+    assert "40 exact, 120 near" in text and "intrinsic dimension: 120 of 360 rows are near duplicates" in text
+    np.save(tmp_path / "once.npy", z)
+    assert "duplicates" not in run("metric", names, str(tmp_path / "once.npy")).output
 
 
 def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_path: Path) -> None:

@@ -181,7 +181,61 @@ def test_an_extrapolation_is_called_one() -> None:
     text = run("recommend", "--labels", "1500").stdout
     assert "extrapolated" in text
     assert "nothing was measured with so few labels" in text
-    assert "Give or take 1.4 points" in text
+
+
+def test_with_1000_labels_it_admits_the_amplified_noise_and_that_another_law_differs() -> None:
+    text = run("recommend", "--labels", "1000").stdout
+    assert "Give or take 2.4 points, nine in ten within 4.7, for noise alone" in text
+    assert "A power law with a floor differs by 3.8 points on average" in text
+
+
+@pytest.mark.parametrize("labels", ["1000", "20000", "30000"])
+def test_ranks_have_intervals_and_probabilities_and_ties_are_said(labels: str) -> None:
+    found = document("recommend", "--labels", labels, *ALL)
+    records = found["encoders"]
+    assert sum(record["probability_best"] for record in records) == pytest.approx(1)
+    for record in records:
+        low, high = record["interval"]
+        assert low < record["error"] < high
+        assert record["rank_interval"][0] <= record["rank_interval"][1] <= len(records)
+    ties = [record for record in records if record["ties_with_first"]]
+    assert len(ties) == found["n_ties_with_first"] > 1 and ties[0] is records[0]
+    lines = run("recommend", "--labels", labels).stdout.splitlines()
+    assert f"Ties: {len(ties)} encoders share the first place" in "\n".join(lines)
+    low, high = records[0]["rank_interval"]
+    assert next(line.split()[0] for line in lines if f" {records[0]['encoder']}" in line) == f"{low}-{high}"
+
+
+def test_a_measured_rank_says_that_it_knows_of_validation_images_alone() -> None:
+    text = run("recommend", "--labels", "30k").stdout
+    assert "No intervals were published" in text and "50,000 validation images alone" in text
+    first = document("recommend", "--labels", "30k")["encoders"][0]
+    assert first["noise"]["images"] == pytest.approx(
+        100 * (first["error"] / 100 * (1 - first["error"] / 100) / 50_000) ** 0.5
+    )
+    assert (first["noise"]["prediction"], first["noise"]["law"]) == (0, 0)
+
+
+def test_equal_measurements_have_the_same_rank(measure_mine: Callable[..., None]) -> None:
+    best = document("recommend", "--labels", "12811")["encoders"][0]
+    measure_mine({"1%": best["error"]})
+    first, second, third = document("recommend", "--labels", "12811")["encoders"][:3]
+    assert (first["rank"], second["rank"], third["rank"]) == (1, 1, 3)
+    assert first["ties_with_first"] and second["ties_with_first"]
+
+
+def test_an_encoder_with_a_wider_gap_is_less_certain_than_one_beside_it() -> None:
+    records = document("recommend", "--labels", "20000", *ALL)["encoders"]
+    wide = [record["noise"]["prediction"] for record in records if record["basis"][-1]["setting"] == "100%"]
+    usual = [record["noise"]["prediction"] for record in records if record["basis"][-1]["setting"] == "30-shot"]
+    assert wide and min(wide) > max(usual)
+
+
+def test_where_no_trial_is_possible_the_uncertainty_is_not_made_up(measure_mine: Callable[..., None]) -> None:
+    measure_mine({"100%": 9, "30-shot": 10, "5-shot": 13})
+    records = document("recommend", "--labels", "10000", *ALL)["encoders"]
+    (mine,) = [record for record in records if record["encoder"] == MINE]
+    assert (mine["interval"], mine["rank_interval"], mine["probability_best"]) == (None, None, None)
 
 
 def test_a_measured_setting_claims_no_prediction() -> None:

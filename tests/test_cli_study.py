@@ -34,7 +34,7 @@ def test_a_study_prints_claim_paper_ours_verdict_and_why(tmp_path: Path) -> None
     for word in ("claim", "paper", "ours", "verdict", "why", "mean usability", "99", "not reproducible", "other rows"):
         assert word in shown
     assert "2 claims of the paper, held against the table as published (169 encoders)" in shown
-    assert "1 agree, 0 corrected, 1 not reproducible" in shown
+    assert "1 agree, 0 compatible, 0 corrected, 1 not reproducible" in shown
 
 
 def test_a_question_of_which_no_paper_says_anything_prints_its_estimates(tmp_path: Path) -> None:
@@ -90,6 +90,24 @@ def test_a_report_is_written_and_named(tmp_path: Path) -> None:
     assert "1 figures" in shown or "1 figure" in shown
     assert (folder / "index.html").is_file()
     assert json.loads((folder / "report.json").read_text())["studies"][0]["name"] == "small"
+
+
+def test_one_page_is_written_on_demand_and_needs_a_name(tmp_path: Path) -> None:
+    path = str(small_study(tmp_path))
+    shown = run("study", path, "--out", str(tmp_path / "report"), "--single-file").stdout
+    assert "report.html" in shown and "1 figures inside" in shown
+    assert (tmp_path / "report.html").is_file() and not (tmp_path / "report").exists()
+    assert document("study", path, "--out", str(tmp_path / "report"), "--single-file")["report"].endswith("report.html")
+    assert "expected --out DIR too" in refusal(path, "--single-file")
+
+
+def test_several_studies_are_counted_one_by_one(tmp_path: Path) -> None:
+    first = small_study(tmp_path)
+    second = tmp_path / "other.py"
+    second.write_text(first.read_text().replace('printed="8.6"', 'printed="7.24"'))
+    shown = run("study", str(first), str(second)).stdout
+    counts = [line.split() for line in shown.splitlines() if line.startswith(("small ", "other "))]
+    assert counts == [["small", "1", "0", "0", "1", "2"], ["other", "2", "0", "0", "0", "2"]]
 
 
 def test_the_same_study_twice_runs_once(tmp_path: Path) -> None:

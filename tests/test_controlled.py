@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
+from tests.shipped import shipped_table
 from zoo.analysis.controlled import CORE_COLUMNS, controlled_effect, controlled_groups
 from zoo.analysis.outcomes import COMPONENTS
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.studies.claims import agrees_with
 
-PUBLISHED = study_table()
+PUBLISHED = shipped_table()
 COMPLETE = PUBLISHED.only(
     PUBLISHED.frame.dropna(subset=[outcome.column for outcome in COMPONENTS]).index, because="a component is missing"
 )

@@ -80,6 +80,24 @@ def test_intervals_of_a_difference_hold_it_whether_its_seeds_have_anything_in_co
     assert 0.91 <= n_held / n_repeated <= (1.0 if share else 0.99)  # what is common is counted as if it were not
 
 
+def test_an_interval_of_one_seed_misses_how_much_seeds_vary_and_is_called_one_of_images_only() -> None:
+    random = np.random.default_rng(5)
+    n_held, n_repeated = 0, 200
+    for _ in range(n_repeated):
+        hard = random.gamma(2.0, 1.0, N_TEST)  # mean 2
+        runs = [hard + 0.6 * random.standard_normal()]  # the image mean has a standard error of 0.13
+        found = resampled(runs, {"one": [0]}, n_draws=200, seed=int(random.integers(1 << 30)))
+        around = interval(found.means["one"].value, found.means["one"].draws)
+        assert around.ci_low is not None and around.ci_high is not None
+        n_held += around.ci_low <= 2.0 <= around.ci_high
+    assert n_held / n_repeated < 0.55  # a normal distribution has 0.32 there
+    risks = [found.means["one"], Drawn(value=1.5, draws=found.means["one"].draws - found.means["one"].value + 1.5)]
+    scale = {"blind": constant_draws(9.0, n_draws=200), "maximal": constant_draws(1.0, n_draws=200)}
+    for n_seeds, over in ((1, ["test images"]), (2, ["test images", "seeds"])):
+        curve = curve_of(risks, risks, **scale, n_seeds=n_seeds)
+        assert curve.images_only == (n_seeds == 1) and curve.as_dict()["intervals_over"] == over
+
+
 def test_a_mean_of_two_seeds_borrows_from_other_networks_how_much_seeds_vary() -> None:
     random = np.random.default_rng(3)
     n_held, widths, n_repeated, n_networks = 0, [], 300, 6

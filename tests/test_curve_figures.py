@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from tests.drawn_curves import SCRATCH, N, curve, strip
+from tests.figure_checks import figure_faults
 from zoo.datasets.dense import aligned, open_dense
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.curves.data import transfer_data
@@ -105,6 +106,27 @@ def test_eight_encoders_differ_in_colour_and_mark() -> None:
     assert len({ink for ink, _ in looks.values()}) == len({mark for _, mark in looks.values()}) == 8
 
 
+@pytest.mark.parametrize("n_curves", [2, 4, 8])
+def test_bars_of_encoders_with_as_many_labels_stand_apart_in_both_panels(n_curves: int) -> None:
+    curves = [curve(name, calibrated=[0.5 * one for one in SCRATCH]) for name in EIGHT[:n_curves]]
+    with style():
+        drawing = draw_curves(curves)
+    assert figure_faults(drawing) == []
+    for axes, bars in zip(panels(drawing), (n_curves > 3, True), strict=True):
+        inks = {ink for ink, _ in look_of(curves).values()}
+        upright = [float(line.get_xdata()[0]) for line in axes.get_lines() if len(line.get_xdata()) == 2
+                   and line.get_xdata()[0] == line.get_xdata()[1] and line.get_color() in inks]  # fmt: skip
+        assert len(upright) == len(set(upright)) == n_curves * len(N) * bars
+    left, _ = panels(drawing)
+    assert "transfer" not in left.get_ylabel() and "normals angular error" in left.get_ylabel()
+    assert "side by side" in curves_figure(curves).caption
+
+
+def test_a_strip_has_no_title_and_no_small_letters() -> None:
+    for task in ("depth", "normals"):
+        assert figure_faults(draw_strip(strip(task))) == []
+
+
 def test_curves_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(QueryError, match="no curve"):
         curves_figure([])
@@ -128,7 +150,7 @@ class TestStrip:
         texts = [text.get_text().replace("\n", "") for text in drawing.texts]
         assert [text for text in texts if text.startswith("n = ")] == ["n = 50", "n = 200", "n = 1,000"]
         names = [text for text in texts if not text.startswith("n = ")]
-        assert names[1:4] == ["image", "truth", "blind guess"] and names[-1].replace(" ", "") == "maximalsupervision"
+        assert names[:3] == ["image", "truth", "blind guess"] and names[-1].replace(" ", "") == "maximalsupervision"
         assert names.count("scratch") == 3 == names.count("pocket_simclr_rn_shapes")
         assert len(drawing.axes) == 3 * 10 + 1  # and the colour bar
         assert drawing.axes[-1].get_xlabel() == "depth [half widths of the image]"

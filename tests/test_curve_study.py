@@ -22,6 +22,7 @@ from tests.planted_curves import (
     population,
     provenance,
 )
+from tests.shipped import shipped_table
 from zoo.analysis.curve_comparisons import comparable, gain_at_ends, improvement_estimates, wins_of
 from zoo.analysis.curve_population import Panel, main_panels, panels_of
 from zoo.analysis.curve_rows import curve_measurements, found_curves
@@ -232,7 +233,7 @@ def test_a_users_rows_take_part_only_when_they_are_asked_for(home: Path, monkeyp
 
 def test_with_no_curve_at_all_the_study_runs_and_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[STUDY.__module__], "curve_measurements", lambda **_: [])
-    found = STUDY(study_table(), StudyOptions())
+    found = STUDY(shipped_table(), StudyOptions())
     assert (list(found.figures), list(found.tables), list(found.estimates), list(found.rows)) == ([], [], [], [])
     assert found.notes[0] == NO_CURVES and "zoo curve NAME... DATA --task classification" in NO_CURVES
     assert len(found.claims) == 10

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.datasets.augmentations import IGNORED, WORDS, Recipe, recipe_of
 from zoo.datasets.augmenting import augmented
@@ -39,7 +40,7 @@ def view(image: Image.Image, recipe: Recipe, number: int = 0, *, seed: int = 0, 
     return np.asarray(augmented(image, recipe, seed=seed, name=name, view=number))
 
 
-@pytest.mark.parametrize("name", CARDS)
+@for_each(CARDS)
 def test_every_augmentation_of_every_card_is_made_or_named_as_left_out(name: str) -> None:
     card = catalogue()[name]
     named = card.pretraining.augmentations

@@ -131,10 +131,10 @@ def test_a_small_mistake_is_drift(card: EncoderCard, change: Change) -> None:
 
 
 def test_what_has_changed_since_is_told(card: EncoderCard) -> None:
-    then = drift._observed(None, encoder_of(card), build_preprocess(card.preprocess))
+    then = drift.observed(None, encoder_of(card), build_preprocess(card.preprocess))
     versions = then.circumstances.versions | {"torch": "2.4.0"}
     older = replace(then.circumstances, versions=versions, weights="sha256 " + "0" * 64, machine="z80, cpu")
-    drift._keep_recording(card, replace(then, circumstances=older))
+    drift.keep_recording(card, replace(then, circumstances=older))
     found = check(card, preprocess=build_preprocess(replace(card.preprocess, interpolation="bilinear")))
     assert found is not None
     told = {change.what: (change.then, change.now) for change in found.changes}
@@ -145,9 +145,9 @@ def test_what_has_changed_since_is_told(card: EncoderCard) -> None:
 
 
 def test_other_libraries_alone_are_no_drift(card: EncoderCard) -> None:
-    then = drift._observed(None, encoder_of(card), build_preprocess(card.preprocess))
+    then = drift.observed(None, encoder_of(card), build_preprocess(card.preprocess))
     older = replace(then.circumstances, versions={"torch": "1.0"})
-    drift._keep_recording(card, replace(then, circumstances=older))
+    drift.keep_recording(card, replace(then, circumstances=older))
     found = check(card)
     assert found is not None
     assert found.verdict == "same"

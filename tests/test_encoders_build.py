@@ -34,7 +34,8 @@ def flat(encoder: Encoder) -> torch.Tensor:
     return torch.cat([parameter.flatten() for parameter in encoder.parameters()])
 
 
-@pytest.mark.parametrize("card", [RESNET, TRANSFORMER], ids=lambda card: card.id)
+@pytest.mark.usefixtures("slim_resnets")
+@pytest.mark.parametrize("card", [RESNET, architecture(TRANSFORMER, options={"depth": 2})], ids=lambda card: card.id)
 def test_a_seed_is_a_set_of_weights(card: EncoderCard) -> None:
     first = flat(build_encoder(card, seed=7))
     torch.manual_seed(1234)  # what was drawn before does not matter
@@ -42,6 +43,7 @@ def test_a_seed_is_a_set_of_weights(card: EncoderCard) -> None:
     assert not torch.equal(first, flat(build_encoder(card, seed=8)))
 
 
+@pytest.mark.usefixtures("slim_resnets")
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("card", [RESNET, TRANSFORMER], ids=lambda card: card.id)
 def test_building_leaves_the_global_random_state_alone(card: EncoderCard, device: str) -> None:
@@ -51,12 +53,14 @@ def test_building_leaves_the_global_random_state_alone(card: EncoderCard, device
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.usefixtures("slim_resnets")
 def test_without_a_device_it_is_torchs_default_one() -> None:
     assert next(build_encoder(RESNET).parameters()).device == torch.device("cpu")
     with torch.device("meta"):
         assert next(build_encoder(RESNET).parameters()).device.type == "meta"
 
 
+@pytest.mark.usefixtures("slim_resnets")
 def test_an_encoder_evaluates_and_records_no_gradient() -> None:
     encoder = build_encoder(RESNET)
     assert not any(module.training for module in encoder.modules())
@@ -64,6 +68,7 @@ def test_an_encoder_evaluates_and_records_no_gradient() -> None:
     assert not encoder(random_images(2, 64)).requires_grad
 
 
+@pytest.mark.usefixtures("slim_resnets")
 def test_whoever_wants_gradients_gets_them() -> None:
     encoder = build_encoder(RESNET)
     images = random_images(2, 64).requires_grad_()

@@ -89,9 +89,9 @@ def test_a_model_card_is_whole_and_true_for_every_family(name: str) -> None:
 
 CASES = {
     "torchvision": ("simclr_rn50", {"backbone": "torchvision:resnet18"}, {"dim": 512}),
-    "torchvision with options": ("sup_rn50", {"options": {"zero_init_residual": True}}, {}),
+    "torchvision with options": ("sup_rn50", {"options": {"width_per_group": 16, "zero_init_residual": True}}, {}),
     "timm, pooled": ("sup_convnextS", {"options": {"depths": [1, 1, 1, 1], "dims": [8, 16, 24, 32]}}, {"dim": 32}),
-    "pooled by attention": ("clip_rn50", {}, {}),
+    "pooled by attention": ("clip_rn50", {"options": {"width_factor": 0.25}}, {"dim": 512}),
     "class token": ("mocov3_vitS_ep300", {"options": TINY}, {"dim": 32}),
     "class token of BEiT": ("beit_vitB16_pt22k", {"options": TINY}, {"dim": 32}),
     "class tokens of four blocks": ("dino_vitS16", {"options": TINY}, {"dim": 128}),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.shipped import shipped_table
 from zoo.analysis.group_means import adjusted_differences, group_differences, group_means
 from zoo.analysis.table import table_of
 from zoo.errors import QueryError, UnknownName
@@ -148,9 +149,8 @@ def test_unknown_columns_and_references_are_refused() -> None:
 
 
 def test_the_means_of_the_published_table_are_those_of_figure_12() -> None:
-    from zoo.analysis.table import study_table
 
-    means = {estimate.term: estimate for estimate in group_means(study_table(), "usability", "ssl_mode")}
+    means = {estimate.term: estimate for estimate in group_means(shipped_table(), "usability", "ssl_mode")}
     assert sum(estimate.n for estimate in means.values()) == 146  # encoders with all components
     # means of the published column, by pandas' groupby
     assert means["clustering"].value == pytest.approx(3.7262, abs=1e-4)

@@ -13,8 +13,9 @@ import torch
 import zoo
 from tests.card_text import VALID
 from tests.conftest import Run
+from tests.each import for_each
 from zoo import hub
-from zoo.errors import CardError, WeightsUnavailable
+from zoo.errors import ContentWarning, WeightsUnavailable
 
 TABLES = {"metadata_dict", "metadata_df", "results_df"}
 
@@ -55,7 +56,7 @@ def test_help_prints_how_a_table_is_asked_for(cached: str, table: str) -> None:
     assert torch.hub.help(cached, table, trust_repo=True) == getattr(zoo, table).__doc__
 
 
-@pytest.mark.parametrize("encoder", zoo.list_encoders())
+@for_each(zoo.list_encoders())
 def test_the_text_of_a_card_says_what_goes_in_and_what_comes_out(encoder: str) -> None:
     card = zoo.card(encoder)
     text = hub.card_text(card)
@@ -67,8 +68,8 @@ def test_the_text_of_a_card_says_what_goes_in_and_what_comes_out(encoder: str) -
 
 
 def test_load_gives_the_encoder_of_the_card_and_its_preprocessing(repository: Path) -> None:
-    encoder, preprocess = torch.hub.load(str(repository), "dino_rn50", source="local", pretrained=False, seed=3)
-    twin, _ = zoo.load("dino_rn50", pretrained=False, seed=3)
+    encoder, preprocess = torch.hub.load(str(repository), "init_vitS16", source="local", seed=3)
+    twin, _ = zoo.load("init_vitS16", seed=3)
     assert not encoder.training
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(encoder.parameters(), twin.parameters(), strict=True))
     assert callable(preprocess)
@@ -109,12 +110,13 @@ def test_an_own_card_is_an_entry_point_at_once(cached: str, own_cards: Path) -> 
     ],
     ids=["wrong fact", "broken file", "name of a table", "hidden name"],
 )
-def test_a_wrong_card_stops_the_zoo_and_never_shrinks_it(
+def test_a_wrong_card_of_the_users_own_stops_nothing_but_itself_and_is_named(
     cached: str, own_cards: Path, card_file: str, reason: str
 ) -> None:
+    shipped = torch.hub.list(cached, trust_repo=True, verbose=False)
     (own_cards / "tiny.toml").write_text(card_file)
-    with pytest.raises(CardError, match=reason):
-        torch.hub.list(cached, trust_repo=True, verbose=False)
+    with pytest.warns(ContentWarning, match=reason):
+        assert torch.hub.list(cached, trust_repo=True, verbose=False) == shipped
 
 
 def test_an_entry_can_be_inspected_like_a_function() -> None:

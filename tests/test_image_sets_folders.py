@@ -73,7 +73,7 @@ def test_one_folder_is_split_by_names_and_added_images_move_no_other(one_part: P
     before = open_images(one_part, val_share=0.3)
     assert 3 < len(before.val) < 22 and len(before.train) + len(before.val) == 40
     for number in range(100, 160):
-        put(one_part / "cat" / f"{number}.png")
+        put(one_part / "cat" / f"{number}.png", grey=number)
     after = open_images(one_part, val_share=0.3)
     for part in ("train", "val"):
         assert set(getattr(before, part).names) < set(getattr(after, part).names)
@@ -124,8 +124,8 @@ def test_a_link_to_the_folder_above_the_classes_is_refused_and_a_dangling_one_to
         open_images(two_parts)
 
 
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "I;16", "1", "P", "RGB"])
-def test_images_of_any_mode_come_as_pillow_reads_them(two_parts: Path, mode: str) -> None:
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "1", "P", "RGB"])
+def test_images_of_8_bits_come_as_pillow_reads_them(two_parts: Path, mode: str) -> None:
     put(two_parts / "train" / "cat" / "0.png", mode=mode)
     assert open_images(two_parts).train[0][0].mode == mode
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from zoo.analysis.label_budget import EXPONENT, Curve, held_out_error, predict_error
+from zoo.analysis.label_budget import (
+    EXPONENT,
+    Curve,
+    HeldOutError,
+    Noise,
+    amplification,
+    held_out_error,
+    noise_of,
+    predict_error,
+    rank_odds,
+)
 from zoo.errors import QueryError
 from zoo.results import SETTINGS, summaries
 
@@ -153,3 +164,95 @@ def test_it_beats_the_straight_line_in_log_labels(curves: list[Curve], hidden: i
         ours += abs(predicted.error - curve[hidden])
         line += abs(rest[low] + share * (rest[high] - rest[low]) - curve[hidden])
     assert ours < line / 3
+
+
+@pytest.mark.parametrize(("settings", "n_labels"), [(GRID[:3], 1_000), (GRID[:3], 2_000), (GRID[2:], 3_000)])
+def test_amplification_is_what_noise_of_the_measurements_does_to_a_prediction(
+    settings: tuple[int, ...], n_labels: int
+) -> None:
+    def predicted(factors: dict[int, float]) -> float:
+        found = predict_error({n: power_law(n) * factors.get(n, 1.0) for n in settings}, n_labels)
+        assert found is not None
+        return math.log(found.error)
+
+    step = 1e-6
+    weights = [(predicted({n: math.exp(step)}) - predicted({n: math.exp(-step)})) / (2 * step) for n in settings]
+    assert amplification(settings, n_labels) == pytest.approx(math.hypot(*weights), rel=1e-6)
+
+
+def test_with_1000_labels_the_misses_of_the_trial_are_scaled_by_the_ratio_of_the_noise(curves: list[Curve]) -> None:
+    held_out = held_out_error(curves, 1_000)
+    assert held_out is not None
+    for curve in curves:
+        predicted = predict_error(curve, 1_000)
+        if predicted is None or predicted.basis != GRID[:3]:
+            continue
+        noise = noise_of(curve, predicted, held_out)
+        assert noise is not None
+        assert noise.scale == pytest.approx(10.1243 / 6.0289, rel=1e-4)
+        assert noise.prediction == pytest.approx(noise.scale * held_out.root_mean_square)
+    assert held_out.mean_absolute_error * noise.scale == pytest.approx(2.43, abs=0.01)
+    assert held_out.percentile_90 * noise.scale == pytest.approx(4.68, abs=0.01)
+
+
+def test_the_law_with_a_floor_is_met_exactly_where_it_holds_and_its_difference_is_in_the_interval() -> None:
+    curve = {n: 8 + 500 * n**-0.27 for n in GRID}
+    predicted = predict_error(curve, 1_000)
+    held_out = HeldOutError(3_000, (3_000, 5_000), 1.0, 2.0, 100, 1.3, GRID[2:])
+    assert predicted is not None
+    noise = noise_of(curve, predicted, held_out)
+    assert noise is not None
+    assert predicted.error + noise.law == pytest.approx(8 + 500 * 1_000**-0.27, abs=0.01)
+    low, high = noise.interval(predicted.error)
+    assert low <= predicted.error + noise.law <= high
+
+
+def test_intervals_of_an_extrapolation_hold_measurements_further_off_than_those_they_were_scaled_from(
+    curves: list[Curve],
+) -> None:
+    """5-shot is predicted from 1 % on, and what was missed is scaled to 3-shot, which nothing else saw."""
+    complete = [curve for curve in curves if len(curve) == len(GRID)]
+    rest = [{n: curve[n] for n in GRID[2:]} for curve in complete]
+    near = [predict_error(curve, 5_000).error - whole[5_000]  # type: ignore[union-attr]
+            for curve, whole in zip(rest, complete, strict=True)]  # fmt: skip
+    trial = HeldOutError(5_000, (3_000, 5_000), 0, 0, len(near), math.sqrt(np.mean(np.square(near))), GRID[2:])
+    held, by_noise_alone = 0, 0
+    for curve, whole in zip(rest, complete, strict=True):
+        predicted = predict_error(curve, 3_000)
+        assert predicted is not None
+        noise = noise_of(curve, predicted, trial)
+        assert noise is not None
+        low, high = noise.interval(predicted.error)
+        held += low <= whole[3_000] <= high
+        low, high = Noise(noise.images, noise.prediction).interval(predicted.error)
+        by_noise_alone += low <= whole[3_000] <= high
+    assert held / len(complete) == pytest.approx(0.87, abs=0.01)
+    assert by_noise_alone / len(complete) == pytest.approx(0.80, abs=0.01)
+
+
+def test_a_measured_setting_has_the_noise_of_its_validation_images_alone() -> None:
+    predicted = predict_error({3_000: 36.0}, 3_000)
+    assert predicted is not None
+    assert noise_of({3_000: 36.0}, predicted, None) == Noise(pytest.approx(100 * math.sqrt(0.36 * 0.64 / 50_000)))
+
+
+def test_two_encoders_win_as_often_as_the_normal_distribution_says() -> None:
+    noises = [Noise(0.3, 0.4), Noise(0.0, 1.2)]  # standard deviation of the difference 1.3
+    one, other = rank_odds([30.0, 31.3], noises, n_draws=20_000)
+    expected = 0.5 * math.erfc(1 / math.sqrt(2))  # one standard deviation
+    assert other.beats_first == other.best == pytest.approx(expected, abs=5 * math.sqrt(expected / 20_000))
+    assert one.best + other.best == 1
+    assert other.ties_with_first
+
+
+def test_what_errs_alike_for_all_encoders_moves_no_rank() -> None:
+    ranked = rank_odds([30.0, 31.0, 32.0], [Noise(0.01, law=5.0)] * 3)
+    assert [(odds.lowest, odds.highest, odds.best) for odds in ranked] == [(1, 1, 1.0), (2, 2, 0.0), (3, 3, 0.0)]
+
+
+def test_equals_share_their_ranks_and_the_same_seed_gives_the_same_odds() -> None:
+    ranked = rank_odds([30.0] * 4, [Noise(1.0)] * 4)
+    assert {(odds.lowest, odds.highest) for odds in ranked} == {(1, 4)}
+    assert sum(odds.best for odds in ranked) == pytest.approx(1)
+    assert all(odds.best == pytest.approx(0.25, abs=5 * 0.01) for odds in ranked)
+    assert ranked == rank_odds([30.0] * 4, [Noise(1.0)] * 4)

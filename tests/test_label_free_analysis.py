@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
+from tests.shipped import shipped_table
 from zoo.analysis import label_free_correlations as correlating
 from zoo.analysis.label_free_populations import (
     Population,
@@ -19,7 +20,7 @@ from zoo.analysis.label_free_populations import (
 from zoo.analysis.label_free_predictions import ANY, OVERALL, WITHIN, predictions
 from zoo.analysis.label_free_selection import ACCURACY, CHANCE, GAIN, ORACLE, REGRET, overall_selections, selections
 from zoo.analysis.resampled_correlations import RESAMPLED, Resampling, drawn_counts, kendall
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import table_of
 from zoo.errors import QueryError
 
 FEW = Resampling(n_resamples=200)
@@ -237,7 +238,7 @@ def test_a_population_answers_by_choice_within_objectives_and_overall() -> None:
 
 
 def test_the_published_population_has_contrast_where_both_parts_are_known() -> None:
-    table = study_table()
+    table = shipped_table()
     population = published_population(table)
     known = table.frame[["train_test", "train_uniformity"]].dropna().index
     assert set(known) <= set(population.values.index)

@@ -83,10 +83,32 @@ def test_copies_of_rows_are_counted_and_change_nothing(distance: str) -> None:
     copies = np.concatenate([z, z[:70], z[:20], z[:20], np.tile(z[5], (90, 1))])
     found = intrinsic_dimension(copies[generator.permutation(400)], distance=distance)
     assert (found.n, found.n_duplicates, found.n_used) == (400, 200, 200)
+    assert found.notes == ("200 of 400 rows equal an earlier one and are left out.",)
     assert found.value == pytest.approx(alone.value, rel=1e-12)
     if distance == "cosine":
         scaled = intrinsic_dimension(np.concatenate([z, 3 * z, 0.7 * z]), distance="cosine")
         assert (scaled.n_duplicates, scaled.value) == (400, pytest.approx(alone.value, rel=1e-9))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 1.0])
+def test_near_duplicates_are_counted_and_the_value_without_them_is_told(share: float) -> None:
+    generator = np.random.default_rng(3)
+    z = turned(generator.standard_normal((1500, 5)), 20)
+    doubled = np.concatenate([z, z[: int(share * 1500)]])
+    doubled[1500:] += 1e-6 * generator.standard_normal((len(doubled) - 1500, 20))
+    alone, found = intrinsic_dimension(z), intrinsic_dimension(doubled[generator.permutation(len(doubled))])
+    assert (alone.n_near_duplicates, alone.value_without_near_duplicates, alone.notes) == (0, None, ())
+    assert found.n_near_duplicates == 2 * int(share * 1500) and found.n_duplicates == 0
+    assert found.value < 0.8 * alone.value
+    assert found.value_without_near_duplicates == pytest.approx(alone.value, rel=0.03)
+    assert f"{found.n_near_duplicates:,} of {len(doubled):,} rows are near duplicates" in found.notes[0]
+
+
+def test_a_few_near_duplicates_and_low_dimensions_are_not_worth_a_word() -> None:
+    z = manifold("5")
+    few = np.concatenate([z, z[:7] + 1e-6])  # 14 of 3007 rows
+    assert (intrinsic_dimension(few).n_near_duplicates, intrinsic_dimension(few).notes) == (14, ())
+    assert intrinsic_dimension(manifold("1")).notes == ()  # where 0.1 % of the ratios are above 1000
 
 
 def test_the_cosine_distance_as_printed_halves_the_dimension() -> None:

@@ -1,15 +1,16 @@
-"""Sums of second moments: what numpy makes of all rows at once, however they came."""
+"""Sums of second moments: what exact arithmetic makes of all rows at once, however they came."""
 
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
-from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.gram import Gram
+from zoo.errors import DataError
+from zoo.evaluation.label_free.spectrum import Gram, Moments, mirrored
 
 
 def drawn(n: int, dim: int, *, seed: int = 0, mean: float = 3.0) -> np.ndarray:
@@ -18,72 +19,68 @@ def drawn(n: int, dim: int, *, seed: int = 0, mean: float = 3.0) -> np.ndarray:
     return (rows + mean * generator.normal(size=dim)).astype(np.float32)
 
 
-def summed(*batches: np.ndarray, precision: str = "float64") -> Gram:
-    gram = Gram(precision=precision)
+def summed(*batches: np.ndarray) -> Gram:
+    gram = Gram()
     for batch in batches:
         gram.update(batch)
     return gram
 
 
-def scatter_of(rows: np.ndarray) -> np.ndarray:
-    centred = rows.astype(np.float64) - rows.astype(np.float64).mean(axis=0)
-    return centred.T @ centred
+def merged(*batches: np.ndarray) -> Gram:
+    gram = Gram()
+    for batch in batches:
+        gram.merge(summed(batch))
+    return gram
 
 
-@pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-13), ("float32", 1e-6)])
-@pytest.mark.parametrize("dim", [1, 7, 512, 700])
-def test_moments_are_those_of_all_rows(dim: int, precision: str, tolerance: float) -> None:
+def added(*batches: np.ndarray) -> Gram:
+    states = [summed(batch).state() for batch in batches]
+    return Gram.from_state({name: np.sum([state[name] for state in states], axis=0) for name in states[0]})
+
+
+def exact_scatter(rows: np.ndarray) -> list[list[Fraction]]:
+    """Sum of products of deviations from the mean, without any rounding."""
+    table = [[Fraction(float(number)) for number in column] for column in rows.T]
+    means = [sum(column) / len(column) for column in table]
+    away = [[number - mean for number in column] for column, mean in zip(table, means, strict=True)]
+    return [[sum(a * b for a, b in zip(one, other, strict=True)) for other in away] for one in away]
+
+
+def scatter_of(moments: Moments) -> np.ndarray:
+    return mirrored(moments.scatter.clone()).numpy() * moments.unit**2
+
+
+@pytest.mark.parametrize("dim", [1, 7, 300])
+def test_moments_are_those_of_all_rows(dim: int) -> None:
     rows = drawn(1500, dim)
-    moments = summed(rows[:1100], rows[1100:], precision=precision).moments()
-    expected = scatter_of(rows)
-    own = np.sqrt(np.diagonal(expected))
-    error = np.abs(moments.scatter.numpy() * moments.unit**2 - expected) / own / own[:, None]
-    assert error.max() < tolerance
-    np.testing.assert_allclose(moments.mean.numpy() * moments.unit, rows.mean(axis=0, dtype=np.float64), atol=tolerance)
-    direct = rows.astype(np.float64).T @ rows.astype(np.float64)
-    np.testing.assert_allclose(
-        moments.second_moment.numpy() * moments.unit**2, direct, atol=tolerance * np.abs(direct).max()
-    )
+    moments = summed(rows[:1100], rows[1100:]).moments()
+    wide = rows.astype(np.float64)
+    expected = (wide - wide.mean(axis=0)).T @ (wide - wide.mean(axis=0))
+    np.testing.assert_allclose(scatter_of(moments), expected, atol=1e-12 * np.trace(expected))
+    np.testing.assert_allclose(moments.mean.numpy(), wide.mean(axis=0), atol=1e-12)
+    direct = mirrored(moments.second_moment).numpy()
+    np.testing.assert_allclose(direct, wide.T @ wide, atol=1e-12 * np.trace(direct))
 
 
-def test_what_float32_lost_is_measured() -> None:
-    rows = drawn(4000, 300)
-    moments = summed(rows, precision="float32").moments()
-    expected = scatter_of(rows)
-    own = np.sqrt(moments.squares.numpy()) * moments.unit
-    found = np.abs(moments.scatter.numpy() * moments.unit**2 - expected) / own / own[:, None]
-    actual = float(np.sqrt((found**2).mean()))
-    assert actual / 3 < moments.lost < actual * 30
-    assert summed(rows).moments().lost < 1e-13
+@pytest.mark.parametrize("together", [summed, merged, added])
+@pytest.mark.parametrize(("offset", "drift"), [(0.0, 0.0), (1e4, 0.0), (3.0, 1e3)])
+def test_the_error_is_below_its_bound_and_the_bound_is_not_idle(together: object, offset: float, drift: float) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.standard_normal((120, 5)) * [1.0, 1e-6, 1e3, 1.0, 2.0] + offset
+    rows[70:] += drift
+    moments = together(rows[:40], rows[40:90], rows[90:]).moments()  # type: ignore[operator]
+    expected, found = exact_scatter(rows), scatter_of(moments)
+    bound = np.sqrt(np.outer(moments.error, moments.error))
+    for i in range(5):
+        for j in range(5):
+            assert abs(Fraction(float(found[i, j])) - expected[i][j]) <= Fraction(float(bound[i, j]))
+    if together is summed and not drift:
+        assert (moments.error.numpy() <= 1e-12 * np.diagonal(found)).all()
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_merged_sums_are_those_of_one_pass(precision: str) -> None:
-    rows = drawn(900, 40)
-    rows[500:] += 100.0  # another shift in the second half
-    whole = summed(rows, precision="float64").moments()
-    halves = summed(rows[:500], precision=precision) + summed(rows[500:], precision=precision)
-    empty = Gram()
-    empty.merge(halves)
-    empty.merge(Gram())
-    for moments in (halves.moments(), empty.moments()):
-        assert moments.count == 900
-        np.testing.assert_allclose(
-            moments.scatter.numpy() * moments.unit**2,
-            whole.scatter.numpy() * whole.unit**2,
-            atol=(1e-12 if precision == "float64" else 1e-7) * float(whole.scatter.max()) * whole.unit**2,
-        )
-
-
-def test_states_of_processes_add_up_as_arrays() -> None:
-    rows = drawn(600, 30)
-    states = [summed(part).state() for part in np.array_split(rows, 4)]
-    added = {name: sum(state[name] for state in states) for name in states[0]}
-    found, expected = Gram.from_state(added).moments(), summed(rows).moments()
-    assert found.count == 600
-    np.testing.assert_allclose(
-        found.scatter.numpy() * found.unit**2, expected.scatter.numpy() * expected.unit**2, rtol=1e-9, atol=1e-9
-    )
+def test_the_bound_grows_with_a_block_and_not_with_all_rows() -> None:
+    moments = summed(*np.array_split(drawn(20_000, 3), 10)).moments()
+    assert float((moments.error / moments.scatter.diagonal()).max()) < 2100 * 2.0**-53
 
 
 def test_sums_survive_pickling_and_go_on() -> None:
@@ -93,33 +90,32 @@ def test_sums_survive_pickling_and_go_on() -> None:
     assert torch.equal(gram.moments().scatter, summed(rows[:100], rows[100:]).moments().scatter)
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_feature_that_never_changes_has_no_variance_at_all(precision: str) -> None:
+@pytest.mark.parametrize("together", [summed, merged, added])
+def test_a_feature_that_never_changes_is_told_from_one_that_hardly_does(together: object) -> None:
     rows = drawn(2500, 9)
     rows[:, 2], rows[:, 5] = 0.1, -7e9
-    moments = summed(rows[:1200], rows[1200:], precision=precision).moments()
+    rows[:, 7] = 1 + np.arange(2500) % 2 * 1e-4
+    moments = together(rows[:1200], rows[1200:]).moments()  # type: ignore[operator]
     assert np.flatnonzero(moments.constant.numpy()).tolist() == [2, 5]
-    assert moments.scatter.diagonal()[[2, 5]].tolist() == [0.0, 0.0]
-    states = [summed(part, precision=precision).state() for part in (rows[:1200], rows[1200:])]
-    added = Gram.from_state({name: states[0][name] + states[1][name] for name in states[0]}).moments()
-    assert np.flatnonzero(added.constant.numpy()).tolist() == [2, 5]
+    if together is not added:
+        assert moments.scatter.diagonal()[[2, 5]].tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("scale", [2.0**-100, 2.0**-66, 2.0**66, 2.0**100])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_the_scale_of_features_changes_nothing_but_the_unit(scale: float, precision: str) -> None:
-    rows = drawn(400, 8)
-    one, other = (summed(part, precision=precision).moments() for part in (rows, rows * np.float32(scale)))
-    assert torch.equal(one.scatter, other.scatter)
-    assert other.unit == one.unit * scale
+@pytest.mark.parametrize("scale", [2.0**-500, 2.0**-100, 2.0**66, 2.0**100, 2.0**450])
+def test_the_scale_of_features_changes_nothing_but_their_unit(scale: float) -> None:
+    rows = drawn(400, 8).astype(np.float64)
+    one, other = summed(rows).moments(), summed(rows * scale).moments()
+    ratio = (scale / other.unit) ** 2
+    assert torch.equal(one.scatter * ratio, other.scatter) and torch.equal(one.error * ratio, other.error)
 
 
 def test_features_of_very_different_scales_keep_their_digits() -> None:
     rows = drawn(500, 4) * np.array([1e-18, 1.0, 1e15, 1e-3], np.float32)
-    moments = summed(rows, precision="float32").moments()
-    expected = scatter_of(rows)
-    own = np.sqrt(np.diagonal(expected))
-    assert (np.abs(moments.scatter.numpy() * moments.unit**2 - expected) / own / own[:, None]).max() < 1e-6
+    found, expected = scatter_of(summed(rows).moments()), exact_scatter(rows)
+    own = np.sqrt(np.diagonal(found))
+    for i in range(4):
+        for j in range(4):
+            assert abs(float(expected[i][j]) - found[i, j]) <= 1e-12 * own[i] * own[j]
 
 
 def test_arrays_of_every_kind_are_read_alike() -> None:
@@ -147,8 +143,6 @@ def test_bad_batches_are_one_sentence() -> None:
         Gram().moments()
     with pytest.raises(DataError, match=r"shape \(4,\)"):
         gram.update(rows[0])
-    with pytest.raises(QueryError, match="'half'"):
-        Gram(precision="half")
     with pytest.raises(DataError, match=r"expected \(dim,\) and \(dim, dim\)"):
         Gram.from_state(gram.state() | {"total": np.zeros(3)})
     with pytest.raises(DataError, match="scale them"):

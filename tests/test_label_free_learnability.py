@@ -7,8 +7,11 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from zoo.errors import DataError, QueryError
+from zoo.evaluation.label_free.arrays import features_of
 from zoo.evaluation.label_free.clusters import kmeans
-from zoo.evaluation.label_free.learnability import cluster_learnability, cluster_learnability_grid, voted
+from zoo.evaluation.label_free.distinct import fingerprints, first_equals
+from zoo.evaluation.label_free.learnability import _split, cluster_learnability, cluster_learnability_grid, voted
+from zoo.evaluation.label_free.points import points_of
 
 
 def drawn(n: int = 240, dim: int = 20, *, spread: float = 1.0, seed: int = 0) -> np.ndarray:
@@ -62,6 +65,42 @@ def test_the_order_of_rows_and_their_lengths_change_nothing() -> None:
     assert cluster_learnability(z[order]).value == value
     assert cluster_learnability(2.0**30 * z).value == value
     assert cluster_learnability(z * 2.0 ** np.arange(240)[:, None]).value == value
+
+
+def test_no_row_is_told_by_its_own_copy() -> None:
+    z = np.random.default_rng(3).standard_normal((400, 30))  # of which neighbours tell little
+    alone = cluster_learnability(z, n_clusters=20)
+    twice = cluster_learnability(np.concatenate([z, z]), n_clusters=20)
+    assert alone.value < 0.5 and twice.value == pytest.approx(alone.value, abs=0.1)
+    assert (twice.n_train, twice.n_val, twice.n_duplicates, alone.n_duplicates) == (400, 400, 400, 0)
+    assert "400 of 800 rows equal an earlier one" in twice.notes[0] and alone.notes == ()
+    apart = cluster_learnability(z[:200], z[200:], n_clusters=20)
+    leaking = cluster_learnability(z[:200], np.concatenate([z[200:], z[:150]]), n_clusters=20)
+    assert (leaking.n_val, leaking.n_duplicates) == (apart.n_val, 150)
+    with pytest.raises(DataError, match=r"Every row of z_val equals a row of z"):
+        cluster_learnability(z, z[:90])
+
+
+def test_rows_told_by_near_duplicates_are_counted() -> None:
+    generator = np.random.default_rng(3)
+    z = generator.standard_normal((400, 30))
+    alone = cluster_learnability(z, n_clusters=20)
+    near = np.concatenate([z, z * (1 + 1e-7 * generator.standard_normal((400, 30)))])
+    found = cluster_learnability(near, n_clusters=20)
+    assert found.value > alone.value + 0.2  # half of them lie across the split
+    assert found.value_without_near_duplicates == pytest.approx(alone.value, abs=0.1)
+    assert 160 < found.n_near_duplicates < 240
+    assert f"{found.n_near_duplicates} of 400 validation rows are near duplicates" in found.notes[0]
+
+
+def test_the_split_without_copies_is_what_it_was() -> None:
+    z = drawn(101)
+    points = points_of(features_of(z), "cosine")
+    marks = fingerprints(points)
+    order = np.argsort(marks, kind="stable")
+    expected = order[np.random.default_rng(5).permutation(101)]
+    train, val = _split(marks, first_equals(points, np.arange(101)), 0.3, 5)
+    assert np.array_equal(train, np.sort(expected[:30])) and np.array_equal(val, np.sort(expected[30:]))
 
 
 def test_a_grid_is_made_of_the_values_alone() -> None:

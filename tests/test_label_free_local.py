@@ -56,6 +56,11 @@ def test_scale_adds_what_it_should_and_rotation_order_and_copies_nothing() -> No
         assert local_dimension_entropy(other).value == pytest.approx(found.value, rel=1e-9)
     expected = found.value + found.mean_dimension * math.log(7)
     assert local_dimension_entropy(7 * z).value == pytest.approx(expected, rel=1e-9)
+    near = np.concatenate([z, z[:60] + 1e-7 * generator.standard_normal((60, 4))])
+    doubled = local_dimension_entropy(near)
+    assert doubled.n_near_duplicates == 120 and "120 of 260 rows" in doubled.notes[0]
+    assert doubled.value < found.value - 1
+    assert doubled.value_without_near_duplicates == pytest.approx(found.value, abs=1e-4)
     copied = local_dimension_entropy(np.concatenate([z, z[:60]]))
     assert (copied.value, copied.n_duplicates, copied.n_used) == (pytest.approx(found.value, rel=1e-12), 60, 200)
 

@@ -86,41 +86,26 @@ def test_the_size_of_tiles_changes_nothing(kind: str, metric: str) -> None:
         assert np.array_equal(whole[0], tiled[0]) and np.array_equal(whole[1], tiled[1])
 
 
-@pytest.mark.parametrize("halved", [True, False])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_format_of_products_changes_nothing(kind: str, metric: str, halved: bool) -> None:
-    z = features(kind)
-    points = points_of(z, metric)
-    for k in (2, 30):
-        distances, rows = nearest_points(points, k, halved=halved, tile_rows=64)
-        expected, expected_rows = by_all_pairs(z, k, metric)
-        assert np.array_equal(rows, expected_rows)
-        assert distances == pytest.approx(expected, rel=1e-12, abs=1e-14)
-
-
-@pytest.mark.parametrize("halved", [True, False])
-@pytest.mark.parametrize("spread", [1e-2, 1e-7, 1e-10])  # which bfloat16, float32 and both cannot tell from 0
-def test_neighbours_too_many_and_too_near_for_a_format_are_found(spread: float, halved: bool) -> None:
+@pytest.mark.parametrize("spread", [1e-2, 1e-7, 1e-10])  # of which float32 cannot tell the last two from 0
+def test_neighbours_too_many_and_too_near_for_float32_are_found(spread: float) -> None:
     generator = np.random.default_rng(11)
     z = np.concatenate([8 + spread * generator.standard_normal((250, 20)), generator.standard_normal((90, 20))])
     z = z[generator.permutation(340)]
     expected, expected_rows = by_all_pairs(z, 2, "euclidean")
-    distances, rows = nearest_points(points_of(z, "euclidean"), 2, halved=halved, tile_rows=64)
+    distances, rows = nearest_points(points_of(z, "euclidean"), 2, tile_rows=64)
     assert np.array_equal(rows, expected_rows)
     assert distances == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("halved", [True, False])
-def test_no_candidate_is_missed_and_few_are_no_neighbours(halved: bool) -> None:
+def test_no_candidate_is_missed_and_few_are_no_neighbours() -> None:
     z = np.random.default_rng(2).standard_normal((900, 64)) * np.arange(1, 65) ** -0.5 + 1
     points, every = points_of(z, "euclidean"), np.arange(900)
-    at, rows, lost = candidates(points, every, every, 3, halved=halved, tile_rows=256)
+    at, rows, lost = candidates(points, every, every, 3, tile_rows=256)
     found = set(zip(at.tolist(), rows.tolist(), strict=True))
     expected = by_all_pairs(z, 3, "euclidean")[1]
     assert not len(lost) and len(found) == len(at)
     assert all((row, other) in found for row in range(900) for other in expected[row].tolist())
-    assert len(at) < (9 if halved else 3.5) * 900
+    assert len(at) < 3.5 * 900
 
 
 def test_a_lower_precision_of_products_changes_nothing(lower_precision: None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,8 @@ from tests.planted_features import features
 from tests.planted_spectra import SPECTRA, direct_rankme, planted
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free import spectrum
-from zoo.evaluation.label_free.decay import alpha_req
-from zoo.evaluation.label_free.eigenvalues import SINGLE, TOGETHER, eigenvalues, in_float32, largest_error, spread
-from zoo.evaluation.label_free.gram import Gram
 from zoo.evaluation.label_free.rank import (
-    EffectiveRank,
+    alpha_req,
     correlation_rank,
     effective_rank,
     feature_rank,
@@ -26,7 +22,7 @@ from zoo.evaluation.label_free.rank import (
     rankme_augmented,
     threshold_rank,
 )
-from zoo.evaluation.label_free.spectrum import Resolved, Spectrum, spectrum_of
+from zoo.evaluation.label_free.spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, Gram, SingularValues, spectrum_of
 from zoo.features import load_features
 
 
@@ -36,11 +32,28 @@ def no_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
 
 
-@pytest.fixture(params=["eigenvalues in float32", "eigenvalues in float64"])
+@pytest.fixture(params=["one decomposition", "sums, then rows"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small features take the way of large ones, and that of fewer features."""
-    monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
-    monkeypatch.setattr(spectrum, "_SINGLE_FROM", 0 if request.param.endswith("32") else math.inf)
+    """Small features take their own way, and that of large ones."""
+    if request.param == "sums, then rows":
+        monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
+
+
+def signs(size: int) -> np.ndarray:
+    """A matrix of 1 and -1 with orthogonal columns, the first of which is all 1; ``size`` is a power of two."""
+    found = np.ones((1, 1))
+    while len(found) < size:
+        found = np.block([[found, found], [found, -found]])
+    return found
+
+
+def of_known_values(n: int, dim: int, squares: np.ndarray, *, offset: float) -> np.ndarray:
+    """Float64 rows of mean ``offset`` whose centred singular values are root(n dim squares), to the last digit.
+
+    Squares of powers of two that span 2**40 leave every entry, a sum of them, without rounding.
+    """
+    k = len(squares)
+    return (signs(n)[:, 1 : k + 1] * np.sqrt(squares)) @ signs(dim)[:, :k].T + offset
 
 
 @pytest.mark.parametrize("dim", [1, 2, 17])
@@ -66,69 +79,46 @@ def test_rankme_is_within_1e_5_of_float64(kind: str, n: int, dim: int, scale: fl
     assert abs(found.value / expected - 1) <= found.relative_error + 1e-9
 
 
-@pytest.mark.parametrize("kind", SPECTRA)
-@pytest.mark.parametrize("offset", [0.0, 1.0])
-def test_eigenvalues_in_float32_are_as_far_off_as_is_said(kind: str, offset: float) -> None:
-    rows = torch.from_numpy(planted(900, 600, SPECTRA[kind](600), offset=offset))
-    scatter, mean = torch.cov(rows.T, correction=0) * 900, rows.mean(dim=0)
-    single = in_float32(scatter, mean, 900)
-    expected, found = eigenvalues((single + single.tril(-1).T).double()).numpy(), eigenvalues(single).numpy()
-    assert np.abs(found - expected).max() <= largest_error(expected, SINGLE)
-    clear = expected > 4 * largest_error(expected, SINGLE)  # of the others no more is said
-    error = ((found - expected) / spread(expected, SINGLE))[clear]
-    assert np.quantile(np.abs(error), 0.95) < 3
-    assert abs(np.median(error)) < 2 * TOGETHER + 2 / math.sqrt(clear.sum())
-
-
-@pytest.mark.parametrize("floor", [5e-6, 2e-5, 1e-4, 1e-3])
-@pytest.mark.parametrize("n_above", [1, 20])
-def test_rankme_of_a_floor_below_a_few_directions_knows_its_error(floor: float, n_above: int) -> None:
-    squares = np.where(np.arange(500) < n_above, 1.0, floor)
-    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(500, 500)))[0]
-    matrix = torch.from_numpy((turn * squares) @ turn.T).float()
-    matrix = matrix.tril() + matrix.tril(-1).T
-    exact, values = (one.clamp(min=0).sqrt().numpy() for one in (eigenvalues(matrix.double()), eigenvalues(matrix)))
-    found = effective_rank_of(values, SINGLE)
-    assert abs(found.value / effective_rank_of(exact, 0.0).value - 1) < found.relative_error
-
-
-def effective_rank_of(values: np.ndarray, rounding: float) -> EffectiveRank:
-    """As of features whose singular values were found with that rounding."""
-    known = Resolved(values=values, unit=1.0, largest=1.0, rounding=rounding)
-
-    class Known(Spectrum):
-        def __init__(self) -> None:
-            self.n = self.dim = len(values)
-
-        def resolve(self, of: str, enough: Any) -> Resolved:
-            return known
-
-    return effective_rank(Known())
-
-
 @pytest.mark.usefixtures("no_shortcut")
-def test_a_decaying_spectrum_needs_no_eigenvalues_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectrum, "_SINGLE_FROM", 100)
-    rows = planted(2000, 160, SPECTRA["power law"](160), offset=0.1).astype(np.float32)
-    found, seen = spectrum_of(rows), []
-    monkeypatch.setattr(spectrum, "eigenvalues", lambda matrix: seen.append(matrix.dtype) or eigenvalues(matrix))
-    assert rankme(found) == pytest.approx(direct_rankme(rows), rel=1e-5)
-    assert seen == [torch.float32]
+@pytest.mark.parametrize(("n", "dim"), [(4096, 64), (64, 256)])
+@pytest.mark.parametrize("span", [0, 6, 20])
+@pytest.mark.parametrize("offset", [0.0, 1.0, 2.0**20])
+def test_every_interval_holds_the_singular_value(n: int, dim: int, span: int, offset: float) -> None:
+    k = min(n - 1, dim)
+    squares = 4.0 ** -np.sort(np.arange(k) % (span + 1))
+    rows = of_known_values(n, dim, squares, offset=offset if span < 20 else min(offset, 1.0))
+    exact = {CENTRED: np.sqrt(n * dim * squares), STANDARDISED: np.sqrt(dim * squares / squares.sum())}
+    if not offset:
+        exact[AS_THEY_ARE] = exact[CENTRED]
+    for of, expected in exact.items():
+        seen: list[SingularValues] = []
+        found = spectrum_of(rows).resolve(of, lambda one, seen=seen: bool(seen.append(one)))
+        assert [one.from_sums for one in seen] == [True, False]
+        for one in seen:
+            low, high = one.low[:k] * one.unit, one.high[:k] * one.unit
+            assert (low <= expected).all() and (expected <= high).all(), (of, one.from_sums)
+        assert ((found.high - found.low)[:k] <= 1e-8 * found.values[0]).all()  # and tells what it has to
+
+
+def test_features_are_read_and_not_changed(no_shortcut: None) -> None:
+    rows = planted(900, 40, SPECTRA["rank 20"](40), offset=1e3)
+    before = rows.copy()
+    assert rankme(rows) == rankme(torch.from_numpy(rows)) and correlation_rank(rows).value
+    assert np.array_equal(rows, before)
 
 
 @pytest.mark.usefixtures("no_shortcut")
 @pytest.mark.parametrize("kind", SPECTRA)
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_sums_know_how_far_off_they_are(kind: str, precision: str) -> None:
+def test_sums_know_how_far_off_they_are(kind: str) -> None:
     rows = planted(2000, 160, SPECTRA[kind](160), offset=0.1).astype(np.float32)
-    gram = Gram(precision=precision)
+    gram = Gram()
     gram.update(rows)
     found = effective_rank(gram)
     assert abs(found.value / direct_rankme(rows) - 1) <= found.relative_error + 1e-9
 
 
 def test_sums_too_coarse_for_a_collapsed_spectrum_are_refused() -> None:
-    gram = Gram(precision="float32")
+    gram = Gram()
     gram.update(planted(600, 200, SPECTRA["rank 20"](200)).astype(np.float32))
     with pytest.raises(DataError, match="pass the features, or take effective_rank"):
         rankme(gram)

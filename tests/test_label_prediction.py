@@ -9,22 +9,28 @@ import numpy as np
 import pytest
 
 from tests.law_population import population
+from tests.shipped import shipped_table
 from zoo.analysis.label_prediction import (
     CalibratedLaw,
     calibrated_law,
+    fit_exponent,
     held_out_coverage,
+    missed_elsewhere,
     predict_labels,
     published_law,
 )
 from zoo.analysis.scaling_law import N_FULL_SHOT, law_errors, law_rows
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import table_of
 from zoo.errors import QueryError
-from zoo.evaluation.risk import RiskReport
+from zoo.evaluation.intervals import Interval
+from zoo.evaluation.measuring import ProbeRun, SettingResult, mean_error
+from zoo.evaluation.risk import Risk, RiskReport
+from zoo.evaluation.settings import label_setting
 from zoo.metadata import NOT_PUBLISHED
-from zoo.results import RiskDecomposition
+from zoo.results import RiskDecomposition, measurements
 
 ALPHA, W = 0.15, 0.5
-EVERY = law_rows(study_table(), complete_only=False)
+EVERY = law_rows(shipped_table(), complete_only=False)
 
 
 def report(
@@ -128,7 +134,9 @@ def test_a_seed_gives_the_same_prediction() -> None:
 
 def test_other_data_fewer_labels_and_another_pretraining_are_said() -> None:
     made = replace(report(dataset="digits", n_train=10_000, n_test=100, n_classes=10), warning="Pretrained elsewhere.")
-    classes, beyond, pretrained = predict_labels(made, [10], law=LAW)[0].caveats
+    found = predict_labels(made, [10], law=LAW)[0]
+    assert (found.ci_low, found.ci_high) == (None, None)  # nothing is known of how far it is off there
+    classes, beyond, pretrained = found.caveats
     assert "digits has 10" in classes and "a 1,000th of the training set" in beyond
     assert pretrained == "Pretrained elsewhere."
 
@@ -169,3 +177,93 @@ def test_a_published_encoder_is_predicted_from_its_components_alone() -> None:
     for found in predict_labels(made, [30_000, 5_000]):
         assert found.ci_low <= rows["error"][found.n_labels] <= found.ci_high
         assert found.ci_high - found.ci_low < 25
+
+
+N_ALL, N_TEST, FEW = 1500, 400, (10, 30, 50, 300)
+
+
+def planted_errors(
+    exponent: float, *, few: tuple[int, ...] = FEW, n_seeds: int = 3, seed: int = 0
+) -> tuple[RiskReport, list[SettingResult]]:
+    """An encoder on digits whose error falls as labels^-exponent, measured on the same test images by every probe."""
+    made = report(own=0.5, probe=6.0, encoder=0.5, dataset="digits", n_train=N_ALL, n_test=N_TEST, n_classes=10)
+    measured_with, w = N_ALL - N_TEST, float(published_law().law.W.value or 0)
+    falling = w * 0.5 + 6.0
+    random = np.random.default_rng(seed)
+    hard = random.random(N_TEST)  # the same images are easy for all probes
+
+    def run(n: int, number: int) -> ProbeRun:
+        error = 7.0 + falling * ((measured_with / n) ** exponent - (measured_with / N_ALL) ** exponent)
+        mixed = np.where(random.random(N_TEST) < 0.5, hard, random.random(N_TEST))
+        correct = mixed >= error / 100
+        return ProbeRun(
+            setting="", split="", seed=number, n_train=n, n_tuning=None, refitted=False,
+            error_percent=100 * float((~correct).mean()), correct=correct, evaluated=None, rows={}, report={},
+        )  # fmt: skip
+
+    full = run(N_ALL, 0)
+    own = replace(
+        made.decomposition, probe_generalization=6.0, encoder_generalization=full.error_percent - 6.5
+    )  # so that the parts add up to what was measured
+    risk = Risk(name="R_US", metric="linear_probe_error", split="train -> val", runs=(full,),
+                error=Interval(value=full.error_percent, ci_low=None, ci_high=None))  # fmt: skip
+    settings = []
+    for n in few:
+        runs = tuple(run(n, number) for number in range(n_seeds))
+        setting = label_setting("5-shot")
+        settings.append(SettingResult(setting=setting, error=mean_error(runs, n_bootstrap=100), runs=runs))
+    return replace(made, decomposition=own, risks={"R_US": risk}), settings
+
+
+@pytest.mark.parametrize("exponent", [0.15, 0.5])
+def test_an_exponent_is_fitted_to_errors_of_other_data_and_its_interval_holds_it(exponent: float) -> None:
+    held, n_repeats = 0, 40
+    for repeat in range(n_repeats):
+        found = fit_exponent(*planted_errors(exponent, seed=repeat))
+        assert found.n_labels == FEW and found.n_settings == 4
+        held += found.ci_low <= exponent <= found.ci_high
+        assert found.ci_low <= found.exponent <= found.ci_high
+    assert held >= 34  # of 95 %, fewer come by chance once in 50,000 times
+
+
+def test_more_settings_and_seeds_tell_the_exponent_more_closely() -> None:
+    wide, narrow = (
+        fit_exponent(*planted_errors(0.4, few=few, n_seeds=n_seeds))
+        for few, n_seeds in (((50, 300), 2), ((10, 20, 30, 50, 100, 200, 300, 600), 8))
+    )
+    assert narrow.ci_high - narrow.ci_low < (wide.ci_high - wide.ci_low) / 2
+
+
+@pytest.mark.parametrize("few", [(), (50,), (50, 50)])
+def test_an_exponent_of_fewer_than_two_numbers_of_labels_is_refused(few: tuple[int, ...]) -> None:
+    with pytest.raises(QueryError, match=f"at least 2 different numbers of labels.*got {len(set(few))}"):
+        fit_exponent(*planted_errors(0.4, few=few))
+
+
+def test_how_far_the_law_was_off_elsewhere_is_what_the_shipped_rows_say() -> None:
+    rows = [row for row in measurements() if row.dataset in ("digits", "shapes") and row.source == "measured"]
+    misses = []
+    for encoder, dataset in sorted({(row.encoder, row.dataset) for row in rows if row.metric == "usability"} | {
+        (row.encoder, row.dataset) for row in rows if row.metric == "approximation_plus_usability"
+    }):  # fmt: skip
+        own = [row for row in rows if (row.encoder, row.dataset) == (encoder, dataset)]
+        part = {row.metric: row.value for row in own if row.protocol.startswith("zoo-risk")}
+        by_split: dict[str, list[Any]] = {}
+        for row in own:
+            if row.metric == "linear_probe_error":
+                by_split.setdefault(row.split, []).append(row)
+        error = {split: np.mean([row.value for row in some]) for split, some in by_split.items()}
+        n = {split: some[0].n_train for split, some in by_split.items()}
+        made = report(
+            own=error["train -> train"], probe=part["probe_generalization"], encoder=part["encoder_generalization"],
+            dataset=dataset, n_train=n["train -> val"], n_classes=n["train 3-shot -> val"] // 3,
+            n_test=n["train -> val"] - n["train minus subset -> subset"],
+        )  # fmt: skip
+        few = [split for split in error if split.endswith("-> val") and split != "train -> val"]
+        predicted = predict_labels(made, [n[split] for split in few])
+        misses += [abs(error[split] - one.error) for split, one in zip(few, predicted, strict=True)]
+    found = missed_elsewhere()
+    assert found.n == len(misses) == 96 and found.datasets == ("digits", "shapes")
+    assert found.mean_absolute == pytest.approx(np.mean(misses), abs=1e-6)
+    assert found.largest == pytest.approx(max(misses), abs=1e-6)
+    assert found.mean_absolute > 2 * np.abs(published_law().misses[:, 1:]).mean()  # at home it is off by 3.7

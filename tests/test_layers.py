@@ -26,7 +26,7 @@ GROUPS = [
         "recording",
         "studyrows",
     },
-    {"weights", "preprocess", "datasets"},
+    {"rgb", "weights", "preprocess", "datasets"},
     {"encoders"},
     {"provenance", "locations", "pretrained", "drift", "loading", "registration", "export"},
     {"features"},

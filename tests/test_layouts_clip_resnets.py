@@ -12,10 +12,10 @@ from timm.models.byobnet import checkpoint_filter_fn
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
-from .encoder_checks import random_images, relative_difference
+from .encoder_checks import SAME, exact_images, relative_difference
 from .served import load_served
 from .sources.clip_checkpoints import clip_resnet_shapes, clip_text_shapes, in_half, torchscript_archive
 from .sources.clip_forward import clip_resnet
@@ -36,8 +36,8 @@ N_PROJECTED = 24
 SMALLEST = "clip_rn50"
 
 
-def weights_of(name: str, *, width: int = NARROW) -> State:
-    tower = clip_resnet_shapes(LAYERS[name], width=width, projection=N_PROJECTED, image_px=PIXELS[name])
+def weights_of(name: str) -> State:
+    tower = clip_resnet_shapes(LAYERS[name], width=NARROW, projection=N_PROJECTED, image_px=PIXELS[name])
     weights = filled(tower | clip_text_shapes(projection=N_PROJECTED), seed=1)
     for key, tensor in weights.items():
         if key.endswith(".bn3.weight"):
@@ -57,29 +57,31 @@ def narrow(name: str, content: State) -> Encoder:
     architecture = replace(card.architecture, options=OPTIONS)
     representation = replace(card.representation, dim=32 * NARROW)
     encoder = build_encoder(replace(card, architecture=architecture, representation=representation))
-    state = convert([content], encoder, layout="clip", what="the file", initial=encoder.state_dict())
+    state = convert([content], encoder, layout="clip", what="the file", untrained=lambda: fingerprints(encoder))
     encoder.load_state_dict(state, strict=True)
-    return encoder
+    return encoder.double()
 
 
-def test_a_resnet_of_full_size_gives_the_features_of_its_source() -> None:
-    weights, images = in_half(weights_of(SMALLEST, width=64)), random_images(2, 224)
-    encoder, _ = load_served(SMALLEST, torchscript_archive(weights), filename="RN50.pt")
-    assert relative_difference(clip_resnet(weights, images, n_heads=32), encoder(images)) < 1e-5
+def test_the_archive_of_openai_gives_the_features_of_its_source() -> None:
+    weights, images = in_half(weights_of(SMALLEST)), exact_images(2, 224)
+    content = torchscript_archive(weights)
+    reduced = {"architecture": {"options": OPTIONS}, "dim": 32 * NARROW}
+    encoder, _ = load_served(SMALLEST, content, filename="RN50.pt", **reduced)
+    assert relative_difference(clip_resnet(weights, images, n_heads=NARROW // 2), encoder.double()(images)) < SAME
 
 
 def test_the_copy_of_timm_gives_the_features_of_its_source() -> None:
-    weights, images = weights_of(SMALLEST), random_images(2, 224)
+    weights, images = weights_of(SMALLEST), exact_images(2, 224)
     content = save(copy_by_timm(weights, SMALLEST))
     encoder, _ = load_served(SMALLEST, content, architecture={"options": OPTIONS}, dim=32 * NARROW)
-    assert relative_difference(clip_resnet(weights, images, n_heads=NARROW // 2), encoder(images)) < 1e-5
+    assert relative_difference(clip_resnet(weights, images, n_heads=NARROW // 2), encoder.double()(images)) < SAME
 
 
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != SMALLEST])
 def test_narrow_resnets_of_the_other_depths_give_the_features_of_their_sources(name: str) -> None:
-    weights, images = weights_of(name), random_images(1, PIXELS[name])
+    weights, images = weights_of(name), exact_images(1, PIXELS[name])
     reference = clip_resnet(weights, images, n_heads=NARROW // 2)
-    assert relative_difference(reference, narrow(name, weights)(images)) < 1e-5
+    assert relative_difference(reference, narrow(name, weights)(images)) < SAME
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -114,7 +116,7 @@ def test_a_transformer_is_no_resnet() -> None:
 
 
 def test_the_average_of_the_grid_in_place_of_its_attention_would_be_seen() -> None:
-    weights, images = weights_of(SMALLEST), random_images(2, 224)
+    weights, images = weights_of(SMALLEST), exact_images(2, 224)
     encoder = narrow(SMALLEST, weights)
     average = encoder.backbone.forward_features(images).mean(dim=(2, 3))
     assert relative_difference(clip_resnet(weights, images, n_heads=NARROW // 2), average) > 0.5

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
-from .encoder_checks import random_images
+from .encoder_checks import exact_images
 from .served import load_served
 from .sources import saved
 from .sources.haiku import NETWORK, Modules, byol_experiment, byol_features, byol_file, byol_tensors
@@ -28,14 +28,17 @@ from .sources.resnet_forward import (
     resnet_tensors,
 )
 
-IMAGES = random_images(2, 224)
+IMAGES = exact_images(2, 224)
 CARD = catalogue()["byol_rn50_bs4096"]
 FIRST, LAST = f"{NETWORK}initial_conv", f"{NETWORK}block_group_3/~/block_2/~/batchnorm_2"
 
 
 @cache
 def network() -> tuple[Modules, Modules]:
-    return byol_tensors(Draw())
+    return byol_tensors(Draw(), bottleneck=1 / 4)
+
+
+SLIM = pytest.mark.usefixtures("slim_resnets")
 
 
 @cache
@@ -44,37 +47,42 @@ def encoder() -> Encoder:
 
 
 def converted(content: Any) -> State:
-    return convert([content], encoder(), layout="byol", what="a file", initial=encoder().state_dict())
+    return convert([content], encoder(), layout="byol", what="a file", untrained=lambda: fingerprints(encoder()))
 
 
+@SLIM
 @torch.no_grad()
 def test_an_encoder_of_byol_has_the_features_that_haiku_computes() -> None:
     parameters, state = network()
     file = byol_file(byol_experiment(parameters, state, Draw(seed=7)))
-    found = load_served(CARD.id, file, filename="pretrain_res50x1.pkl", crop_px=64)[0](IMAGES)
+    found = load_served(CARD.id, file, filename="pretrain_res50x1.pkl", crop_px=64)[0].double()(IMAGES)
     assert_same(found, byol_features(parameters, state, IMAGES))
     padded_alike = byol_features(parameters, state, IMAGES, symmetric=True)
     assert largest_difference(found, padded_alike) > 0.1  # here 0.42: torchvision's padding is another network
 
 
+@SLIM
 @torch.no_grad()
 def test_byols_first_layer_may_be_numbered() -> None:
-    parameters, state = byol_tensors(Draw(), stem="initial_conv_1")
+    parameters, state = byol_tensors(Draw(), stem="initial_conv_1", bottleneck=1 / 4)
     content = byol_experiment(parameters, state, Draw(seed=7))
     numbered, plain = converted(content), converted(byol_experiment(*network(), Draw(seed=7)))
     assert numbered.keys() == plain.keys()
     assert all(torch.equal(numbered[name], plain[name]) for name in plain)
 
 
+@SLIM
 @torch.no_grad()
 def test_what_others_have_converted_gives_the_same_encoder() -> None:
     """A flat file of torchvision's names, with the classifier and without counts of batches."""
     weights = {
         name: tensor
-        for name, tensor in resnet_tensors(SHAPES["resnet50"], Draw()).items()
+        for name, tensor in resnet_tensors(SHAPES["resnet50 slim"], Draw()).items()
         if not name.endswith("num_batches_tracked")
     }
-    found = load_served(CARD.id, saved(weights | Draw().linear("fc", 2048, 1000), legacy=True), crop_px=64)[0](IMAGES)
+    found = load_served(CARD.id, saved(weights | Draw().linear("fc", 2048, 1000), legacy=True), crop_px=64)[0].double()(
+        IMAGES
+    )
     parameters, state = as_haiku(weights)
     assert_same(found, byol_features(parameters, state, IMAGES))
 
@@ -110,7 +118,8 @@ BYOL_CARDS = [card for card in catalogue().values() if card.weights.converter ==
 def test_byols_file_has_exactly_the_tensors_of_the_encoder() -> None:
     architectures = {repr(card.architecture) for card in BYOL_CARDS}
     assert len(BYOL_CARDS) == 12 and len(architectures) == 1
-    target = {name.removeprefix("backbone."): tensor for name, tensor in encoder().state_dict().items()}
+    full = build_encoder(CARD, device="meta")
+    target = {name.removeprefix("backbone."): tensor for name, tensor in full.state_dict().items()}
     draw = Draw(device="meta")
     state = layout_named("byol").convert(byol_experiment(*byol_tensors(draw), draw), target=target)
     counters = {name for name in target if name.endswith("num_batches_tracked")}
@@ -174,6 +183,7 @@ WRONG: dict[str, tuple[str, Callable[[Modules], Any], str]] = {
 }
 
 
+@SLIM
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_file_that_is_not_exactly_byols_network_is_refused(wrong: str) -> None:
     field, change, message = WRONG[wrong]
@@ -185,6 +195,7 @@ def test_a_file_that_is_not_exactly_byols_network_is_refused(wrong: str) -> None
         converted(experiment)
 
 
+@SLIM
 @pytest.mark.parametrize("content", [{}, {"experiment_state": {}}, {"experiment_state": {"online_params": [1]}}, []])
 def test_what_is_no_checkpoint_of_byol_is_refused(content: Any) -> None:
     with pytest.raises(WeightsRefused, match="as files of the layout 'byol' do"):

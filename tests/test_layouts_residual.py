@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zoo.encoders import Encoder
 
-from .encoder_checks import random_images
+from .encoder_checks import exact_images
 from .served import load_served
 from .sources import saved
 from .sources.residual import Source
@@ -28,7 +28,7 @@ from .sources.resnet_forward import (
     resnet_tensors,
 )
 
-IMAGES = random_images(2, 224)
+IMAGES = exact_images(2, 224)
 CARDS = {
     "vissl": "simclr_rn50",
     "vissl_converted": "jigsaw_rn50",
@@ -48,14 +48,12 @@ FIRST = [next(source for source in SOURCES if source.layout == layout) for layou
 BY_NAME = {source.name: source for source in SOURCES}
 
 
+pytestmark = pytest.mark.usefixtures("slim_resnets", "reduced_convnexts")
+
+
 def loaded(card: str, file: bytes, **facts: Any) -> Encoder:
-    """Small crops save time where the features of a newly loaded encoder are recorded; features here are of 224 px."""
-    return load_served(card, file, crop_px=64, **facts)[0]
-
-
-def slim(name: str) -> dict[str, Any]:
-    """What a card says of a ResNet of torchvision with a quarter of the channels inside its blocks."""
-    return {"backbone": f"torchvision:{name}", "options": {"width_per_group": 16}}
+    """In float64. Small crops save time where the features of a newly loaded encoder are recorded; here are 224 px."""
+    return load_served(card, file, crop_px=64, **facts)[0].double()
 
 
 @cache
@@ -71,35 +69,35 @@ def features(shape: str, source: Source) -> Tensor:
 
 @pytest.mark.parametrize("source", FIRST, ids=lambda source: source.layout)
 def test_a_resnet50_has_the_features_that_its_source_computes(source: Source) -> None:
-    encoder = loaded(CARDS[source.layout], source.file(network("resnet50")))
-    assert_same(encoder(IMAGES), features("resnet50", source))
+    encoder = loaded(CARDS[source.layout], source.file(network("resnet50 slim")))
+    assert_same(encoder(IMAGES), features("resnet50 slim", source))
 
 
 def test_a_deeper_resnet_has_the_features_that_its_source_computes() -> None:
     source = BY_NAME["VISSL, training with LARS"]
     file = source.file(network("resnet101 slim"))
-    encoder = loaded("simclr_rn101", file, architecture=slim("resnet101"))
+    encoder = loaded("simclr_rn101", file)
     assert_same(encoder(IMAGES), features("resnet101 slim", source))
 
 
 def test_the_class_of_wide_resnets_has_the_features_that_its_source_computes() -> None:
     source = BY_NAME["SwAV, training"]
-    file = source.file(network("resnet50"))
+    file = source.file(network("resnet50 slim"))
     reduced = {"backbone": "zoo:resnet50_wide", "options": {"width": 1}}
     encoder = loaded("swav_rn50w2", file, architecture=reduced, dim=2048)
-    assert_same(encoder(IMAGES), features("resnet50", source))
+    assert_same(encoder(IMAGES), features("resnet50 slim", source))
 
 
 @torch.no_grad()
 def test_the_block_that_widens_dissl_has_the_features_that_its_source_computes() -> None:
-    weights = network("resnet50") | last_block_tensors(4096, Draw(seed=1))
+    weights = network("resnet50 slim") | last_block_tensors(4096, Draw(seed=1))
     encoder = loaded("dissl_resnet50_d4096_e100_m2", saved(weights, legacy=False))
     assert_same(encoder(IMAGES), last_block(weights, resnet_map(weights, IMAGES)).mean(dim=(2, 3)))
 
 
 @torch.no_grad()
 def test_vicregl_normalises_the_map_of_its_convnext_before_it_pools() -> None:
-    size = SIZES["convnexts"]
+    size = SIZES["reduced"]
     weights = convnext_tensors(size, Draw())
     encoder = loaded("vicregl_convnexts_alpha09", saved(weights, legacy=False))
     found = encoder(IMAGES)

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert
+from zoo.encoders.layouts import convert, fingerprints
 from zoo.errors import WeightsRefused
 from zoo.weights.reading import read_checkpoint
 
+from .each import for_each
 from .sources.residual import Source
 from .sources.residual_files import SOURCES
 from .sources.resnet_forward import SHAPES, Draw, State, resnet_tensors
@@ -25,7 +26,7 @@ from .sources.resnet_forward import SHAPES, Draw, State, resnet_tensors
 WEIGHTS = resnet_tensors(SHAPES["resnet50 thin"], Draw())
 WRAPPED = [source for source in SOURCES if source.prefix.startswith("module.")]
 OF_MMSELFSUP = [source for source in SOURCES if source.layout == "mmselfsup"]
-BY_SOURCE = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+BY_SOURCE = for_each(SOURCES, name=lambda source: source.name)
 
 
 @cache
@@ -52,7 +53,7 @@ def changed(content: Any, path: tuple[str, ...], change: Callable[[State], objec
 
 def converted(source: Source, change: Callable[[State], object]) -> State:
     content = changed(content_of(source), source.path, change)
-    return convert([content], encoder(), layout=source.layout, what="a file", initial=encoder().state_dict())
+    return convert([content], encoder(), layout=source.layout, what="a file", untrained=lambda: fingerprints(encoder()))
 
 
 @BY_SOURCE
@@ -60,15 +61,17 @@ def test_a_file_gives_the_network_that_it_was_written_from(source: Source, tmp_p
     path = tmp_path / "checkpoint.pth"
     path.write_bytes(source.file(WEIGHTS))
     content = read_checkpoint(path, what="a file").content
-    state = convert([content], encoder(), layout=source.layout, what="a file", initial=encoder().state_dict())
+    state = convert(
+        [content], encoder(), layout=source.layout, what="a file", untrained=lambda: fingerprints(encoder())
+    )
     assert state.keys() == encoder().state_dict().keys()
     for name, tensor in WEIGHTS.items():
         if not name.endswith("num_batches_tracked"):
             assert torch.equal(state[f"backbone.{name}"], tensor)
 
 
-@BY_SOURCE
 @pytest.mark.parametrize("name", ["conv1.weight", "layer1.0.downsample.0.weight", "layer3.5.bn2.running_var"])
+@BY_SOURCE
 def test_a_missing_tensor_is_named(source: Source, name: str) -> None:
     with pytest.raises(WeightsRefused, match=f"{name!r} is missing"):
         converted(source, lambda state: state.pop(f"{source.prefix}{name}"))
@@ -102,8 +105,8 @@ CHANGES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 }
 
 
-@BY_SOURCE
 @pytest.mark.parametrize("change", CHANGES)
+@BY_SOURCE
 def test_a_tensor_that_is_not_of_the_trained_encoder_is_named(source: Source, change: str) -> None:
     wrong, message = CHANGES[change]
     name = "layer2.0.bn1.weight"
@@ -111,25 +114,25 @@ def test_a_tensor_that_is_not_of_the_trained_encoder_is_named(source: Source, ch
         converted(source, lambda state: state.update({f"{source.prefix}{name}": wrong(WEIGHTS[name])}))
 
 
-@pytest.mark.parametrize("layout", sorted({source.layout for source in SOURCES}))
 @pytest.mark.parametrize(
     "content",
     [{}, {"weights": torch.ones(3)}, {"epoch": 100}, [torch.ones(3)], {"state_dict": {}}, {"model": None}, None],
     ids=repr,
 )
+@for_each(sorted({source.layout for source in SOURCES}))
 def test_what_is_no_checkpoint_of_the_layout_is_refused(layout: str, content: Any) -> None:
     with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
-        convert([content], encoder(), layout=layout, what="a file", initial=encoder().state_dict())
+        convert([content], encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(encoder()))
 
 
-@pytest.mark.parametrize("source", WRAPPED, ids=lambda source: source.name)
+@for_each(WRAPPED, name=lambda source: source.name)
 def test_processes_wrap_all_of_a_network_or_none_of_it(source: Source) -> None:
     full = f"{source.prefix}layer1.0.conv1.weight"
     with pytest.raises(WeightsRefused, match=r"expected names that start with 'module\.'"):
         converted(source, lambda state: state.update({full.removeprefix("module."): state.pop(full)}))
 
 
-@pytest.mark.parametrize("source", OF_MMSELFSUP, ids=lambda source: source.name)
+@for_each(OF_MMSELFSUP, name=lambda source: source.name)
 def test_a_network_on_sobel_filtered_images_is_refused_for_its_first_layer(source: Source) -> None:
     sobel = {f"{source.prefix}conv1.weight": WEIGHTS["conv1.weight"][:, :2]}
     with pytest.raises(WeightsRefused, match="takes the 2 channels of a Sobel filter, expected the 3 channels"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import save
 from timm.models.vision_transformer import checkpoint_filter_fn
 
+from zoo.cards import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 
-from .encoder_checks import random_images, relative_difference
+from .encoder_checks import SAME, exact_images, relative_difference
 from .served import load_served
 from .sources import saved
 from .sources.resnet_forward import SHAPES, Draw, resnet_features, resnet_tensors
@@ -120,11 +121,11 @@ def load_reduced(name: str, layer: str, weights: State, *, size: Size = REDUCED,
         dim=WIDTHS[layer] * size.width,
         crop_px=size.image_px,
     )
-    return encoder
+    return encoder.double()
 
 
 WEIGHTS = filled(vit_shapes(REDUCED), seed=1)
-IMAGES = random_images(2, 224)
+IMAGES = exact_images(2, 224)
 TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
 
 
@@ -151,16 +152,16 @@ TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
 )
 def test_every_file_of_a_source_gives_the_features_of_its_source(name: str, layer: str) -> None:
     encoder = load_reduced(name, layer, WEIGHTS)
-    assert relative_difference(FEATURES[layer](TOKENS), encoder(IMAGES)) < 1e-5
+    assert relative_difference(FEATURES[layer](TOKENS), encoder(IMAGES)) < SAME
 
 
 @pytest.mark.parametrize(("patch_px", "layer"), [(4, "4xcls"), (7, "cls+avg")])
 def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, layer: str) -> None:
     size = Size(64, 5, 4, patch_px, image_px=58)  # pixels that do not fill a patch are left out
-    weights, images = filled(vit_shapes(size), seed=3), random_images(2, size.image_px)
+    weights, images = filled(vit_shapes(size), seed=3), exact_images(2, size.image_px)
     encoder = load_reduced("MSN", layer, weights, size=size)
     reference = FEATURES[layer](vit(weights, images, n_heads=size.n_heads))
-    assert relative_difference(reference, encoder(images)) < 1e-5
+    assert relative_difference(reference, encoder(images)) < SAME
 
 
 @pytest.mark.parametrize(
@@ -173,25 +174,29 @@ def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, 
         ("MoCo v3", "cls", 12),
     ],
 )
-def test_small_transformers_of_full_size_give_the_features_of_their_sources(
+def test_small_transformers_as_wide_as_they_are_give_the_features_of_their_sources(
     name: str, layer: str, n_heads: int
 ) -> None:
-    file, weights = FILES[name], filled(vit_shapes(SMALL), seed=4)
-    encoder, _ = load_served(LIKE[file.layout, layer], file.written(weights, WEIGHTS, SMALL))
+    """With five of their blocks; heads and the rest are those of the card."""
+    file, like, size = FILES[name], LIKE[FILES[name].layout, layer], replace(SMALL, depth=5)
+    weights = filled(vit_shapes(size), seed=4)
+    options = catalogue()[like].architecture.options | {"depth": size.depth}
+    encoder, _ = load_served(like, file.written(weights, WEIGHTS, size), architecture={"options": options})
     image = IMAGES[:1]
     reference = FEATURES[layer](vit(weights, image, n_heads=n_heads))
-    assert relative_difference(reference, encoder(image)) < 1e-5
+    assert relative_difference(reference, encoder.double()(image)) < SAME
     if file.layout == "mocov3":
         six_heads = FEATURES[layer](vit(weights, image, n_heads=6))
         assert relative_difference(six_heads, encoder(image)) > 0.3
 
 
-def test_a_resnet_of_full_size_gives_the_features_of_its_source() -> None:
-    weights = resnet_tensors(SHAPES["resnet50"], Draw(seed=5))
+@pytest.mark.usefixtures("slim_resnets")
+def test_a_resnet_gives_the_features_of_its_source() -> None:
+    weights = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=5))
     student = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=6))
     content = dino_training(weights, student, width=2048, batch_norm=True)
     encoder, _ = load_served("dino_rn50", saved(content, legacy=False))
-    assert relative_difference(resnet_features(weights, IMAGES), encoder(IMAGES)) < 1e-5
+    assert relative_difference(resnet_features(weights, IMAGES), encoder.double()(IMAGES)) < SAME
 
 
 def test_a_released_resnet_holds_the_same_tensors_without_a_prefix() -> None:

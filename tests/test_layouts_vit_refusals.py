@@ -13,9 +13,10 @@ from torch import Tensor
 
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import convert, layout_named
+from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
 
+from .each import for_each
 from .sources.clip_checkpoints import (
     clip_resnet_shapes,
     clip_text_shapes,
@@ -147,7 +148,7 @@ def encoder_for(like: str, options: tuple[tuple[str, Any], ...]) -> Encoder:
 def converted(sample: Sample, contents: list[Any]) -> State:
     encoder = encoder_for(sample.like, sample.options)
     layout = str(catalogue()[sample.like].weights.converter)
-    return convert(contents, encoder, layout=layout, what="the sample", initial=encoder.state_dict())
+    return convert(contents, encoder, layout=layout, what="the sample", untrained=lambda: fingerprints(encoder))
 
 
 def initial_of(sample: Sample) -> Tensor:
@@ -155,11 +156,10 @@ def initial_of(sample: Sample) -> Tensor:
     return state[sample.name if sample.name in state else f"backbone.{sample.name}"]
 
 
-@pytest.fixture(params=SAMPLES)
-def sample(request: pytest.FixtureRequest) -> Sample:
-    return SAMPLES[request.param]
+EVERY_SAMPLE = for_each(SAMPLES.values(), name=lambda sample: f"{sample.like} {sample.prefix}{sample.which}")
 
 
+@EVERY_SAMPLE
 def test_the_sample_itself_is_taken(sample: Sample) -> None:
     state = converted(sample, sample.contents())
     assert state.keys() == encoder_for(sample.like, sample.options).state_dict().keys()
@@ -167,6 +167,7 @@ def test_the_sample_itself_is_taken(sample: Sample) -> None:
     assert len(set(pointers)) == len(pointers)
 
 
+@EVERY_SAMPLE
 def test_a_missing_tensor_is_named(sample: Sample) -> None:
     contents = sample.contents()
     del sample.state(contents)[sample.key]
@@ -174,6 +175,7 @@ def test_a_missing_tensor_is_named(sample: Sample) -> None:
         converted(sample, contents)
 
 
+@EVERY_SAMPLE
 def test_a_tensor_too_many_is_named(sample: Sample) -> None:
     contents = sample.contents()
     last = sample.source.rpartition(".")[2]
@@ -183,6 +185,7 @@ def test_a_tensor_too_many_is_named(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("beside", ["surplus", "module.surplus", "backbone.surplus"])
+@EVERY_SAMPLE
 def test_a_tensor_beside_the_network_is_named(sample: Sample, beside: str) -> None:
     contents = sample.contents()
     sample.state(contents)[beside] = torch.zeros(3)
@@ -190,6 +193,7 @@ def test_a_tensor_beside_the_network_is_named(sample: Sample, beside: str) -> No
         converted(sample, contents)
 
 
+@EVERY_SAMPLE
 def test_another_shape_is_named(sample: Sample) -> None:
     contents = sample.contents()
     state = sample.state(contents)
@@ -198,6 +202,7 @@ def test_another_shape_is_named(sample: Sample) -> None:
         converted(sample, contents)
 
 
+@EVERY_SAMPLE
 def test_double_precision_is_refused(sample: Sample) -> None:
     contents = sample.contents()
     state = sample.state(contents)
@@ -206,6 +211,7 @@ def test_double_precision_is_refused(sample: Sample) -> None:
         converted(sample, contents)
 
 
+@EVERY_SAMPLE
 def test_half_precision_is_widened_where_its_source_releases_it_and_refused_elsewhere(sample: Sample) -> None:
     contents = sample.contents()
     state = sample.state(contents)
@@ -220,6 +226,7 @@ def test_half_precision_is_widened_where_its_source_releases_it_and_refused_else
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@EVERY_SAMPLE
 def test_numbers_that_are_not_finite_are_refused(sample: Sample, number: float) -> None:
     contents = sample.contents()
     sample.state(contents)[sample.key].view(-1)[3] = number
@@ -227,6 +234,7 @@ def test_numbers_that_are_not_finite_are_refused(sample: Sample, number: float) 
         converted(sample, contents)
 
 
+@EVERY_SAMPLE
 def test_a_tensor_as_it_was_before_training_is_refused(sample: Sample) -> None:
     contents = sample.contents()
     sample.state(contents)[sample.key] = initial_of(sample).clone()
@@ -243,6 +251,7 @@ def other_nestings() -> Iterator[tuple[Any, str]]:
 
 
 @pytest.mark.parametrize(("content", "found"), list(other_nestings()))
+@EVERY_SAMPLE
 def test_a_file_that_is_laid_out_otherwise_is_refused_with_what_was_found(
     sample: Sample, content: Any, found: str
 ) -> None:

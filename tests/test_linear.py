@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
+from tests.shipped import shipped_table
 from zoo.analysis.linear import CONTROLS, TIED, LinearEffect, global_linear_effect
 from zoo.analysis.linear_artefact import GENERATIVE, generative_artefacts, pseudo_inverse
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.studies.claims import agrees_with
 
 pytestmark = pytest.mark.filterwarnings("error")
-PUBLISHED = study_table()
+PUBLISHED = shipped_table()
 EFFECT = -2.0  # planted, percentage points per unit of log(epochs)
 SAME = {
     "pretraining_data": "ImageNet-1K", "ssl_mode": "contrastive", "n_augmentations": 6.0, "nviews": 2.0,

@@ -12,9 +12,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.conftest import Run
+from tests.image_files import exif
 
 NAMES = ("analysis", "results", "metadata", "utils", "hub")
 SMALL = "init_vitS16"
@@ -155,6 +158,39 @@ def test_the_repository_may_lie_anywhere_and_be_used_from_elsewhere(
     done = run_apart(script, argument, tmp_path / "elsewhere", home, repository, cwd=home)
     file, *rows = report(done)  # the second copy has the same version, so the first may serve it
     assert Path(file).is_relative_to(home) and all(rows)
+
+
+def test_workers_that_cannot_import_the_zoo_preprocess_deep_and_turned_images_like_the_process_that_can(
+    run_apart: Run, repository: Path, tmp_path: Path
+) -> None:
+    grey = np.random.default_rng(0).integers(0, 256, (300, 260), np.uint8)
+    (tmp_path / "images" / "one class").mkdir(parents=True)
+    folder = tmp_path / "images" / "one class"
+    turned = Image.fromarray(grey).transpose(Image.Transpose.ROTATE_90)
+    turned.save(folder / "turned.png", exif=exif(6))
+    Image.fromarray(grey.astype(np.uint16) * 257).save(folder / "deep.png")
+    Image.fromarray((grey / 255).astype(np.float32)).save(folder / "shares.tif")
+    Image.fromarray(grey).save(folder / "usual.png")
+    script = PRELUDE + (
+        "from importlib.machinery import PathFinder\n"
+        "from PIL import Image\n"
+        "from torch.utils.data import DataLoader\n"
+        "from torchvision.datasets import ImageFolder\n"
+        "_, preprocess = load(sys.argv[1], device='meta')\n"
+        "assert PathFinder.find_spec('zoo') is None\n"
+        "def batch():\n"
+        "    images = ImageFolder(sys.argv[2], transform=preprocess, loader=Image.open)\n"
+        "    ((found, _),) = DataLoader(images, batch_size=9, num_workers=1, multiprocessing_context='spawn')\n"
+        "    return found, torch.stack([images[index][0] for index in range(len(images))])\n"
+        "there, here = batch()\n"
+        "same = [torch.equal(there, here), *(torch.equal(one, there[-1]) for one in there)]\n"
+        "Image.new('F', (9, 9), 255).save(os.path.join(sys.argv[2], 'one class', 'wide.tif'))\n"
+        "try: batch()\n"
+        "except ValueError as error: print(json.dumps([same, str(error)]))\n"
+    )
+    same, refusal = report(run_apart(script, repository, tmp_path / "images"))
+    assert same == [True] * 5
+    assert refusal.rstrip().splitlines()[-1].startswith("ValueError: The image has floating point from 255 to 255; ")
 
 
 def test_it_works_where_torch_hub_unpacks_it(

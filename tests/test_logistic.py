@@ -12,9 +12,10 @@ from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic_curvature import Memory, dot
 from zoo.evaluation.logistic_path import Path, Validation
-from zoo.evaluation.logistic_problem import problem_of
+from zoo.evaluation.logistic_problem import Exact, Problem, problem_of
 from zoo.evaluation.logistic_solver import Solver
 from zoo.evaluation.probe import LogisticProbe
 
@@ -62,6 +63,13 @@ def ours(x: np.ndarray, y: np.ndarray, probe: LogisticProbe, c: float) -> float:
     return objective(x - mean, y, probe.coef_, probe.intercept_ + probe.coef_ @ mean, c)
 
 
+def may_differ(probe: LogisticProbe) -> float:
+    """How far weights may be from the optimum's: the penalty makes the objective strongly convex."""
+    report = probe.report_
+    c = report["C"] / (2.0 if len(probe.classes_) == 2 else 1.0)
+    return math.sqrt(2.0 * c * report["tol"] * report["objective"])
+
+
 @pytest.fixture
 def threads() -> Iterator[None]:
     before = torch.get_num_threads()
@@ -69,7 +77,7 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("c", [1e-3, 1.0, 300.0])
 @pytest.mark.parametrize(
     "kind",
@@ -81,17 +89,117 @@ def test_the_objective_is_that_of_scikit_learns_optimum(kind: str, c: float, pre
     probe = LogisticProbe(C=c, precision=precision).fit(x, y)
     reached = ours(x, y, probe, c)
     assert probe.report_["converged"]
-    assert best * (1 - 1e-6) <= reached <= best * (1 + 1e-4)
-    assert probe.report_["objective"] == pytest.approx(reached, rel=1e-5)
-    assert reached - best <= (probe.report_["gap"] + 1e-7) * reached  # the certificate is one
+    assert reached <= best * (1 + 1e-4)
+    assert probe.report_["objective"] == pytest.approx(reached, rel=1e-9)
+    assert reached - best <= (probe.report_["gap"] + 1e-12) * reached
+
+
+def exact_problem(kind: str) -> tuple[Exact, float]:
+    """In float64, and the square of the features' scale, which is C times the penalty."""
+    x, y = drawn(kind)
+    basis, problem = problem_of(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
+    return Exact(x, problem.y, n_classes=problem.n_classes, basis=basis), 1.0 / basis.scale**2
+
+
+@pytest.mark.parametrize("c", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kind", ["digits", "few of each class", "outlying feature"])
+def test_a_certificate_bounds_what_any_weights_and_intercepts_miss(kind: str, c: float) -> None:
+    exact, factor = exact_problem(kind)
+    x, y = drawn(kind)
+    best = LogisticProbe(C=c, tol=1e-9, precision="float64").fit(x, y)
+    assert best.report_["converged"]
+    generator = torch.Generator().manual_seed(3)
+    optimum = torch.cat([best._weights, best._intercepts[:, None]], dim=1)
+    for size in (0.0, 1e-6, 1e-3, 1.0):
+        for part in (slice(None), slice(-1, None)):  # everything, and intercepts alone
+            weights = optimum.clone()
+            away = torch.randn(weights[:, part].shape, generator=generator, dtype=torch.float64)
+            weights[:, part] += size * away * weights.abs().mean()
+            found = exact.certificate(weights, factor / c)
+            assert found.gap * found.objective >= found.objective - best.report_["objective"] * (1 + 1e-12)
+            if size == 0.0:
+                assert found.gap <= 1e-9
+                assert found.objective == pytest.approx(best.report_["objective"], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["digits", "outlying feature"])
+def test_products_of_a_processor_that_is_much_less_exact_end_in_fits_that_converged(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact_logits = Problem.logits
+
+    def rounded(problem: Problem, parameters: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        found = exact_logits(problem, parameters, out=out)
+        return found.copy_(found.bfloat16()) if found.dtype == torch.float32 else found
+
+    x, y = drawn(kind)
+    monkeypatch.setattr(Problem, "logits", rounded)
+    for c in (1.0, 300.0):
+        probe = LogisticProbe(C=c).fit(x, y)
+        assert probe.report_["converged"] and ours(x, y, probe, c) <= theirs(x, y, c, 1e-10) * (1 + 1e-4)
+
+
+def test_blocks_of_images_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = drawn("digits")
+    _, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
+    logits = problem.logits(torch.randn(10, problem.z.shape[1], generator=torch.Generator().manual_seed(2)))
+    loss, residuals = problem.loss(logits)
+    exact, factor = exact_problem("digits")
+    weights = torch.randn(10, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    certificate = exact.certificate(weights, factor)
+    monkeypatch.setattr("zoo.evaluation.logistic_problem._NUMBERS_AT_A_TIME", 10 * 7)  # seven images, the last five
+    monkeypatch.setattr("zoo.evaluation.logistic_problem._NUMBERS_IN_FLOAT64", 74 * 7)
+    in_blocks, same = problem.loss(logits)
+    assert in_blocks == pytest.approx(loss, rel=1e-9)
+    torch.testing.assert_close(same, residuals)
+    torch.testing.assert_close(problem.squares(same), residuals.square().sum(dim=0))
+    expected = torch.nn.functional.cross_entropy(logits.double(), problem.y, reduction="sum")
+    assert loss == pytest.approx(float(expected), rel=1e-5)
+    in_blocks = exact.certificate(weights, factor)
+    assert (in_blocks.objective, in_blocks.gap) == pytest.approx((certificate.objective, certificate.gap), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-42, 1e-20, 1e20])  # the first is below the normal numbers of float32
+def test_the_default_c_has_a_fit_whatever_the_size_of_features(scale: float, dtype: type) -> None:
+    x, y = drawn("fewer images")
+    scaled = (x * scale).astype(dtype)
+    probe = LogisticProbe(C=1.0).fit(scaled, y)
+    assert np.isfinite(probe.coef_).all() and np.isfinite(probe.decision_function(scaled)).all()
+    if scale < 1:  # the penalty hides the features, and every class has as many images
+        assert probe.report_["converged"]
+        np.testing.assert_allclose(probe.predict_proba(scaled), 0.25, rtol=1e-9)
+    else:
+        assert probe.score(scaled, y) == 1.0 and probe.report_["converged"] == (probe.report_["gap"] <= 1e-4)
+
+
+def test_a_size_that_float64_cannot_square_is_refused_in_a_sentence() -> None:
+    x, y = drawn("fewer images")
+    for scale in (1e-160, 1e160):
+        with pytest.raises(DataError, match="multiply them by a number"):
+            LogisticProbe(C=1.0).fit(x * scale, y)
+    with pytest.raises(QueryError, match="C is 1e"):
+        LogisticProbe(C=1e250).fit(x * 1e100, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_predictions_do_not_depend_on_how_rows_are_batched(dtype: type) -> None:
+    x, y = drawn("digits")
+    x = (100.0 + x).astype(dtype)
+    probe = LogisticProbe(C=100.0).fit(x, y)
+    whole = probe.decision_function(x)
+    rows = np.concatenate([probe.decision_function(x[i : i + 1]) for i in range(100)])
+    # Sums of 64 products, in any order, are off by some 64 units of rounding of the sum of their sizes.
+    size = np.abs(x[:100] - x.mean(axis=0)) @ np.abs(probe.coef_).T + np.abs(whole[:100])
+    assert (np.abs(whole[:100] - rows) <= 2 * 70 * np.finfo(dtype).eps * size).all()
 
 
 @pytest.mark.parametrize("c", [10.0, 1000.0])
 def test_the_objective_is_no_worse_than_scikit_learns_at_its_own_tolerance(c: float) -> None:
     x, y = drawn("digits")
     probe = LogisticProbe(C=c).fit(x, y)
-    assert ours(x, y, probe, c) <= theirs(x, y, c, 1e-4) * (1 + 2e-5)
-    assert ours(x, y, LogisticProbe(C=c, tol=1e-5).fit(x, y), c) <= theirs(x, y, c, 1e-4) * (1 + 1e-6)
+    assert ours(x, y, probe, c) <= theirs(x, y, c, 1e-4) * (1 + 1e-4)
+    assert ours(x, y, LogisticProbe(C=c, tol=1e-5).fit(x, y), c) <= theirs(x, y, c, 1e-4) * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("c", [0.1, 5.0, 500.0])
@@ -105,7 +213,7 @@ def test_one_hot_features_have_a_closed_form(c: float) -> None:
 
     apart = brentq(slope, 0.0, 100.0)
     expected = apart * (np.eye(n_classes) - 1.0 / n_classes)
-    np.testing.assert_allclose(probe.coef_, expected, atol=2e-4 * apart)
+    np.testing.assert_allclose(probe.coef_, expected, atol=may_differ(probe))
     assert probe.score(np.eye(n_classes), np.arange(n_classes)) == 1.0
 
 
@@ -119,27 +227,29 @@ def test_constant_features_give_the_frequencies_of_the_classes() -> None:
 def test_turned_features_give_the_same_predictions_and_scaled_ones_do_with_c_over_the_square() -> None:
     x, y = drawn("digits")
     turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(x.shape[1], x.shape[1])))
-    plain = LogisticProbe(C=3.0, tol=1e-8, precision="float64").fit(x, y)
+    plain = LogisticProbe(C=3.0, tol=1e-11, precision="float64").fit(x, y)
     for other, c in ((x @ turn, 3.0), (x * 50.0, 3.0 / 2500.0), (x + 100.0, 3.0)):
-        probe = LogisticProbe(C=c, tol=1e-8, precision="float64").fit(other, y)
-        np.testing.assert_allclose(probe.predict_proba(other), plain.predict_proba(x), atol=1e-4)
+        probe = LogisticProbe(C=c, tol=1e-11, precision="float64").fit(other, y)
+        logits = 4.0 * (may_differ(plain) + may_differ(probe) * math.sqrt(3.0 / c))  # of rows no longer than that
+        np.testing.assert_allclose(probe.predict_proba(other), plain.predict_proba(x), atol=logits)
 
 
 def test_repeated_rows_count_twice() -> None:
     x, y = drawn("fewer images")
     once = LogisticProbe(C=2.0, tol=1e-9, precision="float64").fit(x, y)
     twice = LogisticProbe(C=1.0, tol=1e-9, precision="float64").fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
-    np.testing.assert_allclose(twice.coef_, once.coef_, atol=1e-4)
+    np.testing.assert_allclose(twice.coef_, once.coef_, atol=may_differ(once) + may_differ(twice))
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
 def test_features_of_any_scale_are_fitted(scale: float) -> None:
     x, y = drawn("fewer images")
-    plain = LogisticProbe(C=1.0).fit(x, y)
+    plain = LogisticProbe(C=1.0, tol=1e-9).fit(x, y)
     for dtype in (np.float32, np.float64):
         scaled = (x * scale).astype(dtype)
-        probe = LogisticProbe(C=1.0 / scale**2).fit(scaled, y)
-        np.testing.assert_allclose(probe.predict_proba(scaled), plain.predict_proba(x), atol=1e-3)
+        probe = LogisticProbe(C=1.0 / scale**2, tol=1e-9).fit(scaled, y)
+        apart = may_differ(plain) + may_differ(probe) * scale + 1e-5  # which rounding the features may move them by
+        np.testing.assert_allclose(probe.coef_ * scale, plain.coef_, atol=apart)
 
 
 def test_hardly_any_penalty_on_separable_classes_overflows_nothing() -> None:
@@ -154,9 +264,9 @@ def test_one_and_two_threads_agree_and_a_repeated_fit_is_the_same(threads: None)
     fitted = []
     for number in (1, 2, 2):
         torch.set_num_threads(number)
-        fitted.append(LogisticProbe(C=10.0, tol=1e-6).fit(x, y))
-    assert fitted[0].report_["objective"] == pytest.approx(fitted[1].report_["objective"], rel=2e-6)
-    np.testing.assert_allclose(fitted[0].predict_proba(x), fitted[1].predict_proba(x), atol=2e-3)
+        fitted.append(LogisticProbe(C=10.0, tol=1e-9).fit(x, y))
+    assert fitted[0].report_["objective"] == pytest.approx(fitted[1].report_["objective"], rel=1e-9)
+    np.testing.assert_allclose(fitted[0].coef_, fitted[1].coef_, atol=2 * may_differ(fitted[1]))
     np.testing.assert_array_equal(fitted[1].coef_, fitted[2].coef_)
 
 
@@ -217,7 +327,8 @@ def test_a_path_begins_each_fit_where_the_last_two_lead() -> None:
     x, y = drawn("digits")
     basis, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
     judge = Validation(basis.coordinates(x), torch.from_numpy(y))
-    path = Path(problem, judge, select="log_loss", tol=1e-4, max_iterations=500, c_times_penalty=1.0)
+    exact = Exact(x, problem.y, n_classes=10, basis=basis)
+    path = Path(basis, problem, exact, judge, select="log_loss", tol=1e-4, max_iterations=500, c_times_penalty=1.0)
     penalties = [float(problem.spectrum[0]) / 10 / 2**power for power in range(9)]
     path.along(penalties)
     apart = 0

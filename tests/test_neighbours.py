@@ -82,6 +82,23 @@ def test_features_that_are_nearly_all_the_same_are_ranked_all_the_same(noise: fl
     np.testing.assert_allclose(probe.predict_proba(queries), shares, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("block_bytes", [1 << 13, 1 << 27])
+def test_features_in_float64_have_the_neighbours_that_float64_says(block_bytes: int) -> None:
+    order = np.random.default_rng(5).permutation(300)
+    angles = 0.5 + 1e-9 * order  # of which float32 tells none from another
+    x = np.stack([np.cos(angles), np.sin(angles), np.zeros(300)], axis=1)
+    probe = NeighbourProbe(k=1, block_bytes=block_bytes).fit(x, order)
+    assert probe.predict(np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])).tolist() == [0, 299]
+
+
+def test_votes_do_not_depend_on_how_queries_are_batched() -> None:
+    (x, y), (queries, _) = drawn(200, 0), drawn(40, 1)
+    probe = NeighbourProbe(k=30).fit(x.astype(np.float64), y)
+    whole = probe.predict_proba(queries.astype(np.float64))
+    alone = np.concatenate([probe.predict_proba(query[None].astype(np.float64)) for query in queries])
+    np.testing.assert_allclose(alone, whole, rtol=1e-9)  # of similarities of twelve digits, over 0.07
+
+
 def test_products_of_fewer_digits_elsewhere_in_the_process_change_nothing() -> None:
     (x, y), (queries, _) = drawn(200, 0), drawn(50, 1)
     expected = NeighbourProbe(k=10).fit(x + 30, y).predict_proba(queries + 30)

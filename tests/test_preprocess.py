@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable
 from subprocess import CompletedProcess
@@ -12,14 +13,16 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import FakeData
+from torchvision.transforms import v2
 
 from zoo.cards import catalogue
+from zoo.features.hashes import preprocess_hash
 from zoo.metadata import Preprocess
 from zoo.preprocess import build_preprocess
 
 PUBLISHED = list(dict.fromkeys(card.preprocess for card in catalogue().values()))
 USUAL = catalogue()["simclr_rn50"].preprocess
-MODES = ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16", "I;16B"]
+MODES = ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"]
 
 
 def noise(width: int, height: int, *, seed: int = 0) -> Image.Image:
@@ -56,12 +59,13 @@ def test_an_rgb_image_is_treated_as_by_the_classic_transforms_to_the_last_bit(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_an_image_of_any_mode_becomes_an_rgb_image_first(mode: str) -> None:
+def test_an_image_of_8_bits_of_any_mode_becomes_an_rgb_image_as_pillow_does_it(mode: str) -> None:
     image = Image.new(mode, (300, 280))
-    image.paste(noise(300, 280).convert(mode) if mode not in ("I;16", "I;16B", "LAB", "PA") else image)
-    ours = build_preprocess(USUAL)(image)
-    assert ours.shape == (3, 224, 224)
-    assert torch.equal(ours, classic(USUAL)(image.convert("RGB")))
+    image.paste(noise(300, 280).convert(mode) if mode not in ("LAB", "PA") else image)
+    for preprocess in PUBLISHED:
+        ours = build_preprocess(preprocess)(image)
+        assert ours.shape == (3, preprocess.crop_px, preprocess.crop_px)
+        assert torch.equal(ours, classic(preprocess)(image.convert("RGB")))
 
 
 def test_grey_images_have_three_equal_channels() -> None:
@@ -86,10 +90,28 @@ def test_the_crop_is_in_the_centre() -> None:
     assert build_preprocess(plain)(image).min() == 1
 
 
-def test_sixteen_bit_pixels_saturate_as_pillow_does() -> None:
+def test_shades_of_16_bits_and_of_floating_point_stay_what_they_are() -> None:
     plain = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    assert build_preprocess(plain)(Image.new("I;16", (8, 8), 40_000)).min() == 1
-    assert build_preprocess(plain)(Image.new("I;16", (8, 8), 51)).max() == pytest.approx(0.2)
+    grey = torch.full((3, 8, 8), 102 / 255)
+    for image in (Image.new("I;16", (8, 8), 102 * 257), Image.new("F", (8, 8), 0.4), Image.new("L", (8, 8), 102)):
+        assert torch.equal(build_preprocess(plain)(image), grey)
+    twelve = Image.new("I;16", (8, 8), 4095)
+    assert build_preprocess(plain, scale=(0, 4095))(twelve).min() == 1 > 0.06 > build_preprocess(plain)(twelve).max()
+
+
+def test_a_preprocessing_has_the_hash_it_has_always_had_unless_it_has_a_scale() -> None:
+    preprocess = build_preprocess(USUAL)
+    assert preprocess_hash(preprocess) == preprocess_hash(transforms.Compose([v2.RGB(), *preprocess.transforms[1:]]))
+    assert preprocess_hash(preprocess) != preprocess_hash(build_preprocess(USUAL, scale=(0, 4095)))
+
+
+def test_photos_are_turned_upright_as_exif_says() -> None:
+    upright, metadata = noise(400, 300), Image.Exif()
+    metadata[0x112] = 6
+    content = io.BytesIO()
+    upright.transpose(Image.Transpose.ROTATE_90).save(content, "PNG", exif=metadata)
+    with Image.open(content) as photo:
+        assert torch.equal(build_preprocess(USUAL)(photo), build_preprocess(USUAL)(upright))
 
 
 def test_the_same_image_gives_the_same_input() -> None:

@@ -123,13 +123,6 @@ def test_two_classes_mean_the_same_c_as_scikit_learn() -> None:
     assert probe.coef_.shape == (2, 4) and probe.intercept_.shape == (2,)
 
 
-def test_bfloat16_on_the_way_ends_in_float32(data: dict[str, Any]) -> None:
-    plain = LogisticProbe(select="log_loss").fit(**data)
-    quick = LogisticProbe(select="log_loss", precision="bfloat16").fit(**data)
-    assert quick.report_["converged"]
-    assert quick.report_["validation_log_loss"] == pytest.approx(plain.report_["validation_log_loss"], rel=2e-3)
-
-
 def test_any_labels_are_given_back_and_those_not_trained_are_never_predicted(data: dict[str, Any]) -> None:
     names = np.array([-5, 3, 2**40, 7, 11, 12])
     y_val = names[data["y_val"]]
@@ -166,7 +159,8 @@ def test_it_is_a_scikit_learn_classifier() -> None:
     [
         ({"select": "accuracy"}, "select is 'accuracy', expected one of 'error', 'log_loss'"),
         ({"stop": "early"}, "stop is 'early'"),
-        ({"precision": "float16"}, "precision is 'float16'"),
+        ({"precision": "bfloat16"}, "precision is 'bfloat16'"),
+        ({"precision": "auto"}, "precision is 'auto', expected one of 'float32', 'float64'"),
         ({"Cs": 1}, "Cs is 1, expected 3 fits or more"),
         ({"Cs": []}, "expected 3 fits or more, values of C"),
         ({"Cs": [1.0, 0.0]}, "C is 0.0, expected a finite number above 0"),

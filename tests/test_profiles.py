@@ -8,8 +8,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from tests.shipped import shipped_table
 from zoo.analysis.profiles import AXES, profiles_of
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 
 NAMES = [axis.column for axis in AXES]
@@ -74,7 +75,7 @@ def test_shifting_and_stretching_a_risk_moves_no_place() -> None:
 
 
 def test_the_published_scale_is_that_of_146_encoders() -> None:
-    profiles = profiles_of(study_table())
+    profiles = profiles_of(shipped_table())
     assert len(profiles.reference) == 146  # published_results.csv: encoders with all four components
     within = profiles.places.loc[list(profiles.reference)]
     assert within.min().tolist() == [0.0] * 5
@@ -82,7 +83,7 @@ def test_the_published_scale_is_that_of_146_encoders() -> None:
 
 
 def test_signed_components_keep_the_scale_between_0_and_1() -> None:
-    profiles = profiles_of(study_table(corrected=True))
+    profiles = profiles_of(shipped_table(corrected=True))
     assert profiles.best["usability"] < 0
     within = profiles.places.loc[list(profiles.reference)]
     assert within.min().min() == 0.0 and within.max().max() == 1.0

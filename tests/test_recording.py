@@ -15,7 +15,7 @@ import pytest
 from tests.result_rows import ERRATUM
 from zoo.errors import ResultsError
 from zoo.measurements import row_of
-from zoo.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.recording import PROVENANCE_KEYS, provenance_of, record, require_same_images
 from zoo.results import Measurement, measurements
 from zoo.vocabulary import COLUMNS
 
@@ -224,3 +224,89 @@ def test_an_erratum_takes_an_own_row_out_of_what_is_believed(results: Path) -> N
     (results / "errata.toml").write_text(ERRATUM)
     assert BASE in measurements(encoders="dino_vitS16")
     assert BASE not in measurements(encoders="dino_vitS16", exclude_wrong=True)
+
+
+@pytest.mark.parametrize("dataset", ["digits", "shapes"])
+def test_what_another_processor_rounds_otherwise_is_the_same_number(results: Path, dataset: str) -> None:
+    rankme = replace(
+        BASE, dataset=dataset, metric="rankme", split="train", n_train=None, value=37.25, unit="dimensions",
+        ci_low=None, ci_high=None, protocol="zoo-label-free-1",
+    )  # fmt: skip
+    record({rankme: TOLD})
+    near, far = (replace(rankme, value=float(np.float32(37.25) * np.float32(1 + factor))) for factor in (3e-6, 3e-5))
+    assert record({near: TOLD}).n_known == 1
+    with pytest.raises(ResultsError, match="never changes"):
+        record({far: TOLD})
+
+
+def test_an_image_that_falls_into_another_class_is_another_number_told_beside_what_is_new(results: Path) -> None:
+    record({BASE: TOLD})
+    one_more = replace(BASE, value=100 * 8 / 450, ci_low=0.4, ci_high=3.5)
+    before = (results / "measured" / "dino_vitS16.csv").read_bytes()
+    said = record({one_more: TOLD, FULL: TOLD}, differing="tell")
+    assert (said.n_new, said.n_known, len(said.differences)) == (1, 0, 1)
+    (found,) = said.differences
+    assert (found.recorded, found.now, found.seed) == (BASE.value, one_more.value, 0)
+    assert "recorded: 1.55556, now: 1.77778; the recorded one stays" in str(found)
+    assert (results / "measured" / "dino_vitS16.csv").read_bytes().startswith(before) and mine() == [BASE, FULL]
+
+
+def test_an_interval_of_other_random_draws_is_the_same_and_one_of_other_images_is_not(results: Path) -> None:
+    record({BASE: TOLD})
+    width = math.pi - 0.1 - 0.2
+    drawn = replace(BASE, ci_low=0.3 + 0.02 * width, ci_high=math.pi - 0.03 * width)
+    assert record({drawn: TOLD}, differing="tell").n_known == 1
+    (found,) = record({replace(BASE, ci_low=0.3 + 0.2 * width): TOLD}, differing="tell").differences
+    assert found.is_of_interval and "0.3 to 3.14159, now: 0.868319 to 3.14159" in str(found)
+
+
+class TestImages:
+    """Rows of one data set are of the same images."""
+
+    TOLD_OF = TOLD | {"images_hash": {"train": "aa" * 16, "val": "bb" * 16}}
+
+    def test_rows_of_other_images_under_one_name_are_refused(self, results: Path) -> None:
+        base = replace(BASE, dataset="data")
+        record({base: self.TOLD_OF})
+        before = files(results)
+        other = self.TOLD_OF | {"images_hash": {"train": "aa" * 16, "val": "cc" * 16}}
+        for changed in (replace(base, encoder="mae_vitB16"), replace(base, split="train -> val", n_train=900)):
+            with pytest.raises(
+                ResultsError, match="other images than those recorded as 'data': 'val' has the hash cccc"
+            ):
+                record({changed: other}, differing="tell")
+        assert files(results) == before
+        assert record({replace(base, dataset="data-2"): other, replace(base, seed=1): self.TOLD_OF}).n_new == 2
+
+    def test_the_shipped_rows_count_and_a_row_that_was_taken_out_does_not(self, results: Path) -> None:
+        with pytest.raises(ResultsError, match="other images than those recorded as 'digits'"):
+            require_same_images("digits", {"images": {"train": "aa" * 16}})
+        (path,) = record({replace(BASE, dataset="data"): self.TOLD_OF}).paths
+        other = {"images": {"train": "dd" * 16}}
+        with pytest.raises(ResultsError, match="--dataset NAME"):
+            require_same_images("data", other)
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+        require_same_images("data", other)
+
+    def test_samples_of_the_images_are_not_taken_for_all_of_them(self, results: Path) -> None:
+        sampled = {
+            "images_hash": {"train": "ee" * 16}, "data_hash": {"train": "aa" * 16, "val": "bb" * 16},
+            "settings": {"n_images": 100}, "report": {"n_images": 100},
+        }  # fmt: skip
+        record({replace(BASE, dataset="data"): TOLD | sampled})
+        require_same_images("data", {"images": {"train": "aa" * 16, "val": "bb" * 16}})
+        with pytest.raises(ResultsError, match="other images"):
+            require_same_images("data", {"images": {"train": "ee" * 16, "val": "bb" * 16}})
+
+    def test_images_with_maps_are_compared_by_task_and_by_the_images_alone(self, results: Path) -> None:
+        rooms = {
+            "images_hash": {"train": "11" * 16}, "data_hash": {"train": "aa" * 16},
+            "report": {"task": "depth"},
+        }  # fmt: skip
+        depth = replace(BASE, dataset="rooms", metric="depth_l1_error", split="train -> val",
+                        unit="depth units of the data set")  # fmt: skip
+        record({depth: TOLD | rooms})
+        require_same_images("rooms", {"images": {"train": "aa" * 16}, "normals": {"train": "22" * 16}})
+        for others in ({"images": {"train": "ab" * 16}}, {"depth": {"train": "12" * 16}}):
+            with pytest.raises(ResultsError, match="other images"):
+                require_same_images("rooms", others)

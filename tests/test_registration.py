@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tomllib
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,25 @@ import pytest
 import torch
 
 import zoo
-from zoo.errors import CardError, DataError, QueryError, StoreError, UnknownName, WeightsRefused, WeightsUnavailable
+from zoo.datasets.augmentations import recipe_of
+from zoo.datasets.strengths import Strengths, strengths_for
+from zoo.errors import (
+    CardError,
+    ContentWarning,
+    DataError,
+    QueryError,
+    StoreError,
+    UnknownName,
+    WeightsRefused,
+    WeightsUnavailable,
+)
 from zoo.registration import registered_folder
+from zoo.results import measurements
+from zoo.vocabulary import COLUMNS
+from zoo.weights.environment import weights_folder
 
 from .cli_runner import document, names, run
+from .test_cli_cache import answered
 from .tiny import checkpoint, state, write_card
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
@@ -69,10 +87,124 @@ def test_a_registered_card_has_every_fact_and_none_of_what_is_true_of_its_model_
     assert "like" not in written
     assert card.family == "tiny"
     assert card.errata == ()
-    assert card.licence.weights is zoo.NOT_PUBLISHED
-    assert card.reported.top1_percent is zoo.NOT_PUBLISHED
-    assert card.paper == zoo.card("tiny").paper
+    assert card.released is zoo.NOT_PUBLISHED
     assert card.weights.sha256 in str(card.weights.url)
+    assert card.provenance.url == "mine.pth"
+
+
+UNSTATED = ("objective", "pretraining", "projector", "licence", "paper", "reported", "provenance")
+
+
+def values_of(card: zoo.EncoderCard, part: str) -> set[object]:
+    return {value for name, value in asdict(getattr(card, part)).items() if f"{part}.{name}" not in
+            ("licence.published", "provenance.url")}  # fmt: skip
+
+
+def test_what_was_not_stated_of_the_training_is_not_published_and_what_makes_the_features_is_inherited() -> None:
+    model, card = zoo.card("tiny"), register()
+    assert (model.pretraining.processor, model.pretraining.duration_hours) == ("V100", 194)
+    assert {part: values_of(card, part) for part in UNSTATED} == {part: {zoo.NOT_PUBLISHED} for part in UNSTATED}
+    for part in ("architecture", "representation", "preprocess"):
+        assert getattr(card, part) == getattr(model, part)
+    assert not card.is_untrained
+
+
+def test_the_training_of_the_model_is_inherited_on_purpose_only() -> None:
+    model, card = zoo.card("tiny"), register(inherit=["pretraining"], facts={"pretraining.epochs": 7})
+    assert card.pretraining == replace(model.pretraining, epochs=7)
+    assert (card.objective, card.projector) == (model.objective, model.projector)
+    assert card.paper.title is card.licence.code is zoo.NOT_PUBLISHED
+    more = register("my_second", inherit=["paper", "licence"])
+    assert (more.paper, more.licence.weights) == (model.paper, model.licence.weights)
+    assert more.pretraining.dataset is zoo.NOT_PUBLISHED
+    with pytest.raises(QueryError, match="nothing named 'weights' to inherit; expected one of 'pretraining', "):
+        register("my_third", inherit=["weights"])
+
+
+FACTS_TOML = """
+released = "2026-01"
+[objective]
+name = "dino"
+mode = "clustering"
+[pretraining]
+epochs = 100
+augmentations = ["crop", "flip"]
+"""
+FACTS_JSON = {
+    "released": "2026-01",
+    "objective": {"name": "dino", "mode": "clustering"},
+    "pretraining.epochs": 100,
+    "pretraining": {"augmentations": ["crop", "flip"]},
+}
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_facts_come_from_a_file_and_a_setting_counts_more(kind: str) -> None:
+    file = Path(f"facts.{kind}")
+    file.write_text(FACTS_TOML if kind == "toml" else json.dumps(FACTS_JSON))
+    run("register", "mine.pth", "--like", "tiny", "--id", "my_dino", "--facts", str(file),
+        "--set", "pretraining.epochs=3", "--inherit", "paper")  # fmt: skip
+    card = zoo.card("my_dino")
+    assert (card.released, card.objective.name, card.objective.mode) == ("2026-01", "dino", "clustering")
+    assert (card.pretraining.epochs, card.pretraining.augmentations) == (3, ("crop", "flip"))
+    assert card.pretraining.dataset is card.objective.version is zoo.NOT_PUBLISHED
+    assert card.paper == zoo.card("tiny").paper
+    assert recipe_of(card).augmentations == ("crop", "flip")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("facts.yaml", "", "ends in .toml or .json"),
+        ("facts.toml", "[pretraining", "is no TOML"),
+        ("facts.json", "[1]", "holds list, expected tables"),
+        ("facts.json", '{"pretraining": {"epochs": null}}', "has null for 'pretraining.epochs'"),
+        ("facts.toml", "[pretraning]\nepochs = 3", "There is no fact 'pretraning'"),
+        ("facts.toml", '[weights]\nurl = "x"', "There is no fact 'weights.url'"),
+        ("facts.toml", "[pretraining]\nepochs = 'many'", "expected a whole number"),
+        ("absent.toml", None, "cannot be read"),
+    ],
+)
+def test_a_file_that_states_no_facts_is_refused(name: str, content: str | None, words: str) -> None:
+    if content is not None:
+        Path(name).write_text(content)
+    before = everything()
+    result = run("register", "mine.pth", "--like", "tiny", "--id", "my_dino", "--facts", name, code=2)
+    assert words in result.stderr
+    assert everything() == before
+
+
+def test_views_of_an_encoder_that_states_no_augmentations_need_some_that_are_named() -> None:
+    card = register()
+    with pytest.raises(QueryError, match=r"'my_dino' does not tell its augmentations, .* --augmentations crop,flip"):
+        recipe_of(card)
+    assert recipe_of(card, recipe="crop,flip").augmentations == ("crop", "flip")
+    assert strengths_for(card) == Strengths()
+
+
+def test_an_exported_page_states_nothing_that_was_not_stated() -> None:
+    register()
+    run("export", "my_dino", "--hub", "exported")
+    page = Path("exported", "README.md").read_text()
+    for word in ("V100", "194", "ImageNet", "1,024", "dino)", "self-supervised", "clustering", "arxiv", "Apache"):
+        assert word not in page
+    assert "How it was trained is not stated." in page
+    register("my_second", facts={"pretraining.dataset": "iNaturalist 2021", "objective.mode": "clustering"})
+    run("export", "my_second", "--hub", "second")
+    page = Path("second", "README.md").read_text()
+    assert "trained with a clustering objective on the data set iNaturalist 2021" in page
+    assert "| data set | iNaturalist 2021 |" in page
+    assert "V100" not in page
+
+
+def test_a_card_that_was_registered_with_all_facts_of_its_model_still_loads() -> None:
+    register()
+    (path,) = registered_folder().rglob("*.toml")
+    text = path.read_text().replace('mode = "not published"', 'mode = "clustering"')
+    text = text.replace('processor = "not published"', 'processor = "V100"')
+    path.write_text(text.replace('url = "mine.pth"', f'url = "{Path.cwd() / "mine.pth"}"'))
+    assert zoo.card("my_dino").pretraining.processor == "V100"
+    assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
 
 
 def test_the_same_registration_again_changes_nothing() -> None:
@@ -139,7 +271,7 @@ def test_weights_whose_features_are_not_finite_leave_nothing() -> None:
 
 def test_a_card_whose_name_could_not_be_made_lasting_keeps_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(folder: Path) -> None:
-        if folder.name == "my_dino":  # where the card is, the last thing that is written
+        if folder.name == "registered":  # where the card appears
             raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
@@ -202,3 +334,216 @@ def test_the_command_registers_and_says_how_to_go_on() -> None:
 def test_the_command_refuses_a_setting_without_a_value() -> None:
     result = run("register", "mine.pth", "--like", "tiny", "--id", "x", "--set", "pretraining.epochs", code=2)
     assert "expected FACT=VALUE" in result.output
+
+
+class TestRaces:
+    """Another process registers the same id while this one is between its last look and its card."""
+
+    @pytest.fixture(params=["locks", "no locks"])
+    def meanwhile(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """Call it with what the other process does; returns what was there when it had done so."""
+        seen: list[dict[str, bytes]] = []
+        step = "observed"  # after the weights are kept, before the turn
+        if request.param == "no locks":
+            monkeypatch.setattr("zoo.registration.turn", lambda path: nullcontext())
+            step = "_place_of"  # after the last look at the catalogue
+
+        def prepare(other: Any) -> list[dict[str, bytes]]:
+            real = getattr(zoo.registration, step)
+
+            def hooked(*arguments: Any) -> Any:
+                monkeypatch.setattr(f"zoo.registration.{step}", real)
+                other()
+                Path(os.environ["ZOO_HOME"], "metadata", "registered", ".lock").touch()
+                seen.append(whole())
+                return real(*arguments)
+
+            monkeypatch.setattr(f"zoo.registration.{step}", hooked)
+            return seen
+
+        return prepare
+
+    @pytest.fixture
+    def other(self) -> str:
+        Path("other.pth").write_bytes(checkpoint("tiny", seed=8))
+        return "other.pth"
+
+    @pytest.mark.parametrize(("name", "like"), [("my_dino", "tiny"), ("MY_Dino", "tiny"), ("my_dino", "tiny_too")])
+    def test_who_loses_leaves_nothing_behind(self, meanwhile: Any, other: str, name: str, like: str) -> None:
+        write_card("tiny_too", "https://nowhere.invalid/tiny_too.pth")
+        seen = meanwhile(lambda: zoo.register(other, like=like, name=name))
+        with pytest.raises(QueryError, match=rf"The id '{name}' is taken"):
+            register()
+        assert without_own_weights(seen[0]) == whole()
+        assert document("check", name)["encoders"][0]["state"] == "same"
+        assert len(list(Path(os.environ["ZOO_HOME"], "weights", "tensors").iterdir())) == 1
+
+    def test_who_loses_to_the_very_same_registration_has_it(self, meanwhile: Any) -> None:
+        seen = meanwhile(register)
+        assert register() == zoo.card("my_dino")
+        assert whole() == seen[0]
+
+    def test_who_loses_takes_no_weights_away_that_another_encoder_has(self, meanwhile: Any, other: str) -> None:
+        def others() -> None:
+            zoo.register(other, like="tiny", name="my_dino")
+            register("my_second")  # of the file of who loses
+
+        meanwhile(others)
+        with pytest.raises(QueryError, match="is taken"):
+            register()
+        assert zoo.load("my_second")[0](IMAGE).shape == zoo.load("my_dino")[0](IMAGE).shape
+
+    def test_two_ids_of_one_file_at_once_are_both_registered(self, meanwhile: Any) -> None:
+        meanwhile(lambda: register("my_second"))
+        register()
+        assert {"my_dino", "my_second"} <= set(zoo.list_encoders())
+
+
+def whole() -> dict[str, bytes]:
+    """Every file that a registration may write, its record of features among them."""
+    checks = {f"checks/{path.name}": path.read_bytes() for path in (weights_folder() / "checks").glob("*")}
+    return everything() | checks
+
+
+def without_own_weights(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Files without the weights that no card names."""
+    cards = b"".join(content for name, content in files.items() if "/registered/" in name)
+    kept = dict(files)
+    for name, content in files.items():
+        if name.startswith("weights/records/"):
+            sha256 = json.loads(content.partition(b"\n")[2])["sha256"]
+            if sha256.encode() not in cards:
+                del kept[name], kept[f"weights/tensors/{sha256}.safetensors"]
+    return kept
+
+
+class TestUnregistering:
+    @pytest.fixture
+    def rows(self) -> Path:
+        """Results of the encoder in the file that recording has, and in one that the user has written."""
+        add = "my_dino,linear_probe_error,digits,train -> val,1347,0,12.5,percent,,,mine,me,2026-11-20\n"
+        folder = Path(os.environ["ZOO_HOME"], "results")
+        (folder / "measured").mkdir(parents=True)
+        (folder / "measured" / "my_dino.csv").write_text(",".join(COLUMNS) + "\n" + add)
+        (folder / "measured" / "my_dino.provenance.jsonl").write_text("{}\n")
+        (folder / "own.csv").write_text(",".join(COLUMNS) + "\n" + add.replace("mine", "other") + add.replace(
+            "my_dino", "dino_vitS16"))  # fmt: skip
+        return folder
+
+    def test_nothing_is_left_but_what_was_there_before(self) -> None:
+        before = whole()
+        register()
+        said = document("unregister", "MY_DINO", "--yes")["encoders"][0]
+        assert said["freed_bytes"] > 0
+        assert (said["encoder"], said["n_rows_kept"], said["kept_in"], said["left_out_in"]) == ("my_dino", 0, [], [])
+        after = whole()
+        assert {name: after[name] for name in after if not name.endswith(".lock")} == before
+        assert "my_dino" not in zoo.list_encoders()
+        Path("mine.pth").write_bytes(checkpoint("tiny", seed=8))
+        assert register().id == "my_dino"  # the id is free again
+
+    def test_results_are_kept_under_a_name_that_nothing_reads_and_come_back_with_the_weights(self, rows: Path) -> None:
+        register()
+        assert len(measurements(encoders="my_dino")) == 2
+        own = (rows / "own.csv").read_bytes()
+        result = run("unregister", "my_dino", "--yes")
+        kept = next((rows / "measured").glob("my_dino.csv.unregistered-*"))
+        assert f"1 rows of results are kept in {kept}" in result.stdout
+        assert f"name it in {rows / 'own.csv'} are left out" in result.stdout
+        assert (rows / "own.csv").read_bytes() == own
+        with pytest.warns(ContentWarning, match=r"own.csv, line 2, .*found 'my_dino'.* this is left out"):
+            assert [row.encoder for row in measurements() if row.source == "me"] == ["dino_vitS16"]
+
+        Path("mine.pth").write_bytes(checkpoint("tiny", seed=8))
+        register()  # other weights, to which those rows do not belong
+        assert kept.exists() and [row.protocol for row in measurements(encoders="my_dino")] == ["other"]
+        run("unregister", "my_dino", "--yes")
+        Path("mine.pth").write_bytes(checkpoint("tiny", seed=7))
+        register()
+        assert sorted(row.protocol for row in measurements(encoders="my_dino")) == ["mine", "other"]
+        assert sorted(path.name for path in (rows / "measured").iterdir()) == [
+            "my_dino.csv",
+            "my_dino.provenance.jsonl",
+        ]
+
+    def test_weights_that_another_encoder_reads_stay_and_it_is_unregistered_first(self) -> None:
+        register()
+        register("my_second", facts={"pretraining.epochs": 3})
+        before = whole()
+        result = run("unregister", "my_dino", "--yes", code=2)
+        assert "'my_second' reads the weights of 'my_dino'" in result.stderr
+        assert whole() == before
+        assert document("unregister", "my_second", "--yes")["freed_bytes"] == 0
+        assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
+        register("my_second", facts={"pretraining.epochs": 3})
+        assert document("unregister", "my_dino", "my_second", "--yes")["freed_bytes"] > 0
+        assert not list(Path(os.environ["ZOO_HOME"], "weights", "tensors").iterdir())
+
+    def test_what_was_not_registered_or_is_needed_is_refused(self) -> None:
+        assert "'dino_vitS16' was not registered" in run("unregister", "dino_vitS16", "--yes", code=2).stderr
+        assert "'tiny' was not registered" in run("unregister", "tiny", "--yes", code=2).stderr
+        assert "no encoder named 'nobody'" in run("unregister", "nobody", "--yes", code=2).stderr
+        register()
+        path = Path(os.environ["ZOO_HOME"], "metadata", "mine.toml")
+        path.write_text('[encoders.child]\nlike = "my_dino"\nweights.same_file_as = "my_dino"\n')
+        assert "'child' reads the weights" in run("unregister", "my_dino", "--yes", code=2).stderr
+        path.write_text('[encoders.child]\nlike = "my_dino"\nweights.url = "other.pth"\n')
+        assert f"card of 'child' in {path} is like" in run("unregister", "my_dino", "--yes", code=2).stderr
+        path.write_text('[encoders.child]\nlike = "my_dino"\npretraining.epochs = "many"\n')  # a card that is left out
+        run("unregister", "my_dino", "--yes")
+        assert "my_dino" not in zoo.list_encoders()
+
+    def test_without_yes_it_asks_on_a_terminal_alone(self) -> None:
+        register()
+        assert "Got no --yes" in run("unregister", "my_dino", code=2).stderr
+        printed = answered("n\n", "unregister", "my_dino", code=1)
+        assert "Remove these encoders and their weights? [y/N]" in printed
+        assert "Nothing was removed" in printed
+        assert "my_dino" in zoo.list_encoders()
+
+
+class TestPaths:
+    def test_no_file_of_a_registered_encoder_names_a_folder_of_this_machine(self, tmp_path: Path) -> None:
+        zoo.register(tmp_path / "mine.pth", like="tiny", name="my_dino")
+        run("mirror", str(tmp_path / "mirror"), "my_dino")
+        run("export", "my_dino", "--hub", str(tmp_path / "exported"))
+        assert naming(tmp_path, Path(os.environ["ZOO_HOME"], "metadata", "registered")) == []
+        assert naming(tmp_path, Path(os.environ["ZOO_HOME"], "weights")) == []
+        assert naming(tmp_path, tmp_path / "mirror") == []
+        assert naming(tmp_path, tmp_path / "exported") == []
+
+    def test_no_file_of_a_mirror_does_although_a_card_or_an_older_one_did(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_card("by_hand", str(tmp_path / "mine.pth"), mirrors=[str(tmp_path / "copy.pth")])
+        register()
+        (path,) = registered_folder().rglob("*.toml")
+        path.write_text(path.read_text().replace('"mine.pth"', json.dumps(str(tmp_path / "mine.pth"))))
+        features = zoo.load("by_hand")[0](IMAGE)
+        run("mirror", str(tmp_path / "mirror"), "by_hand", "my_dino")
+        run("export", "by_hand", "--hub", str(tmp_path / "exported"))
+        assert naming(tmp_path, tmp_path / "mirror") == naming(tmp_path, tmp_path / "exported") == []
+        for variable in ("ZOO_HOME", "ZOO_CACHE"):  # on another machine
+            monkeypatch.setenv(variable, str(tmp_path / f"another_{variable.lower()}"))
+        monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "mirror"))
+        Path("mine.pth").unlink()
+        assert torch.equal(zoo.load("by_hand")[0](IMAGE), features)
+        assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
+
+    def test_the_folder_may_be_moved(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        home = Path(os.environ["ZOO_HOME"])
+        register()
+        (home / "runs").mkdir()
+        (home / "runs" / "second.pth").write_bytes(checkpoint("tiny", seed=8))
+        write_card("second", "runs/second.pth")  # below the folder, wherever one works
+        home.rename(tmp_path / "moved")
+        monkeypatch.setenv("ZOO_HOME", str(tmp_path / "moved"))
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "fresh"))
+        assert zoo.load("my_dino")[0](IMAGE).shape == zoo.load("second")[0](IMAGE).shape == (1, 32)
+
+
+def naming(what: Path, folder: Path) -> list[str]:
+    """Files below a folder that name a path."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [str(path) for path in files if str(what).encode() in path.read_bytes()]

@@ -21,6 +21,7 @@ from zoo.results import errata, summaries
 from zoo.tokens import tokens_of
 
 from .cli_runner import document, run
+from .each import for_each
 from .result_rows import ERRATUM, user_of
 
 DINO = catalogue()["dino_vitS16"]
@@ -67,7 +68,7 @@ def test_many_spellings_are_one_name(spelling: str, name: str, dim: int) -> None
     assert spelling in cards
 
 
-@pytest.mark.parametrize("encoder", zoo.list_encoders())
+@for_each(zoo.list_encoders())
 def test_every_offered_name_is_known_and_leads_back(encoder: str) -> None:
     card = catalogue()[encoder]
     offered = representations(card)

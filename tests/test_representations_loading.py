@@ -19,9 +19,22 @@ from .encoder_checks import random_images
 from .servers import serving
 from .tiny import checkpoint, write_card
 
+SMALL_BEIT = """
+[encoders.small_beit]
+like = "beit_vitB16_pt22k"
+architecture = { options = { depth = 12, embed_dim = 48, num_heads = 4 }, n_parameters = 1 }
+representation.dim = 48
+weights.same_file_as = "beit_vitB16_pt22k"
+"""
 
-@pytest.mark.parametrize("name", ["init_vitS16", "beit_vitB16_pt22k"])
-def test_name_arguments_and_torch_hub_load_the_same_encoder(name: str) -> None:
+
+@pytest.mark.parametrize("name", ["init_vitS16", "small_beit"])
+def test_name_arguments_and_torch_hub_load_the_same_encoder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "small.toml").write_text(SMALL_BEIT)
     images = random_images(1, 224)
     encoder, _ = zoo.load(f"{name}@cls+avg:2+11", pretrained=False, seed=4)
     own, _ = zoo.load(name, pretrained=False, seed=4)

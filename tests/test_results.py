@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from zoo import NOT_PUBLISHED
 from zoo.errors import UnknownName
 from zoo.recording import PROVENANCE_KEYS
@@ -52,7 +53,7 @@ def test_the_decomposition_is_missing_or_assumed_where_no_twin_was_measured() ->
     assert all(part.approximation != 0 for part in parts if part and not part.approximation_assumed)
 
 
-@pytest.mark.parametrize("encoder", IN_THE_TABLE)
+@for_each(IN_THE_TABLE)
 def test_fewer_labels_give_a_higher_error(encoder: str) -> None:
     errors = PUBLISHED[encoder].errors
     in_order = [errors[setting.name] for setting in SETTINGS if setting.name in errors]
@@ -60,7 +61,7 @@ def test_fewer_labels_give_a_higher_error(encoder: str) -> None:
     assert len(set(in_order)) == len(in_order) >= 4
 
 
-@pytest.mark.parametrize("encoder", PUBLISHED)
+@for_each(PUBLISHED)
 def test_components_are_differences_of_the_raw_risks(encoder: str, raw: dict[tuple[str, str, str], float]) -> None:
     part = PUBLISHED[encoder].decomposition
     assert part is not None

@@ -1,14 +1,16 @@
-"""What results files are refused for, and in which words."""
+"""What rows and files of results are left out for, and in which words; what was shipped must be right."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.result_rows import ERRATUM, AddRows, user_of
-from zoo.errors import ResultsError
+from zoo.content import content_folder
+from zoo.errors import ContentWarning, ResultsError
 from zoo.results import PUBLISHED_SOURCE, errata, measurements, summaries
 
 
@@ -50,24 +52,32 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
         ({"date": "20231105"}, "date", ["'20231105'"]),
     ],
 )
-def test_a_wrong_field_is_refused_with_its_place(
+def test_a_wrong_field_leaves_out_its_row_and_no_other(
     add_rows: AddRows, change: dict[str, str], column: str, words: list[str]
 ) -> None:
-    path = add_rows({"seed": "1"}, change)
-    with pytest.raises(ResultsError) as refusal:
-        measurements()
-    message = str(refusal.value)
+    path = add_rows({"seed": "1"}, change, {"seed": "2"})
+    with pytest.warns(ContentWarning) as caught:
+        rows = measurements()
+    (message,) = {str(warning.message) for warning in caught}
     assert message.startswith(f"{path}, line 3, column {column!r}: found ")
     assert all(word in message for word in words)
+    assert [row.seed for row in rows if row.source == "me"] == [1, 2]
 
 
-def test_a_row_that_is_there_already_is_refused(add_rows: AddRows) -> None:
+def test_of_many_wrong_rows_of_a_file_the_first_is_told_and_the_others_are_counted(add_rows: AddRows) -> None:
+    path = add_rows({"value": "none"}, {"value": "nothing"}, {"seed": "2"}, {"encoder": "nobody"})
+    with pytest.warns(ContentWarning, match=rf"^{path}, line 2, .*; this and 2 more of its lines are left out\.$"):
+        assert [row.seed for row in measurements() if row.source == "me"] == [2]
+
+
+def test_a_row_that_is_there_already_is_left_out(add_rows: AddRows) -> None:
+    shipped = summaries()
     add_rows({}, {"value": "25", "ci_high": "26", "date": "2026-11-21"})
-    with pytest.raises(ResultsError, match=r"mine.csv, line 3, .*again \(first in .*mine.csv, line 2\)"):
-        summaries()
+    with pytest.warns(ContentWarning, match=r"mine.csv, line 3, .*again \(first in .*mine.csv, line 2\)"):
+        assert [row.value for row in measurements() if row.source == "me"] == [24.5]
     add_rows({"protocol": "ssl-risk-decomposition", "source": PUBLISHED_SOURCE, "seed": ""})
-    with pytest.raises(ResultsError, match=r"mine.csv, line 2, .*first in .*risks.csv, line "):
-        summaries()
+    with pytest.warns(ContentWarning, match=r"mine.csv, line 2, .*first in .*risks.csv, line "):
+        assert summaries() == shipped
 
 
 def test_an_error_of_zero_and_the_last_day_of_a_leap_february_are_legal(add_rows: AddRows) -> None:
@@ -105,14 +115,19 @@ READERS = [
         "binary", "UTF-16", "UTF-16 without a mark", "NUL", "misspelt metric", "no metric",
     ],
 )  # fmt: skip
-def test_a_damaged_file_is_refused_whatever_is_asked_for(
+def test_a_damaged_file_stops_nothing_but_itself_whatever_is_asked_for(
     add_rows: AddRows, damage: Callable[[bytes], bytes], words: str, read: Callable[[], object]
 ) -> None:
+    shipped = read()
     path = add_rows({})
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ResultsError, match=words) as refusal:
-        read()
-    assert str(path) in str(refusal.value)
+    for _ in range(2):  # the second time from the compiled copy
+        with pytest.warns(ContentWarning, match=words) as caught:
+            found = read()
+        assert all(str(path) in str(warning.message) for warning in caught)
+        n_whole = words.startswith("line 3") and read is measurements  # rows before what is broken
+        assert list(found)[: len(shipped)] == list(shipped)
+        assert len(found) - len(shipped) == n_whole
 
 
 @pytest.mark.parametrize("read", READERS[:2])
@@ -122,17 +137,17 @@ def test_a_damaged_file_is_refused_whatever_is_asked_for(
     [(Path.mkdir, "Is a directory"), (lambda path: path.symlink_to("gone"), "No such file or directory")],
     ids=["a folder", "a link to nothing"],
 )
-def test_what_is_no_file_is_refused(
+def test_what_is_no_file_is_left_out(
     add_rows: AddRows, read: Callable[[], object], name: str, put: Callable[[Path], None], reason: str
 ) -> None:
     path = add_rows({}).parent / name
     path.parent.mkdir(exist_ok=True)
-    put(path)
     if name == "errata.toml" and read is measurements:
-        assert measurements()
         read = errata
-    with pytest.raises(ResultsError, match=rf"^The results file {path} cannot be read \({reason}\); make it readable"):
-        read()
+    before = read()
+    put(path)
+    with pytest.warns(ContentWarning, match=rf"^The results file {path} cannot be read \({reason}\); make it readable"):
+        assert read() == before
 
 
 @pytest.mark.parametrize(
@@ -140,10 +155,10 @@ def test_what_is_no_file_is_refused(
     [
         ("dino_vits16", "dino_vits17", "key 'encoder': found 'dino_vits17'.*'dino_vitS16'"),
         ("linear_probe_error", "linear_probe_eror", "key 'metric'.*'linear_probe_error'"),
-        ("dino_vits16", "qqq", r"key 'encoder': found 'qqq', expected the id of a card, or '\*' for all\.$"),
-        ("linear_probe_error", "qqq", r"found 'qqq', expected a metric of results/README.md, or '\*' for all\.$"),
+        ("dino_vits16", "qqq", r"key 'encoder': found 'qqq', expected the id of a card, or '\*' for all; it"),
+        ("linear_probe_error", "qqq", r"found 'qqq', expected a metric of results/README.md, or '\*' for all; it"),
         ("suspicious", "suspect", "key 'kind'.*'suspicious'"),
-        ("suspicious", "qqq", "found 'qqq', expected one of 'wrong weights', .*'suspicious'.$"),
+        ("suspicious", "qqq", "found 'qqq', expected one of 'wrong weights', .*'suspicious'; it"),
         ("true", '"yes"', "key 'exclude': found 'yes', expected true or false"),
         ("Measured after lunch.", "", "key 'reason': found ''"),
         ("reason", "because", "found the keys .*because.*, expected encoder, metric, kind, reason, exclude"),
@@ -151,7 +166,21 @@ def test_what_is_no_file_is_refused(
         ("[[erratum]]", "[[erratum]", "not readable as TOML"),
     ],
 )
-def test_a_wrong_erratum_is_refused(add_rows: AddRows, old: str, new: str, words: str) -> None:
+def test_a_wrong_erratum_is_left_out(add_rows: AddRows, old: str, new: str, words: str) -> None:
+    before = summaries()
     add_rows().with_name("errata.toml").write_text(ERRATUM.replace(old, new))
-    with pytest.raises(ResultsError, match=f"errata.toml.*{words}"):
+    with pytest.warns(ContentWarning, match=f"errata.toml.*{words}"):
+        assert summaries() == before
+
+
+@pytest.mark.parametrize("kind", ["row", "erratum"])
+def test_what_was_shipped_must_be_right(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("metadata", "results"):
+        shutil.copytree(content_folder(name), tmp_path / name)
+    monkeypatch.setattr("zoo.content._PACKAGE", tmp_path / "zoo")
+    broken = tmp_path / "results" / ("published/risks.csv" if kind == "row" else "errata.toml")
+    old, new = ("linear_probe_error", "linear_probe_eror") if kind == "row" else ("[[erratum]]", "[erratum]")
+    assert summaries()
+    broken.write_text(broken.read_text().replace(old, new, 1))
+    with pytest.raises(ResultsError, match=str(broken)):
         summaries()

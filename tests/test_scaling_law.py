@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.law_population import population
+from tests.shipped import shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.scaling_law import (
     as_printed,
@@ -20,10 +21,10 @@ from zoo.analysis.scaling_law import (
     predict,
     residuals,
 )
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 
-PUBLISHED = study_table()
+PUBLISHED = shipped_table()
 ROWS = law_rows(PUBLISHED)
 EVERY = law_rows(PUBLISHED, complete_only=False)
 THIRTY, FIVE = "train-nperclass-30_test", "train-nperclass-5_test"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 from tests.small_study import small_study
 from zoo.errors import QueryError, StoreError
 from zoo.studies.known import read_study
-from zoo.studies.report import require_reportable, write_report
+from zoo.studies.report import require_reportable, write_page, write_report
 from zoo.studies.running import StudyRun, run_studies
 
 
@@ -49,6 +50,53 @@ def test_the_page_escapes_what_a_study_says_and_its_links_lead_somewhere(runs: l
     assert "<b>usability</b> \\| is small" in markdown
     for link in re.findall(r"\]\(([^)]+)\)", markdown):
         assert (folder / link).is_file(), link
+
+
+def test_the_report_opens_with_counts_by_study_and_all_that_does_not_agree(
+    runs: list[StudyRun], tmp_path: Path
+) -> None:
+    write_report(runs, tmp_path / "report")
+    for name, first in (("index.html", '<h2 id="small">'), ("report.md", "## Is usability small?")):
+        opening = (tmp_path / "report" / name).read_text().partition(first)[0]
+        for verdict in ("agrees", "compatible", "corrected", "not reproducible"):
+            assert verdict in opening
+        assert "mean usability" in opening and "other rows" in opening  # what does not agree, and why
+        assert "is small" not in opening  # it agrees
+    document = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert document["studies"][0]["verdicts"] == document["verdicts"] == {
+        "agrees": 1, "compatible": 0, "corrected": 0, "not reproducible": 1,
+    }  # fmt: skip
+    assert [claim["rests_on"] for claim in document["studies"][0]["claims"]] == ["", ""]
+
+
+def test_one_page_stands_alone_with_its_figures_inside(runs: list[StudyRun], tmp_path: Path) -> None:
+    page = write_page(runs, tmp_path / "report")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["report.html", "small.py"]
+    text = page.read_text()
+    targets = re.findall(r'(?:src|href)="([^"]+)"', text)
+    assert all(target.startswith(("#", "https://arxiv.org/", "data:image/svg+xml;base64,")) for target in targets)
+    (image,) = [target for target in targets if target.startswith("data:")]
+    assert b"<svg" in base64.b64decode(image.partition(",")[2])
+    for anchor in (target[1:] for target in targets if target.startswith("#")):
+        assert f'id="{anchor}"' in text
+    assert "7.244" in text  # the estimate, whose file is not beside it
+
+
+def test_an_untouched_page_is_replaced_with_the_same_bytes_and_any_other_file_is_kept(
+    runs: list[StudyRun], tmp_path: Path
+) -> None:
+    page = write_page(runs, tmp_path / "mine.html")
+    before = page.read_bytes()
+    assert page == tmp_path / "mine.html" and write_page(runs, page).read_bytes() == before
+    for content in (before.replace(b"usability", b"something", 1), before + b"<!-- mine -->", b"thesis", b""):
+        page.write_bytes(content)
+        with pytest.raises(QueryError, match="no untouched earlier report"):
+            write_page(runs, page)
+        assert page.read_bytes() == content
+    page.unlink()
+    page.mkdir()
+    with pytest.raises(QueryError, match="is no file"):
+        require_reportable(page, single_file=True)
 
 
 def test_the_report_shows_the_other_table_where_it_differs(runs: list[StudyRun], tmp_path: Path) -> None:

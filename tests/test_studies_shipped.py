@@ -1,31 +1,40 @@
-"""Every shipped study, run for real: on the published rows, and on corrected ones with an encoder of the user's."""
+"""Every shipped study: on the published rows as a user runs it, and on corrected ones with an encoder of the user's."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_rgba
 
+from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings, shipped_table
+from zoo.analysis.importance import explained_variance
+from zoo.analysis.label_free_predictions import predictions
+from zoo.analysis.shap_directions import subsampled
 from zoo.analysis.table import study_table
+from zoo.studies import explained, tree_models
 from zoo.studies.document import document_of
 from zoo.studies.drawing import style
-from zoo.studies.known import load_study, studies
+from zoo.studies.known import StudyFunction, load_study, studies
 from zoo.studies.options import StudyOptions
 from zoo.studies.pages import html_page, markdown_page
-from zoo.studies.running import StudyRun, run_studies
+from zoo.studies.running import StudyRun
 
 STUDIES = studies()
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_answers_on_the_published_rows(name: str) -> None:
-    (run,) = run_studies([STUDIES[name]])
-    findings = run.findings
+    findings = shipped_findings(name)
+    run = StudyRun(study=STUDIES[name], table=shipped_table(), findings=findings)
     assert findings.claims
+    assert len({claim.claim for claim in findings.claims}) == len(findings.claims)
     for claim in findings.claims:
+        assert claim.reason or claim.verdict == "agrees", claim
         assert claim.claim and claim.source and claim.paper and claim.ours, claim
         assert "\n" not in claim.reason
     assert findings.estimates
@@ -41,9 +50,22 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
     with style():
         for figure in findings.figures:
             drawing = figure.draw()
-            drawing.canvas.draw()
+            assert figure_faults(drawing) == [], figure.name
             assert drawing.axes, figure.name
             assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
+
+
+def with_fewer_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> StudyFunction:
+    """A study with fewer resamples, folds and parts of the encoders: what it says, not how surely."""
+    monkeypatch.setattr(explained, "explained_variance", partial(explained_variance, n_folds=5))
+    monkeypatch.setattr(
+        tree_models, "subsampled", lambda *given, **options: subsampled(*given, **options | {"n_subsamples": 1})
+    )
+    study = load_study(STUDIES[name])
+    fewer = {"N_REPEATS": 1, "N_RESAMPLES": 60, "predictions": partial(predictions, n_resamples=60)}
+    for constant in fewer.keys() & study.__globals__.keys():
+        monkeypatch.setitem(study.__globals__, constant, fewer[constant])
+    return study
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -53,7 +75,7 @@ def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
     add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 1% -> val"))
     table = study_table(corrected=True, with_mine=True)
     assert table.mine and len(table) == 169
-    findings = load_study(STUDIES[name])(table, StudyOptions())
+    findings = with_fewer_draws(name, monkeypatch)(table, StudyOptions())
     assert findings.claims
     assert all(claim.reason for claim in findings.claims if claim.verdict != "agrees")
     json.dumps(document_of([StudyRun(study=STUDIES[name], table=table, findings=findings)]), allow_nan=False)

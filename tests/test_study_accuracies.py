@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zoo.analysis.table import StudyTable, study_table, table_of
+from tests.shipped import shipped_findings, shipped_table
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -42,12 +43,12 @@ def claim(findings: Findings, words: str) -> Claim:
 
 @pytest.fixture(scope="module")
 def published() -> Findings:
-    return study(study_table())
+    return shipped_findings("do_accuracies_agree")
 
 
 @pytest.fixture(scope="module")
 def corrected() -> Findings:
-    return study(study_table(corrected=True))
+    return shipped_findings("do_accuracies_agree", corrected=True)
 
 
 @pytest.mark.parametrize(("pair", "printed"), TABLE_8.items())
@@ -134,7 +135,7 @@ def test_a_planted_offset_is_the_mean_and_its_sign_is_published_minus_measured()
 
 
 def test_an_encoder_without_a_published_accuracy_changes_nothing(published: Findings) -> None:
-    table = study_table()
+    table = shipped_table()
     sparse = replace(
         table,
         frame=pd.concat([table.frame, table_of({"mine": {"train_test": 25.0}}).frame]),
@@ -146,12 +147,13 @@ def test_an_encoder_without_a_published_accuracy_changes_nothing(published: Find
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = study_table(corrected=corrected)
-    assert {rows.used + sum(rows.left_out.values()) for rows in study(table).rows} == {len(table)}
+    table = shipped_table(corrected=corrected)
+    found = shipped_findings("do_accuracies_agree", corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
-    table = study_table()
+    table = shipped_table()
     with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
         study(table.only(table.frame.index[:n], because="test"))

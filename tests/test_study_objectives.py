@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
+from tests.shipped import shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.group_means import group_means
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.studies.drawing import style
 from zoo.studies.estimate_tables import cross_table, estimate_table
 from zoo.studies.findings import Findings
@@ -113,7 +116,7 @@ def test_every_figure_is_drawn_with_every_encoder(steady: Findings) -> None:
 
 
 def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
-    table = study_table()
+    table = shipped_table()
     means = group_means(table, "usability", "ssl_mode")
     with style():
         axes = draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
@@ -141,3 +144,44 @@ def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
 
 def points(axes: Axes) -> int:
     return sum(len(collection.get_offsets()) for collection in axes.collections)
+
+
+@pytest.mark.parametrize(
+    ("alone", "rests_on"),
+    [
+        ({"sela": 1.8}, "one encoder, of sela"),
+        ({"odc": 1.3, "sela": 1.8}, "one encoder each, of sela and odc"),
+        ({"sela": 1.8, "dino": 1.2}, ""),  # dino has many encoders
+    ],
+)
+def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, float], rests_on: str) -> None:
+    objectives = ["dino"] * 8 + ["swav"] * 8 + ["sela", "odc"]
+    sizes = {"dino": 0.4, "swav": -0.3, "sela": 0.1, "odc": 0.1, **alone}
+    frame = pd.DataFrame({"objective": objectives, "ssl_mode": "clustering"})
+    shap = pd.DataFrame({"objective": [sizes[name] for name in objectives]})
+    importance = SimpleNamespace(values=frame, shap=shap, outcome="train_test", features="few")
+    judge = load_study(studies()["which_objectives_are_usable"]).__globals__["_claim_of_clustering"]
+    claim = judge(SimpleNamespace(of=lambda outcome: importance))
+    assert claim.rests_on == rests_on
+    assert claim.verdict == ("not reproducible" if "dino" in alone else "corrected")
+
+
+def test_points_of_a_year_stay_within_its_band_and_types_stand_apart() -> None:
+    table = shipped_table()
+    with style():
+        axes = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
+    rows = table.frame.dropna(subset=["usability", "ssl_mode", "year"])
+    columns: dict[float, set[str]] = {}
+    for collection in axes.collections:
+        mode = str(collection.get_label()).partition(" (")[0]
+        x = np.asarray(collection.get_offsets())[:, 0]
+        years = rows.loc[rows["ssl_mode"] == mode, "year"].to_numpy(float)
+        assert sorted(np.round(x)) == sorted(years)  # nearest to its own year
+        assert abs(x - np.round(x)).max() < 0.4
+        for place in x:
+            columns.setdefault(round(float(place), 6), set()).add(mode)
+    assert all(len(modes) == 1 for modes in columns.values())
+    for year, modes in rows.groupby("year")["ssl_mode"]:
+        places = sorted(place for place in columns if round(place) == year)
+        assert len(places) == modes.nunique()
+        assert sum(places) / len(places) == pytest.approx(year)  # a single type stands on its year

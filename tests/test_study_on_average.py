@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.outcomes import TREE_OUTCOMES
@@ -25,9 +25,8 @@ STUDY = studies()["what_choices_change_on_average"]
 GENERATIVE = "ssl_mode[generative]"
 
 
-@cache
 def found(*, corrected: bool = False) -> Findings:
-    return of(study_table(corrected=corrected))
+    return shipped_findings("what_choices_change_on_average", corrected=corrected)
 
 
 def of(table: StudyTable) -> Findings:
@@ -82,7 +81,7 @@ def test_verdicts_on_the_published_rows(words: str, verdict: str, ours: str) -> 
     one = claim(words)
     assert one.verdict == verdict
     assert one.ours == ours or float(one.ours) == pytest.approx(float(ours), rel=1e-9)
-    assert bool(one.reason) == (verdict != "agrees")
+    assert one.reason or verdict == "agrees"
 
 
 def test_the_printed_p_values_of_generative_objectives_are_explained() -> None:
@@ -134,9 +133,24 @@ def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
 
 def test_what_robust_standard_errors_take_away_is_said() -> None:
     (note,) = [note for note in found().notes if note.startswith("Significant by the classical")]
-    mlp = global_linear_effect(study_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
+    mlp = global_linear_effect(shipped_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
     assert f"projection2_arch[mlp] on usability (p 0.0014, HC3 {mlp.p_robust:.2g})" in note
     assert "z_dim" not in note and "train_rank on usability" not in note
+
+
+def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_reason() -> None:
+    study = load_study(STUDY).__globals__
+    estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
+    undone = []
+    for _, term, outcome, what, *_ in study["PRINTED"]:
+        if what == "p-value" and (term, outcome) in estimates:
+            estimate = estimates[term, outcome]
+            (one,) = [one for one in found().claims if one.value == estimate.p]
+            assert estimate.p is not None and estimate.p_robust is not None
+            is_undone = estimate.p < 0.05 <= estimate.p_robust
+            assert ("HC3" in one.reason) == is_undone
+            undone += [term] * is_undone
+    assert len(undone) >= 3
 
 
 def test_what_the_control_of_hidden_parameters_does_is_said() -> None:
@@ -152,7 +166,7 @@ def test_notes_are_only_about_what_they_are_about() -> None:
 
 
 def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:
-    estimate = global_linear_effect(study_table(), "z_dim", "usability").estimate("log(z_dim)")
+    estimate = global_linear_effect(shipped_table(), "z_dim", "usability").estimate("log(z_dim)")
     doubled = per_doubling(estimate)
     assert estimate.value is not None and estimate.ci_high_robust is not None
     assert doubled.value == pytest.approx(estimate.value * np.log(2))

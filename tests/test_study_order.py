@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from zoo.analysis.table import StudyTable, study_table, table_of
+from tests.shipped import shipped_findings
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -44,7 +45,7 @@ def planted(n: int, union: Callable[[float, float, float, float], float]) -> Stu
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_the_probe_agrees_and_the_encoder_does_not(corrected: bool) -> None:
-    found = study(study_table(corrected=corrected))
+    found = shipped_findings("does_the_order_matter", corrected=corrected)
     assert found.rows[0].used == 10
     assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 169 - corrected
     assert [one.verdict for one in found.claims].count("corrected") == 3
@@ -57,7 +58,7 @@ def test_the_probe_agrees_and_the_encoder_does_not(corrected: bool) -> None:
 
 
 def test_both_orders_add_up_to_the_same_error() -> None:
-    found = study(study_table())
+    found = shipped_findings("does_the_order_matter")
     probe, encoder = (one for one in found.estimates if "alternative minus main" in one.term)
     assert probe.value == pytest.approx(-encoder.value)  # type: ignore[operator]
     for row in found.tables[0].rows:
@@ -90,13 +91,13 @@ def test_too_few_encoders_are_refused_in_one_sentence(n: int) -> None:
 
 
 def test_the_figure_has_a_panel_a_component_and_one_for_both() -> None:
-    (figure,) = study(study_table()).figures
+    (figure,) = shipped_findings("does_the_order_matter").figures
     assert "10 encoders" in figure.caption
     with style():
         drawing = figure.draw()
         drawing.canvas.draw()
     assert len(drawing.axes) == 3
     both = drawing.axes[2]
-    ends = [text.xy for text in both.texts]
+    ends = [text.xy for text in both.texts if text.arrow_patch]
     assert len(ends) == 10
     assert all(both.get_xlim()[0] < x < both.get_xlim()[1] for x, _ in ends)

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
+from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.estimates import Estimate
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -56,11 +57,11 @@ def planted(n: int, *, seed: int = 0, error: float = 1.0, of_uniformity: float =
 
 @pytest.fixture(scope="module")
 def published() -> Findings:
-    return study(study_table())
+    return shipped_findings("do_statistics_predict")
 
 
 def test_equation_26_is_that_of_a_formula_on_the_same_rows(published: Findings) -> None:
-    frame = study_table().frame
+    frame = shipped_table().frame
     rows = frame[frame["architecture_exact"] == "resnet50"].dropna(
         subset=["train_test", "train_rank", "train_uniformity", "trainrealaug_alignment"]
     )
@@ -127,8 +128,8 @@ def test_alignment_within_a_class_goes_the_other_way_alone_on_the_same_rows(publ
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = study_table(corrected=corrected)
-    found = study(table)
+    table = shipped_table(corrected=corrected)
+    found = shipped_findings("do_statistics_predict", corrected=corrected)
     assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
     assert all(rows.left_out["not a ResNet-50"] == 92 for rows in found.rows)
 
@@ -171,7 +172,7 @@ def test_resnets_without_alignment_within_a_class_leave_only_its_claims_open() -
 
 
 def test_an_encoder_with_some_statistics_only_counts_where_it_can(published: Findings) -> None:
-    table = study_table()
+    table = shipped_table()
     more = table_of({"mine": {"architecture_exact": "resnet50", "train_test": 25.0, "train_rank": 900.0}})
     sparse = replace(
         table, frame=pd.concat([table.frame, more.frame]),
@@ -183,7 +184,7 @@ def test_an_encoder_with_some_statistics_only_counts_where_it_can(published: Fin
 
 
 def test_the_corrected_rows_lack_the_one_on_wrong_weights() -> None:
-    found = study(study_table(corrected=True))
+    found = shipped_findings("do_statistics_predict", corrected=True)
     assert [rows.used for rows in found.rows] == [69, 64]
     assert claim(found, "Coefficient of log(effective").verdict == "agrees"
 

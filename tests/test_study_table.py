@@ -11,7 +11,7 @@ from tests.result_rows import user_of
 from zoo import results_df
 from zoo.analysis.outcomes import COMPONENTS, OUTCOMES
 from zoo.analysis.studycolumns import STUDY_COLUMNS
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import UNKNOWN_MODE, study_table, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 
@@ -110,6 +110,21 @@ def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypa
     assert (row["train_test"], row["approx"], row["usability"]) == (24.5, 1.5, 10.5)
     assert (row["probe_gen"], row["enc_gen"], row["train-nperclass-3_test"]) == (10.0, 2.5, 51.0)
     assert (row["z_dim"], row["epochs"], row["nviews"], row["n_augmentations"]) == (384, 800, 12, 2)
+
+
+def test_an_encoder_of_the_user_that_does_not_say_how_it_was_trained_is_in_no_population_but_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_own_encoder(tmp_path, monkeypatch)
+    card = tmp_path / "metadata" / "mine.toml"
+    assert 'mode = "clustering"' in card.read_text()
+    card.write_text(card.read_text().replace('mode = "clustering"', 'mode = "not published"'))
+    table = study_table(with_mine=True)
+    assert MINE not in table.frame.index
+    assert table.left_out[UNKNOWN_MODE] == (MINE,)
+    for population in ("supervised", "untrained"):
+        assert study_table(population, with_mine=True).mine == ()
+    assert study_table("all", with_mine=True).mine == (MINE,)
 
 
 def test_my_measurement_of_a_published_encoder_is_named_and_left_out(

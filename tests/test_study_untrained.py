@@ -8,6 +8,7 @@ import pytest
 
 from tests.card_text import VALID
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import study_table, table_of
 from zoo.studies.drawing import style
@@ -19,9 +20,7 @@ STUDY = load_study(study_named("do_untrained_encoders_trade_off"))
 
 
 def study(*, corrected: bool = False) -> Findings:
-    found = STUDY(study_table(corrected=corrected), StudyOptions())
-    assert isinstance(found, Findings)
-    return found
+    return shipped_findings("do_untrained_encoders_trade_off", corrected=corrected)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from tests.own_encoder import add_own_encoder
+from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.studies.drawing import COMPONENT_COLOURS, style
@@ -16,7 +17,7 @@ from zoo.studies.findings import Claim, Findings
 from zoo.studies.known import load_study, study_named
 from zoo.studies.options import StudyOptions
 
-PUBLISHED = study_table()
+PUBLISHED = shipped_table()
 run = load_study(study_named("where_the_risk_lies"))
 
 
@@ -30,7 +31,7 @@ def claims(found: Findings) -> dict[str, Claim]:
 
 @pytest.fixture(scope="module")
 def published() -> Findings:
-    return findings(PUBLISHED)
+    return shipped_findings("where_the_risk_lies")
 
 
 def test_the_claims_come_out_as_they_should(published: Findings) -> None:
@@ -85,10 +86,10 @@ def test_the_figure_draws_a_gap_where_nobody_measured(published: Findings) -> No
 def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: Findings) -> None:
     with style():
         drawn = {figure.name: figure.draw() for figure in published.figures}
-    labels = {panel.get_title(loc="left"): [tick.get_text() for tick in panel.get_xticklabels()]
+    labels = {panel.texts[-1].get_text(): [tick.get_text() for tick in panel.get_xticklabels()]
               for panel in drawn["average_by_objective"].axes}  # fmt: skip
     assert labels["(b) contrastive"] == ["2018\n1", "2019\n8", "2020\n24", "2021\n22", "2022\n10"]
-    assert [panel.get_title(loc="left") for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
+    assert [panel.texts[-1].get_text() for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
 
 
 def test_averages_say_of_how_many(published: Findings) -> None:
@@ -100,7 +101,7 @@ def test_averages_say_of_how_many(published: Findings) -> None:
 
 
 def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_components() -> None:
-    found = findings(study_table(corrected=True))
+    found = shipped_findings("where_the_risk_lies", corrected=True)
     assert claims(found)["Usability improved steadily from 2016 to 2019"].ours == (
         "45.9 (2016, best of 1), 18.4 (2018, best of 2), -0.1 (2019, best of 9)"
     )
@@ -143,8 +144,9 @@ def test_clustering_vits_carry_a_third_and_no_other_window_saves_the_claim(publi
 
 @pytest.mark.parametrize("corrected", [False, True])
 def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = study_table(corrected=corrected)
-    assert {rows.used + sum(rows.left_out.values()) for rows in findings(table).rows} == {len(table)}
+    table = shipped_table(corrected=corrected)
+    found = shipped_findings("where_the_risk_lies", corrected=corrected)
+    assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
 
 
 def planted(**cells: Any) -> StudyTable:

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.shipped import shipped_table
 from zoo.analysis.studycolumns import STUDY_COLUMNS
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import table_of
 from zoo.analysis.tree_features import TREE_FEATURES, coded, nearest_power, prepared
 from zoo.errors import QueryError, UnknownName
 
@@ -85,7 +86,7 @@ def test_true_and_false_are_one_and_zero_even_if_one_of_them_never_occurs() -> N
 
 @pytest.mark.parametrize("features", TREE_FEATURES)
 def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: str) -> None:
-    table = study_table()
+    table = shipped_table()
     frame = prepared(table, features)
     codes = coded(frame)
     assert frame.shape == codes.shape == (169, len(TREE_FEATURES[features]))
@@ -97,7 +98,7 @@ def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: s
 
 
 def test_the_table_itself_is_not_rounded() -> None:
-    table = study_table()
+    table = shipped_table()
     before = table.frame["epochs"].copy()
     prepared(table, "all")
     pd.testing.assert_series_equal(table.frame["epochs"], before)

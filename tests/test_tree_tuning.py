@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.shipped import shipped_table
 from zoo.analysis.importance import nested_variance
 from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.stored_trees import FILE, stored_tuning, tuned_parameters, written_parameters
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.tree_features import TREE_FEATURES
 from zoo.analysis.tree_search import ROUNDS, course_of, folds_of
 from zoo.analysis.tree_tuning import tune, tune_all
@@ -155,7 +156,7 @@ def test_settings_are_stored_for_every_set_of_features_and_outcome(features: str
     stored = stored_tuning(outcome, features)
     assert checked_parameters(tuned_parameters(outcome, features)) == stored["parameters"]
     assert stored["parameters"]["rounds"] in ROUNDS
-    assert stored["n"] == sample_of(study_table(), outcome, features).n
+    assert stored["n"] == sample_of(shipped_table(), outcome, features).n
     assert stored["n_trials"] >= 50 and stored["n_trials"] > stored["n_pruned"]
     assert {"date", "seed", "n_folds", "libraries", "table"} <= stored["how"].keys()
     assert stored["how"]["n_folds"] == 10
@@ -163,7 +164,7 @@ def test_settings_are_stored_for_every_set_of_features_and_outcome(features: str
 
 def test_a_stored_error_is_what_the_stored_settings_give() -> None:
     stored = stored_tuning("usability", "few")
-    sample = sample_of(study_table(), "usability", "few")
+    sample = sample_of(shipped_table(), "usability", "few")
     folds = drawn_folds(sample.n, 10, seed=stored["how"]["seed"], draw=0)
     predictions = out_of_fold(sample, tuned_parameters("usability", "few"), [folds], seed=stored["how"]["seed"])
     assert fold_errors(sample.y, predictions[0], folds).mean() == pytest.approx(stored["error"], rel=1e-3)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.errors import QueryError, WeightsRefused
 from zoo.weights.places import Expected, hash_in_address, shown, source
@@ -23,7 +24,7 @@ def published_places() -> list[str]:
     return sorted(places)
 
 
-@pytest.mark.parametrize("place", published_places())
+@for_each(published_places())
 def test_every_published_place_is_resolved(place: str) -> None:
     found = source(place)
     assert found.place == place

@@ -17,7 +17,7 @@ from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import torch
 
@@ -47,6 +47,26 @@ _SUBMODULES = frozenset(
 _TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
 
 
+def _leave_out_undescribed_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
+    """Keeps oneDNN, which multiplies for PyTorch, from AMX on a processor that does not describe its tiles.
+
+    Some virtual machines offer AMX, but their CPUID ends before leaf 0x1D, which has the size of the tiles. oneDNN then
+    sets up tiles of size zero, and the first larger product in bfloat16 ends the process with an illegal instruction.
+    oneDNN reads the variable at its first product, so that PyTorch may have been imported before.
+    """
+    try:
+        with open(cpuinfo, encoding="ascii", errors="replace") as file:
+            first, _, _ = file.read(8192).partition("\n\n")
+    except OSError:
+        return
+    facts = {key.strip(): value.split() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    if "amx_tile" in facts.get("flags", ()) and int(facts.get("cpuid level", ("0",))[0]) < 0x1D:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+
+_leave_out_undescribed_amx()
+
+
 def list_encoders() -> list[str]:
     """Ids of all encoders, in the order of their card files; the user's own come last."""
     from .cards import catalogue
@@ -73,7 +93,9 @@ def load(
     name: str,
     *,
     pretrained: bool = True,
-    weights: str | os.PathLike[str] | None = None,
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    checkpoint_key: str | None = None,
+    layout: str | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     features: str | None = None,
@@ -91,8 +113,16 @@ def load(
         ``dino_vitS16@cls:9+10+11``.
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
-    weights : path or address, optional
-        A checkpoint of your own to load instead, laid out as the files of this encoder are, or as its state dict.
+    weights : path or address, or a list of them, optional
+        A checkpoint of your own to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
+        the encoder is looked for in it, and half precision is widened. ``encoder.reading`` says what was taken and
+        done. A list gives the file and its companions, for encoders of several files.
+    checkpoint_key : str, optional
+        Which of several encoders in your own checkpoint is meant: ``"student"``, ``"state_dict"``,
+        ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
+        student the one that the method publishes; anything else is refused, and the message lists the keys.
+    layout : str, optional
+        How your own checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
     seed : int
         Of the random weights, where there are any.
     device : str or torch.device, optional
@@ -128,22 +158,34 @@ def load(
     from .loading import load as load_encoder
 
     return load_encoder(
-        name, pretrained=pretrained, weights=weights, seed=seed, device=device, features=features, layers=layers
+        name,
+        pretrained=pretrained,
+        weights=weights,
+        checkpoint_key=checkpoint_key,
+        layout=layout,
+        seed=seed,
+        device=device,
+        features=features,
+        layers=layers,
     )
 
 
 def register(
-    weights: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     like: str,
     name: str,
     facts: Mapping[str, Any] | None = None,
+    inherit: Collection[str] = (),
     layout: str | None = None,
+    checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own; see :func:`zoo.registration.register`."""
     from .registration import register as register_encoder
 
-    return register_encoder(os.fspath(weights), like=like, name=name, facts=facts, layout=layout)
+    return register_encoder(
+        weights, like=like, name=name, facts=facts, inherit=inherit, layout=layout, checkpoint_key=checkpoint_key
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,37 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
             publish(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A new folder to fill; when the block ends well it is ``target``, otherwise it is gone.
+
+    It appears with everything that is in it. No lock is taken: of several writers the first one wins.
+
+    Raises
+    ------
+    FileExistsError
+        If something has the name, even if it appears while this one is filled; an empty folder gives way.
+    OSError
+        If the folder cannot be made; or, then with ``target`` whole, if its name could not be made lasting.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name[:100]}-{os.urandom(8).hex()}.tmp"
+    try:
+        temporary.mkdir()
+        yield temporary
+        synchronise_folder(temporary)
+        try:
+            os.rename(temporary, target)
+        except OSError as error:
+            if not os.path.lexists(target):
+                raise
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        synchronise_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 

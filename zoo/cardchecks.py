@@ -19,6 +19,7 @@ Facts = dict[str, Any]
 MISSING_WORDS = tuple(reason.value for reason in Missing)
 _HINTS = get_type_hints(EncoderCard)
 PARTS = {name: hint for name, hint in _HINTS.items() if isinstance(hint, type) and is_dataclass(hint)}
+_HINTS_OF = {part: get_type_hints(part) for part in PARTS.values()}  # finding them again takes as long as all checks
 TOP_LEVEL = {*PARTS, "released", "errata"}
 _RESERVED = {"metadata_dict", "metadata_df", "results_df", "dependencies"}  # entry points of torch.hub
 _LARGEST = 2**63 - 1  # tables keep whole numbers in 64 bits
@@ -84,7 +85,7 @@ def shown(value: Any) -> str:
 
 
 def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
-    hints = get_type_hints(kind)
+    hints = _HINTS_OF[kind]
     names = [field.name for field in fields(kind)]
     unknown = set(table) - set(names)
     if unknown:
@@ -162,7 +163,7 @@ def _check_errata(where: str, errata: Any) -> list[Facts]:
         part, _, name = str(field).partition(".")
         hint: Any = None
         if part in PARTS:
-            hint = get_type_hints(PARTS[part]).get(name) if name else str  # of a whole part: a description
+            hint = _HINTS_OF[PARTS[part]].get(name) if name else str  # of a whole part: a description
         elif field == "released":
             hint = str
         if hint is None:

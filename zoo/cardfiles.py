@@ -6,12 +6,15 @@ Every refusal is one sentence: file, encoder, field, what was found, what was ex
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 
 from .cardchecks import MISSING_WORDS, Facts, check_facts, check_id, shown
 from .errors import CardError
+
+_BY_CONTENT = "zoo:"  # registered weights, of which two processes may make two cards at once
 
 
 def parse_cards(sources: Mapping[Path, bytes]) -> dict[str, Facts]:
@@ -22,32 +25,76 @@ def parse_cards(sources: Mapping[Path, bytes]) -> dict[str, Facts]:
     CardError
         At the first card that breaks the schema.
     """
-    files = _Files(sources)
+    return parse_cards_with_own(sources, frozenset())[0]
+
+
+def parse_cards_with_own(sources: Mapping[Path, bytes], own: Collection[Path]) -> tuple[dict[str, Facts], list[str]]:
+    """Checked facts by encoder id, and a sentence for each card or file of the user's that is wrong and left out.
+
+    Parameters
+    ----------
+    sources : mapping of Path to bytes
+        Content of every card file, the shipped ones first.
+    own : collection of Path
+        Those of the user; any other must be right.
+
+    Raises
+    ------
+    CardError
+        At the first other card that breaks the schema.
+    """
+    refused = _Refused(own)
+    files = _Files(sources, refused)
     cards: dict[str, Facts] = {}
     for encoder, path in files.of.items():
         where = f"{path}: encoder {encoder!r}"
-        cards[encoder] = {"id": encoder, "family": path.stem, **check_facts(where, files.merged(encoder))}
-    _check_shared_weights(cards, files.of)
-    return cards
+        with refused.of(path):
+            cards[encoder] = {"id": encoder, "family": path.stem, **check_facts(where, files.merged(encoder))}
+    _check_shared_weights(cards, files.of, refused)
+    return cards, refused.sentences
+
+
+class _Refused:
+    """What is wrong in the user's own files, where it does not end everything."""
+
+    def __init__(self, own: Collection[Path]) -> None:
+        self.own = own
+        self.sentences: list[str] = []
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Ends the block at a CardError, and goes on after it if the file is the user's own."""
+        try:
+            yield
+        except CardError as error:
+            if path not in self.own:
+                raise
+            self.sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
 
 
 class _Files:
     """The documents as they are written, and which of them defines which encoder."""
 
-    def __init__(self, sources: Mapping[Path, bytes]) -> None:
-        self.documents = {path: _document(path, content) for path, content in sources.items()}
+    def __init__(self, sources: Mapping[Path, bytes], refused: _Refused) -> None:
+        self.documents: dict[Path, Facts] = {}
         self.of: dict[str, Path] = {}
         folded: dict[str, str] = {}
-        for path, document in self.documents.items():
-            for encoder in document["encoders"]:
-                check_id(str(path), encoder)
-                other = folded.setdefault(encoder.casefold(), encoder)
-                if other in self.of:
-                    raise CardError(
-                        f"{path}: encoder {encoder!r} is already defined as {other!r} in {self.of[other]} "
-                        "(ids are compared without case); give one of them another id."
-                    )
-                self.of[encoder] = path
+        for path, content in sources.items():
+            with refused.of(path):
+                self.documents[path] = _document(path, content)
+            for encoder in self.documents.get(path, {}).get("encoders", ()):
+                with refused.of(path):
+                    self._add(encoder, path, folded)
+
+    def _add(self, encoder: str, path: Path, folded: dict[str, str]) -> None:
+        check_id(str(path), encoder)
+        other = folded.setdefault(encoder.casefold(), encoder)
+        if other in self.of:
+            raise CardError(
+                f"{path}: encoder {encoder!r} is already defined as {other!r} in {self.of[other]} "
+                "(ids are compared without case); give one of them another id."
+            )
+        self.of[encoder] = path
 
     def merged(self, encoder: str, above: tuple[str, ...] = ()) -> Facts:
         """All facts of an encoder, unchecked: those of the one it is like, the file's defaults, its own.
@@ -105,26 +152,40 @@ def _merge(into: Facts, table: Facts) -> None:
             into[key] = deepcopy(value)
 
 
-def _check_shared_weights(cards: Mapping[str, Facts], of: Mapping[str, Path]) -> None:
-    """Two encoders may use one file only if a card says so."""
-    first_with: dict[str, str] = {}
-    for encoder, facts in cards.items():
-        weights = facts["weights"]
-        same, url = weights["same_file_as"], weights["url"]
-        where = f"{of[encoder]}: encoder {encoder!r}"
-        if same not in MISSING_WORDS:
-            if same not in cards or cards[same]["weights"]["url"] != url:
-                raise CardError(
-                    f"{where}, field 'weights.same_file_as': found {same!r}, "
-                    "expected an encoder whose weights.url is the same."
-                )
-            continue
-        if url in MISSING_WORDS:
-            continue
-        explained = any(erratum["field"] in ("weights", "weights.url") for erratum in facts["errata"])
-        if url in first_with and not explained:
+def _check_shared_weights(cards: dict[str, Facts], of: Mapping[str, Path], refused: _Refused) -> None:
+    """Two encoders may use one file only if a card says so; what is refused is no card any more."""
+    n_before = -1
+    while n_before != len(cards):  # again without what was refused, for another card may name it
+        n_before = len(cards)
+        first_with: dict[str, str] = {}
+        for encoder in list(cards):
+            n_refused = len(refused.sentences)
+            with refused.of(of[encoder]):
+                _check_weights_of(encoder, cards, of, first_with)
+            if len(refused.sentences) > n_refused:
+                del cards[encoder]
+
+
+def _check_weights_of(
+    encoder: str, cards: Mapping[str, Facts], of: Mapping[str, Path], first_with: dict[str, str]
+) -> None:
+    facts = cards[encoder]
+    weights = facts["weights"]
+    same, url = weights["same_file_as"], weights["url"]
+    where = f"{of[encoder]}: encoder {encoder!r}"
+    if same not in MISSING_WORDS:
+        if same not in cards or cards[same]["weights"]["url"] != url:
             raise CardError(
-                f"{where}, field 'weights.url': found the file that {first_with[url]!r} has already, "
-                "expected another one, 'weights.same_file_as' or an erratum."
+                f"{where}, field 'weights.same_file_as': found {same!r}, "
+                "expected an encoder whose weights.url is the same."
             )
-        first_with.setdefault(url, encoder)
+        return
+    if url in MISSING_WORDS or url.startswith(_BY_CONTENT):
+        return
+    explained = any(erratum["field"] in ("weights", "weights.url") for erratum in facts["errata"])
+    if url in first_with and not explained:
+        raise CardError(
+            f"{where}, field 'weights.url': found the file that {first_with[url]!r} has already, "
+            "expected another one, 'weights.same_file_as' or an erratum."
+        )
+    first_with.setdefault(url, encoder)

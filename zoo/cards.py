@@ -12,15 +12,15 @@ Reading and checking 204 cards takes longer than a listing should, so the checke
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from . import metadata
 from .compiled import compiled
-from .content import content_files
-from .errors import CardError, QueryError, UnknownName
+from .content import content_files, content_folder
+from .errors import CardError, QueryError, UnknownName, warn
 from .metadata import EncoderCard, Erratum, Missing
 from .representations import MARK, derived, own_id
 
@@ -50,8 +50,9 @@ class Catalogue(Mapping[str, EncoderCard]):
     A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere.
     """
 
-    def __init__(self, facts: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, facts: dict[str, dict[str, Any]], left_out: Sequence[str] = ()) -> None:
         self._facts = facts
+        self.left_out = tuple(left_out)  # a sentence for each card or file of the user's that is wrong
         self._by_folded = {encoder.casefold(): encoder for encoder in facts}
         self._cards: dict[str, EncoderCard] = {}
 
@@ -97,14 +98,19 @@ class Catalogue(Mapping[str, EncoderCard]):
 def catalogue() -> Catalogue:
     """Every card of the zoo and of the user's own folder; a file that has changed is read again.
 
+    A card of the user's that is wrong is left out with a :class:`~zoo.errors.ContentWarning` that names file, encoder,
+    field, what was found and what was expected; so is a file that cannot be read.
+
     Raises
     ------
     CardError
-        If a file is unreadable or a card is wrong; names file, encoder, field, what was found, what was expected.
+        If a shipped file is unreadable or a card in it is wrong.
     ContentError
         If a folder of cards is missing or cannot be listed.
     """
-    return _catalogue(tuple(map(_stamp, card_files())))
+    found = _catalogue(tuple(map(_stamp, card_files())))
+    warn(found.left_out)
+    return found
 
 
 def own_card(card: EncoderCard) -> EncoderCard:
@@ -118,47 +124,54 @@ def card_files() -> list[Path]:
 
 
 def read_card_files() -> dict[Path, bytes]:
-    """Content of every card file.
+    """Content of every card file, without those of the user's that cannot be read.
 
     Raises
     ------
     CardError
-        If one cannot be read.
+        If a shipped one cannot be read.
     """
-    return {path: _read(path) for path in card_files()}
+    return _contents(card_files())[0]
 
 
 @lru_cache(maxsize=4)
 def _catalogue(stamps: tuple[_Stamp, ...]) -> Catalogue:
-    sources = {path: _read(path) for path, _, _ in stamps}
+    sources, unreadable = _contents(path for path, _, _ in stamps)
 
-    def make() -> dict[str, dict[str, Any]]:
-        from .cardfiles import parse_cards  # the checker is only needed when a card has changed
+    def make() -> dict[str, Any]:
+        from .cardfiles import parse_cards_with_own  # the checker is only needed when a card has changed
 
-        return parse_cards(sources)
+        facts, left_out = parse_cards_with_own(sources, frozenset(path for path in sources if _is_own(path)))
+        return {"facts": facts, "left_out": left_out}
 
-    return Catalogue(compiled("cards", sources, RULES, make))
+    kept = compiled("cards", sources, RULES, make)
+    return Catalogue(kept["facts"], [*unreadable, *kept["left_out"]])
 
 
 def _stamp(path: Path) -> _Stamp:
     try:
         status = os.stat(path)
-    except OSError as error:
-        _refuse(path, error)
+    except OSError:  # such as a link to nowhere; reading says more
+        return path, -1, -1
     return path, status.st_mtime_ns, status.st_size
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        _refuse(path, error)
+def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
+    """Content by file, and a sentence for each of the user's that cannot be read."""
+    contents, unreadable = {}, []
+    for path in paths:
+        try:
+            contents[path] = path.read_bytes()
+        except OSError as error:
+            sentence = f"The card file {path} cannot be read ({error.strerror}); make it readable or remove it."
+            if not _is_own(path):
+                raise CardError(sentence) from error
+            unreadable.append(f"{sentence.removesuffix('.')}, for it is left out.")
+    return contents, unreadable
 
 
-def _refuse(path: Path, error: OSError) -> NoReturn:
-    raise CardError(
-        f"The card file {path} cannot be read ({error.strerror}); make it readable or remove it."
-    ) from error
+def _is_own(path: Path) -> bool:
+    return not path.is_relative_to(content_folder("metadata"))
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:

@@ -34,13 +34,15 @@ _RISKS = (_PROBE, _TWIN, "probe_generalization", "encoder_generalization")
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
-def summary_facts(*, exclude_wrong: bool, source: str | None) -> list[dict[str, Any]]:
+def summary_facts(*, exclude_wrong: bool, source: str | None) -> tuple[list[dict[str, Any]], list[str]]:
     """What :func:`zoo.results.summaries` makes its values of, one table an encoder, as JSON has it.
 
-    An erratum is its fields; a component that cannot be known is None.
+    An erratum is its fields; a component that cannot be known is None. Beside it a sentence for everything of the
+    user's that is wrong and left out.
     """
-    rows = [row for row in read_rows(_RISKS) if row[DATASET] == IMAGENET]
-    known_errata = errata()
+    left_out: list[str] = []
+    rows = [row for row in read_rows(_RISKS, left_out=left_out) if row[DATASET] == IMAGENET]
+    known_errata = errata(left_out=left_out)
     if source is not None:
         sources = sorted({row[SOURCE] for row in rows})
         if source not in sources:
@@ -68,7 +70,7 @@ def summary_facts(*, exclude_wrong: bool, source: str | None) -> list[dict[str, 
             found.append(
                 {"encoder": encoder, "errors": errors, "decomposition": _decomposition(risks), "errata": named}
             )
-    return found
+    return found, left_out
 
 
 def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:

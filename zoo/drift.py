@@ -117,7 +117,7 @@ def remember_features(card: EncoderCard, found: Found | None, encoder: Encoder, 
         If a feature is not finite; if the recording cannot be written.
     """
     if not recording_path(card).exists():
-        _keep_recording(card, _observed(found, encoder, preprocess))
+        keep_recording(card, observed(found, encoder, preprocess))
 
 
 def compare_features(
@@ -154,13 +154,13 @@ def compare_features(
         if not record:
             raise
         then = None
-    now = _observed(found, encoder, preprocess)
+    now = observed(found, encoder, preprocess)
     if record or then is None:
-        _keep_recording(card, now)
+        keep_recording(card, now)
     return None if then is None else _compared(card, then, now)
 
 
-def _observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
+def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
     """The features of the bundled images here and now; on the device of the encoder."""
     device = next(encoder.parameters()).device
     with torch.no_grad(), torch.autocast(device.type, enabled=False), full_precision():
@@ -214,14 +214,31 @@ def _recorded(card: EncoderCard) -> Recording | None:
     return Recording(features=features, circumstances=Circumstances(**json.loads(text)))
 
 
-def _keep_recording(card: EncoderCard, recording: Recording) -> None:
-    """Writes a recording; one that is there is replaced, or stays if that fails."""
+def require_finite(card: EncoderCard, recording: Recording) -> None:
+    """Refuses features that are not finite.
+
+    Raises
+    ------
+    DataError
+        Names the image.
+    """
     broken = [name for name, numbers in recording.features.items() if not numbers.isfinite().all()]
     if broken:
         raise DataError(
             f"The features of {card.id!r} are not finite for the bundled image {broken[0]!r}, so that its weights, or "
             "its preprocessing, cannot be right; nothing was recorded."
         )
+
+
+def keep_recording(card: EncoderCard, recording: Recording) -> None:
+    """Writes a recording; one that is there is replaced, or stays if that fails.
+
+    Raises
+    ------
+    DataError, StoreError
+        If a feature is not finite; if the recording cannot be written.
+    """
+    require_finite(card, recording)
     path = recording_path(card)
     text = json.dumps(asdict(recording.circumstances), sort_keys=True)
     header = {"format": _FORMAT, "circumstances": text, "checksum": _checksum(recording.features, text)}

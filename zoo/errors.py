@@ -17,11 +17,25 @@
     └── MissingExtra            an optional library is not installed; names the extra to install
 
 A message is one sentence that says what we got, what we expected, where, and what to do.
+
+What is wrong in the user's own cards and results stops nothing but itself: it is left out with a
+:class:`ContentWarning`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
+
+
+class ContentWarning(UserWarning):
+    """Something in the user's own cards or results is wrong and was left out; names it."""
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Warns of content that was left out, of each once in a process."""
+    for sentence in sentences:
+        warnings.warn(sentence, ContentWarning, stacklevel=1)
 
 
 class ZooError(Exception):

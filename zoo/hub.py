@@ -6,7 +6,7 @@ it anew at every load, so everything here is cheap: no torch, and the text of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,11 @@ Parameters
 pretrained : bool, True unless given
     With the trained weights; False gives the same architecture with random ones.
 weights : path or address, optional
-    A checkpoint of your own to load instead, laid out as the files of this encoder are.
+    A checkpoint of your own to load instead, as training scripts save it; a list for a file and its companions.
+checkpoint_key : str, optional
+    Which of several encoders in your own checkpoint is meant, such as teacher or state_dict_ema.
+layout : str, optional
+    How your own checkpoint is laid out, if not as the files of this encoder are.
 seed : int, 0 unless given
     Of the random weights, where there are any.
 device : str or torch.device, optional
@@ -56,7 +60,9 @@ class EncoderEntry:
         self,
         *,
         pretrained: bool = True,
-        weights: str | os.PathLike[str] | None = None,
+        weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        checkpoint_key: str | None = None,
+        layout: str | None = None,
         seed: int = 0,
         device: str | torch.device | None = None,
         features: str | None = None,
@@ -66,6 +72,8 @@ class EncoderEntry:
             self.__name__,
             pretrained=pretrained,
             weights=weights,
+            checkpoint_key=checkpoint_key,
+            layout=layout,
             seed=seed,
             device=device,
             features=features,
@@ -106,8 +114,9 @@ def _summary(card: EncoderCard) -> str:
     if card.is_untrained:
         return f"{card.architecture.exact} with random weights"
     objective = card.objective.mode if isinstance(card.objective.name, Missing) else card.objective.name
+    trained = "how it was trained is not published" if isinstance(objective, Missing) else f"objective {objective}"
     data = card.pretraining.dataset
-    return f"{card.architecture.exact}, objective {objective}{'' if isinstance(data, Missing) else f', on {data}'}"
+    return f"{card.architecture.exact}, {trained}{'' if isinstance(data, Missing) else f', on {data}'}"
 
 
 def _facts(card: EncoderCard) -> Iterator[str]:

@@ -79,7 +79,7 @@ LABEL_FREE_METRICS = _table(
             meaning="rank of the correlation matrix of the features",
         ),
         LabelFreeMetric(
-            name="alpha_req", title="alpha-ReQ", function="decay.alpha_req", needs="features", unit="exponent",
+            name="alpha_req", title="alpha-ReQ", function="rank.alpha_req", needs="features", unit="exponent",
             higher_is_better=None, least=12, source="alpha-ReQ, Agrawal et al. 2022", streams=True,
             meaning="exponent at which the eigenvalues of the covariance fall with their rank; 1 is held to be best",
         ),

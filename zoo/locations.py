@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .encoders import Encoder
-from .encoders.layouts import layout_named
+from .encoders.layouts import layout_named, published_role
+from .encoders.layouts.wrappers import Role
+from .errors import QueryError
 from .metadata import EncoderCard, Missing
 from .provenance import architecture_hash
 from .weights import store
+from .weights.places import portable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """How a user's own file is searched for the encoder; a published file is not searched."""
+
+    checkpoint_key: str = ""  # which of several encoders in it is meant
+    role: Role = ""  # which of student and teacher the method publishes
+    is_layout_given: bool = False  # by the user, so that no other layout is tried
+
+    @property
+    def selection(self) -> str:
+        """What of it the converted weights depend on."""
+        return f"key {self.checkpoint_key}" if self.checkpoint_key else self.role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +40,19 @@ class Candidate:
     sha256: str | None  # of the file, where the card knows it
     size_bytes: int | None
     key: str
+    own: Own | None = None  # of a user's own file
+    key_alone: str = ""  # of a user's own file that needs no companion, for it holds all of the encoder
+    mirrored_key: str = ""  # under which a mirror has them, where that is another one: paths do not travel
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Under which the converted weights may be kept."""
+        return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
 
 
-def candidates(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -> list[Candidate]:
+def candidates(
+    card: EncoderCard, encoder: Encoder, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
+) -> list[Candidate]:
     """Where the weights of an encoder can be had, the best place first.
 
     Parameters
@@ -31,28 +60,57 @@ def candidates(card: EncoderCard, encoder: Encoder, *, weights: str | None = Non
     card : EncoderCard
     encoder : Encoder
         As the card builds it, with or without weights.
-    weights : str, optional
-        The user's own place, instead of those of the card.
+    weights : sequence of str
+        The user's own places instead of those of the card: of the file, then of its companions, as far as they are not
+        those of the card.
+    checkpoint_key, layout : str
+        Of the user's own file: which encoder in it is meant, and how it is laid out; empty for what the card says.
+
+    Raises
+    ------
+    QueryError
+        If there are more files than the encoder is made of.
     """
     known = card.weights
-    given = (known.url, *known.mirrors) if weights is None else (weights,)
+    given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
+    own = None
+    if weights:
+        role = published_role(card.objective.name)
+        own = Own(checkpoint_key=checkpoint_key, role=role, is_layout_given=bool(layout))
     architecture = architecture_hash(encoder)
     found = []
     for place in given:
         if isinstance(place, Missing):
             continue
-        layout = _layout_of(card, place)
-        files = (place, *known.companions)
-        version = layout_named(layout).version
+        chosen = layout or _layout_of(card, place)
+        companions = known.companions
+        if weights:
+            n = layout_named(chosen).n_companions
+            if len(weights) > 1 + n:
+                raise QueryError(
+                    f"Found {len(weights)} files of weights for {card.id!r}, expected {'1 or 2' if n else 1} for the "
+                    f"layout {chosen!r}."
+                )
+            companions = (*weights[1:], *known.companions[len(weights) - 1 :])[:n]
+        files = (place, *companions)
+        key = partial(
+            store.record_key,
+            layout=chosen,
+            layout_version=layout_named(chosen).version,
+            architecture=architecture,
+            selection=own.selection if own else "",
+        )
+        names = list(map(store.kept_name, files))
         found.append(
             Candidate(
                 places=files,
-                layout=layout,
+                layout=chosen,
+                own=own,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
-                key=store.record_key(
-                    list(map(store.kept_name, files)), layout=layout, layout_version=version, architecture=architecture
-                ),
+                key=key(names),
+                key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
+                mirrored_key=key([store.kept_name(portable(file)) for file in files]),
             )
         )
     return found

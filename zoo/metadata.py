@@ -36,8 +36,15 @@ Mode: TypeAlias = Literal[
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal["avgpool", "attnpool", "cls", "cls+avg", "4xcls", "proj", "pred", "proj+cls"]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
-Availability: TypeAlias = Literal["open", "gated", "gone"]
+Availability: TypeAlias = Literal["open", "gated", "gone", "unfit"]
 Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+
+LAYOUT_NAMES = (
+    "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
+    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+)  # fmt: skip
+"""How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +52,7 @@ class Objective:
     """What the encoder was trained to do."""
 
     name: Maybe[str]  # "dino"; the loss, without its version
-    mode: Mode  # the coarse family of losses
+    mode: Maybe[Mode]  # the coarse family of losses
     version: Maybe[int]  # of the loss
     n_negatives: Maybe[int]  # negatives a positive pair
     n_classes: Maybe[int]  # clusters or classes that are predicted
@@ -124,7 +131,7 @@ class Preprocess:
 class Weights:
     """Where the trained weights are and how their file is laid out."""
 
-    availability: Maybe[Availability]  # can anybody have them, on request, or nobody any more
+    availability: Maybe[Availability]  # can anybody have them, on request, or no more; unfit: of another network
     url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
     mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete

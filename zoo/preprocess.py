@@ -1,17 +1,17 @@
 """From an image to an encoder's input, as its card says.
 
-The transforms are torchvision's classes and nothing else: workers of a data loader that are started afresh unpickle
-them without the zoo, which under ``torch.hub`` they could not import.
+Nothing of the zoo is needed to unpickle the transforms: torchvision's classes behind one whose pickle carries its own
+text. Workers of a data loader that are started afresh could not import the zoo if it came through ``torch.hub``.
 """
 
 from __future__ import annotations
 
 from .errors import MissingExtra
 from .metadata import Preprocess
+from .rgb import RGB, Scale
 
 try:
     from torchvision import transforms
-    from torchvision.transforms import v2
 except ModuleNotFoundError as error:
     library = str(error.name).partition(".")[0]
     if library not in ("torch", "torchvision"):
@@ -19,23 +19,28 @@ except ModuleNotFoundError as error:
     raise MissingExtra(library, extra="models", needed_for="Preprocessing images") from error
 
 
-def build_preprocess(preprocess: Preprocess) -> transforms.Compose:
+def build_preprocess(preprocess: Preprocess, *, scale: Scale | None = None) -> transforms.Compose:
     """The transform of one encoder.
 
     Parameters
     ----------
     preprocess : Preprocess
         ``card.preprocess``.
+    scale : (float, float), optional
+        The values that are black and white, of images with more than 8 bits a channel; by default those of their range.
 
     Returns
     -------
     torchvision.transforms.Compose
-        A PIL image of any mode that Pillow converts to RGB -> float32 tensor (3, crop_px, crop_px). As everywhere in
-        torchvision, conversion drops transparency, and 16-bit pixels above 255 saturate: rescale such images before.
+        A PIL image, or an array of shape (height, width) or (height, width, channels) -> float32 tensor
+        (3, crop_px, crop_px). It is made 8-bit RGB first, and turned as its EXIF orientation says; what is taken, and
+        what is refused with a :class:`~zoo.errors.DataError`, is said at :func:`zoo.rgb.to_rgb`. Pixels that were
+        turned by hand are turned again if the image still carries an orientation: turn with
+        ``PIL.ImageOps.exif_transpose``, which removes it.
     """
     return transforms.Compose(
         [
-            v2.RGB(),
+            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation, scale),
             transforms.Resize(
                 preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
             ),

@@ -9,16 +9,15 @@ They, and a file of the user's own, load where the cache cannot be written, too,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from torch import Tensor
-
 from .content import user_folder
 from .encoders import Encoder, build_encoder
-from .encoders.layouts import convert
+from .encoders.layouts import Converted, convert, convert_own, fingerprints, fits_without_companions
 from .errors import StoreError, WeightsRefused, WeightsUnavailable
 from .locations import Candidate, candidates
 from .metadata import EncoderCard
@@ -28,8 +27,8 @@ from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
 from .weights.hosts import asking_once
 from .weights.http import finished_record
-from .weights.places import shown, source
-from .weights.reading import read_checkpoint
+from .weights.places import is_path, shown, source
+from .weights.reading import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
 _HASHED = "sha256:"
@@ -40,7 +39,14 @@ _WITHOUT = "(For the architecture with random weights, pass pretrained=False.)"
 _ATTEMPTS = 20  # of finding or fetching, while other processes are at the same weights
 
 
-def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -> Found:
+def obtain(
+    card: EncoderCard,
+    encoder: Encoder,
+    *,
+    weights: str | Sequence[str] = (),
+    checkpoint_key: str = "",
+    layout: str = "",
+) -> Found:
     """The converted weights of an encoder, fetched and converted if they are not there yet.
 
     Parameters
@@ -48,8 +54,10 @@ def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -
     card : EncoderCard
     encoder : Encoder
         As the card builds it, with or without weights; only names, shapes and types are read.
-    weights : str, optional
-        A path or an address of the user's own checkpoint, laid out as the files of this encoder are.
+    weights : str or sequence of str
+        Paths or addresses of the user's own checkpoint, and of companions of it in place of those of the card.
+    checkpoint_key, layout : str
+        Of the user's own checkpoint: which encoder in it is meant, and how it is laid out, if the card does not say.
 
     Raises
     ------
@@ -61,15 +69,16 @@ def obtain(card: EncoderCard, encoder: Encoder, *, weights: str | None = None) -
     StoreError
         If the cache, the mirror or the lock file cannot be read or written.
     """
-    if weights is not None and source(weights).kind == "path":
-        return _obtain_file(card, encoder, weights)
-    choices = candidates(card, encoder, weights=weights)
+    given = (weights,) if isinstance(weights, str) else tuple(weights)
+    choices = candidates(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
+    if given and any(source(place).kind == "path" for place in given):
+        return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
     for attempt in range(_ATTEMPTS):
-        found = kept(choices, is_own=weights is not None)
+        found = kept(choices, is_own=bool(given))
         if found is not None:
             return found
         place = mirror_place()
-        if place and weights is None and not _come_with_the_zoo(choices):
+        if place and not given and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
                 f"The mirror {mirror.shown_mirror(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
@@ -99,14 +108,15 @@ def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
     StoreError
         If a folder cannot be read.
     """
-    keys = [choice.key for choice in choices]
+    keys = [key for choice in choices for key in choice.keys]
     place = None if is_own or _come_with_the_zoo(choices) else mirror_place()
     for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
         for choice in choices:
-            found = found_in(folder, choice.key)
-            if found is not None:
-                _require_known(choice, found.record)
-                return found
+            for key in choice.keys:
+                found = found_in(folder, key)
+                if found is not None:
+                    _require_known(choice, found.record)
+                    return found
     return None
 
 
@@ -132,14 +142,21 @@ class _TakenAwayError(StoreError):
     """Another process has converted the same download and removed it; its result is there, or soon will be."""
 
 
-def _obtain_file(card: EncoderCard, encoder: Encoder, path: str) -> Found:
-    """The user's own file, found again by its content."""
-    fetched = fetch(path, folder=weights_folder())
-    (choice,) = candidates(card, encoder, weights=f"{_HASHED}{fetched.sha256}")
-    found = found_in(weights_folder(), choice.key)
-    if found is not None:
-        return found
-    return _kept_anew(card, encoder, choice, first=fetched)
+def _obtain_files(
+    card: EncoderCard, encoder: Encoder, given: Sequence[str], *, checkpoint_key: str, layout: str
+) -> Found:
+    """The user's own files, those of this machine found again by their content."""
+    places, fetched = [], []
+    for place in given:
+        is_path = source(place).kind == "path"
+        fetched.append(fetch(place, folder=weights_folder()) if is_path else None)
+        places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
+    (choice,) = candidates(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
+    for key in choice.keys:
+        found = found_in(weights_folder(), key)
+        if found is not None:
+            return found
+    return _kept_anew(card, encoder, choice, there=fetched)
 
 
 def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> Found:
@@ -148,6 +165,11 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
         raise WeightsUnavailable(
             f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
             "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
+        )
+    if card.weights.availability == "unfit" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsRefused(
+            f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
+            f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
         )
     if not choices:
         raise WeightsUnavailable(
@@ -173,9 +195,11 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
     )
 
 
-def _kept_anew(card: EncoderCard, encoder: Encoder, choice: Candidate, *, first: Fetched | None = None) -> Found:
+def _kept_anew(
+    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+) -> Found:
     """Fetched, converted, remembered and kept, in this order, so that a refused file leaves nothing."""
-    with converted(card, encoder, choice, first=first) as (tensors, origins):
+    with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
                 is_download = not is_shipped(origin.place)
@@ -188,15 +212,17 @@ def _kept_anew(card: EncoderCard, encoder: Encoder, choice: Candidate, *, first:
             encoder=encoder,
             origins=origins,
             layout=choice.layout,
+            selection=choice.own.selection if choice.own else "",
+            reading=reading,
             may_be_held=is_here,  # what had to be fetched is not fetched again at every load
         )
 
 
 @contextmanager
 def converted(
-    card: EncoderCard, encoder: Encoder, choice: Candidate, *, first: Fetched | None = None
-) -> Iterator[tuple[dict[str, Tensor], tuple[store.Origin, ...]]]:
-    """The state dict that the files of a candidate make, and where they came from.
+    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None]]:
+    """The state dict that the files of a candidate make, where they came from, and how the user's own was read.
 
     Downloads are removed at the end of the block, however it ends; the tensors may be pages of them.
 
@@ -205,62 +231,97 @@ def converted(
     card, encoder
         As for :func:`obtain`.
     choice : Candidate
-    first : Fetched, optional
-        The first file, if it is there already.
+    there : sequence of Fetched
+        The files that are there already, in the order of the candidate's places; None for one that is not.
 
     Raises
     ------
     WeightsUnavailable, WeightsRefused, StoreError
         As :func:`obtain`.
     """
-    with _fetched(choice, first=first) as files:
-        what = f"{card.id!r} ({files[0].origin})"
-        try:
-            read = [read_checkpoint(file.path, what=what) for file in files]
-        except StoreError as error:
-            if any(file.is_ours and not file.path.exists() for file in files):
-                raise _TakenAwayError(str(error)) from error
-            raise
-        initial = build_encoder(card, device="cpu").state_dict()
-        contents = [checkpoint.content for checkpoint in read]
-        tensors = convert(contents, encoder, layout=choice.layout, what=what, initial=initial)
-        yield (
-            tensors,
-            tuple(
-                store.Origin(
-                    place=store.kept_name(place),
-                    address=place if is_shipped(place) else file.origin,  # the same on every machine
-                    sha256=file.sha256,
-                    size_bytes=file.size_bytes,
-                    format=checkpoint.format,
-                )
-                for place, file, checkpoint in zip(choice.places, files, read, strict=True)
-            ),
+    own = choice.own
+
+    @cache
+    def untrained() -> Mapping[str, bytes]:
+        return fingerprints(build_encoder(card, device="cpu"))
+
+    with ExitStack() as until_the_end:
+        files: list[Fetched] = []
+        read: list[Checkpoint] = []
+        for number, place in enumerate(choice.places):
+            if number == 1 and choice.key_alone and fits_without_companions(read[0].content, encoder):
+                break
+            file = there[number] if number < len(there) else None
+            files.append(until_the_end.enter_context(_fetched(choice, place, number=number, there=file)))
+            if not is_mapped(files[-1].path):
+                untrained()  # now, so that a random network and numbers that are read into memory do not add up
+            read.append(_read(files[-1], what=f"{card.id!r} ({files[0].origin})"))
+        what, contents = f"{card.id!r} ({files[0].origin})", [checkpoint.content for checkpoint in read]
+        reading: store.Reading | None = None
+        if own is None:
+            tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
+        else:
+            tensors, reading = convert_own(
+                contents,
+                encoder,
+                layout=choice.layout,
+                is_only=own.is_layout_given,
+                checkpoint_key=own.checkpoint_key,
+                role=own.role,
+                what=what,
+                untrained=untrained,
+            )
+        origins = tuple(
+            store.Origin(
+                place=store.kept_name(place),
+                address=place if is_shipped(place) else file.origin,  # the same on every machine
+                sha256=file.sha256,
+                size_bytes=file.size_bytes,
+                format=checkpoint.format,
+            )
+            for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
         )
+        yield tensors, origins, reading
+
+
+def _read(file: Fetched, *, what: str) -> Checkpoint:
+    try:
+        return read_checkpoint(file.path, what=what)
+    except StoreError as error:
+        if file.is_ours and not file.path.exists():
+            raise _TakenAwayError(str(error)) from error
+        raise
 
 
 @contextmanager
-def _fetched(choice: Candidate, *, first: Fetched | None) -> Iterator[list[Fetched]]:
-    """The files of a candidate; those that are ours are removed at the end, whatever it is."""
-    files = [] if first is None else [first]
+def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
+    """A file of a candidate; if it is ours it is removed at the end, whatever that is."""
+    file = there
+    if file is None:
+        expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
+        entry = lock.known(store.kept_name(place))
+        if entry is not None and expected not in (None, entry.sha256):
+            raise WeightsRefused(
+                f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
+                "find out which is right, and remove the line from the lock file if it is the card."
+            )
+        if entry is not None:
+            expected, size = entry.sha256, entry.size_bytes
+        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size)
     try:
-        for number, place in enumerate(choice.places[len(files) :], start=len(files)):
-            expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
-            entry = lock.known(store.kept_name(place))
-            if entry is not None and expected not in (None, entry.sha256):
-                raise WeightsRefused(
-                    f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
-                    "find out which is right, and remove the line from the lock file if it is the card."
-                )
-            if entry is not None:
-                expected, size = entry.sha256, entry.size_bytes
-            files.append(fetch(place, folder=weights_folder(), sha256=expected, size_bytes=size))
-        yield files
+        yield file
     finally:
-        for file, place in zip(files, choice.places, strict=False):  # fewer files, where fetching one has failed
-            if file.is_ours:
-                file.path.unlink(missing_ok=True)
-                finished_record(weights_folder(), place).unlink(missing_ok=True)
+        if file.is_ours:
+            file.path.unlink(missing_ok=True)
+            finished_record(weights_folder(), place).unlink(missing_ok=True)
+
+
+def _located(place: str) -> str:
+    """A place as it can be opened: a relative path of a card is below the user's own folder."""
+    if not is_path(place) or place.startswith(("~", "file:")):
+        return place
+    own = user_folder() / place
+    return str(own) if own.exists() else place
 
 
 def _require_known(choice: Candidate, record: store.Record) -> None:

@@ -16,6 +16,7 @@ from .encoders.layouts import layout_named
 from .errors import StoreError
 from .version import __version__
 from .weights import store
+from .weights.places import portable
 from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
@@ -85,12 +86,15 @@ def keep(
     origins: tuple[store.Origin, ...],
     layout: str,
     is_registered: bool = False,
+    selection: str = "",
+    reading: store.Reading | None = None,
     may_be_held: bool = False,
 ) -> Found:
     """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
 
-    The record is found by the places of the files; registered weights are found by their own hash. With ``may_be_held``
-    weights that cannot be written are held in memory instead.
+    The record is found by the places of the files; registered weights are found by their own hash. Of a user's own file
+    it says which encoder in it was asked for (``selection``), and what was taken and done (``reading``). With
+    ``may_be_held`` weights that cannot be written are held in memory instead.
 
     Raises
     ------
@@ -98,7 +102,8 @@ def keep(
         If they cannot be written and may not be held; nothing is left of them.
     """
     version_of_layout = layout_named(layout).version
-    about = {"format": "zoo-weights-1", "layout": f"{layout} {version_of_layout}"}
+    read_as = reading.layout if reading else layout
+    about = {"format": "zoo-weights-1", "layout": f"{read_as} {layout_named(read_as).version}"}
     about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
     held = None
     try:
@@ -109,8 +114,10 @@ def keep(
         content = content_of(tensors, about=about)
         held = {key: tensor.clone() for key, tensor in tensors.items()}  # no pages of a file that may change
     if is_registered:
-        origins = (replace(origins[0], place=registered_place(content.sha256)),)
-        layout, version_of_layout = "zoo", layout_named("zoo").version
+        first = origins[0]
+        place, address = registered_place(content.sha256), portable(first.address)
+        origins = (replace(first, place=place, address=address),)  # this folder may be moved, or copied to a mirror
+        layout, version_of_layout, selection = "zoo", layout_named("zoo").version, ""
     record = store.Record(
         encoder=name,
         origins=origins,
@@ -122,6 +129,8 @@ def keep(
         sums=content.sums,
         created=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         versions=_versions(),
+        selection=selection,
+        reading=reading,
     )
     path = store.tensors_path(folder, content.sha256)
     known = store.find(folder, record.key) if is_registered else None

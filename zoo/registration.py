@@ -4,58 +4,93 @@
     $ZOO_HOME/metadata/registered/ID/FAMILY.toml    the card, with every fact written out
 
 A card stands on its own: it does not change when the encoder it was made like gets another card. What is registered is
-never changed either; a new version is a new id.
+never changed either; a new version is a new id. Cards and records name weights by their content and hold no path, so
+that the folder may be moved.
+
+What makes the features (architecture, representation, preprocessing) is that of the encoder it was made like, for its
+weights would not fit otherwise. How it was trained, by whom and under which licence is "not published" unless it is
+stated or inherited on purpose.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+import os
+import shutil
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .atomic import replaced
+from torch import Tensor
+
+from .atomic import new_folder, synchronise_folder
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
-from .cards import build_card, catalogue
+from .cards import build_card, catalogue, read_card_files
 from .content import user_folder
-from .drift import compare_features, recording_path
-from .encoders import Encoder, build_empty_encoder
+from .drift import Recording, keep_recording, observed, recording_path, require_finite
+from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .errors import QueryError, StoreError, ZooError, nearest_names
-from .locations import Candidate
+from .loading import places_of
+from .locations import candidates
 from .metadata import EncoderCard, Missing
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
 from .provenance import Found, discard, keep, registered_place
-from .weights import store
-from .weights.places import shown
+from .recording.provenance import file_stem, sidecar_of
+from .recording.turns import turn
+from .representations import MARK
+from .results import read_files
+from .weights import care, store
+from .weights.places import is_path, shown, source
 
 Facts = dict[str, Any]
 _UNKNOWN = Missing.NOT_PUBLISHED.value
 _NONE = Missing.NOT_APPLICABLE.value
 
+INHERITABLE = {
+    "pretraining": ("objective", "projector", "pretraining"),
+    "licence": ("licence",),
+    "paper": ("paper",),
+}
+"""What a new encoder may have from the one it is made like -> the parts of the card that this is."""
+
 
 def register(
-    weights: str, *, like: str, name: str, facts: Mapping[str, Any] | None = None, layout: str | None = None
+    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    like: str,
+    name: str,
+    facts: Mapping[str, Any] | None = None,
+    inherit: Collection[str] = (),
+    layout: str | None = None,
+    checkpoint_key: str | None = None,
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a checkpoint of one's own.
 
     Parameters
     ----------
-    weights : str
-        Path or address of the checkpoint.
+    weights : path or address, or a list of them
+        The checkpoint; a list gives the file and its companions.
     like : str
-        Id of the encoder that has the same architecture and the same layout of its file.
+        Id of the encoder that has the same architecture, features and preprocessing.
     name : str
         Id of the new encoder.
     facts : mapping, optional
-        What differs, by dotted name: ``{"pretraining.epochs": 100}``. ``"not published"`` and ``"not applicable"`` are
-        values. Accuracies, licence of the weights, month and errata of ``like`` are not taken over.
+        What is known of it, by dotted name: ``{"pretraining.epochs": 100}``. ``"not published"`` and
+        ``"not applicable"`` are values. What is neither stated nor inherited is not published.
+    inherit : collection of str, optional
+        Keys of :data:`INHERITABLE`: what is true of the new encoder because it is true of ``like``. ``"pretraining"``
+        is how it was trained, with objective and projector.
     layout : str, optional
-        Of the file; that of ``like`` unless given. A file with the encoder's own state dict has the layout ``zoo``.
+        Of the file; without it that of ``like`` is tried, then those of the libraries.
+    checkpoint_key : str, optional
+        Which of several encoders in the file is meant, as for :func:`zoo.load`.
 
     Returns
     -------
@@ -65,39 +100,185 @@ def register(
     Raises
     ------
     QueryError
-        If the id is taken, be it by the same encoder with other content; nothing is changed.
+        If the id is taken, be it by the same encoder with other content, or something is to be inherited that cannot
+        be; nothing is changed.
     CardError
         If a fact breaks the schema.
     WeightsUnavailable, WeightsRefused, StoreError, DataError
-        As for the weights of any encoder.
+        As for the weights of any encoder; nothing is left behind.
     """
+    places = places_of(weights)
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = _facts_of(model)
-    _forget(merged, where=shown(weights))
+    _forget(merged, origin=_name_of(places[0]), inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
-    chosen = layout or _layout_of(model)
-    layout_named(chosen)
-    companions = model.weights.companions if chosen == model.weights.converter else ()
+    if layout:
+        layout_named(layout)
     encoder = build_empty_encoder(draft)
-    choice = Candidate(places=(weights, *companions), layout=chosen, sha256=None, size_bytes=None, key="")
-    with converted(draft, encoder, choice) as (tensors, origins):
+    knows_method = draft.objective.name is not Missing.NOT_PUBLISHED
+    meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
+    files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
+    (choice,) = candidates(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
+
+    def kept(tensors: Mapping[str, Tensor]) -> Found:
+        return keep(
+            own_store(),
+            name,
+            tensors,
+            encoder=encoder,
+            origins=origins,
+            layout=choice.layout,
+            is_registered=True,
+            reading=reading,
+        )
+
+    with converted(draft, encoder, choice) as (converted_tensors, origins, reading):
         if name in catalogue():
-            return _same(catalogue()[name], draft, origins[0].sha256)
-        found = keep(own_store(), name, tensors, encoder=encoder, origins=origins, layout=chosen, is_registered=True)
-    merged["weights"] |= _place_of(found)
-    card = _card(name, model.family, merged)
+            return _same(catalogue()[name], draft, origins[0].sha256, reading)
+        found = kept(converted_tensors)
+    state: dict[str, Tensor] = {}
     try:
-        _record_features(card, found, encoder)
-        return _written(card, merged)
+        state |= found.tensors(remedy="register it again")
+        encoder.load_state_dict(state, assign=True)
+        recording = observed(found, encoder, build_preprocess(draft.preprocess))
+        require_finite(draft, recording)
+        with _alone():
+            if name in catalogue():  # another process has been quicker
+                raise _TakenError
+            merged["weights"] |= _place_of(found)
+            merged["weights"]["note"] += f" {reading}"
+            card = _written(_card(name, model.family, merged), merged)
+            if store.find(own_store(), found.record.key) is None:  # another process, which lost its race, had them
+                kept(state)
+            _record_features(card, recording)
+            _restore_rows(card)
+    except _TakenError:
+        _take_back(found, state, kept)
+        return _same(catalogue()[name], draft, origins[0].sha256, reading)
     except ZooError:
-        if not _card_path(card).exists():  # it is there if only making its name lasting has failed
-            recording_path(card).unlink(missing_ok=True)
-            if found.is_new:
-                discard(found)
+        if name not in catalogue():  # it is there if only making its name lasting has failed
+            _take_back(found, state, kept)
         raise
+    return card
+
+
+class _TakenError(Exception):
+    """The id has been taken since it was last looked at."""
+
+
+def facts_of_file(path: Path) -> Facts:
+    """Facts by dotted name, from a TOML or JSON file that is written like a card.
+
+    A table is a part of the card (``[pretraining]``); dotted names at the top (``"pretraining.epochs"``) are understood
+    too.
+
+    Raises
+    ------
+    QueryError
+        If the file cannot be read, is of another format or holds something that is no fact.
+    """
+    suffix = path.suffix.casefold()
+    if suffix not in (".toml", ".json"):
+        raise QueryError(f"The file of facts is {path.name!r}, expected one that ends in .toml or .json.")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        document = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise QueryError(f"The file of facts {path} cannot be read ({error.strerror}); correct the path.") from error
+    except ValueError as error:
+        raise QueryError(f"The file of facts {path} is no {suffix[1:].upper()} ({error}); correct it.") from error
+    if not isinstance(document, dict):
+        raise QueryError(f"The file of facts {path} holds {type(document).__name__}, expected tables of facts.")
+    facts: Facts = {}
+    for part, value in document.items():
+        if isinstance(value, dict) and part in PARTS:
+            facts |= {f"{part}.{name}": fact for name, fact in value.items()}
+        else:
+            facts[part] = value
+    for field, value in facts.items():
+        if value is None:
+            raise QueryError(
+                f"The file of facts {path} has null for {field!r}; say {_UNKNOWN!r} or {_NONE!r}, or leave it out."
+            )
+    return facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unregistered:
+    """What became of an encoder that is no longer registered."""
+
+    encoder: str
+    freed_bytes: int
+    kept_rows: tuple[Path, ...]  # files that have its results, which no listing reads any more
+    n_rows: int  # in them
+    stray_rows: tuple[Path, ...]  # the user's other files that name it, whose rows are left out from now on
+
+
+def require_registered(names: Sequence[str]) -> list[EncoderCard]:
+    """The cards of registered encoders that nothing else is built on.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such encoder.
+    QueryError
+        If one was not registered, or another encoder that is not among these depends on it.
+    """
+    cards = catalogue()
+    wanted = {card.id: card for card in (cards[name] for name in names)}
+    for card in wanted.values():
+        if _card_folder(card) is None:
+            raise QueryError(
+                f"{card.id!r} was not registered; expected an encoder of {registered_folder()}, so remove its card by "
+                "hand if it is your own."
+            )
+    for other in cards.values():
+        needed = other.weights.same_file_as
+        if other.id not in wanted and needed in wanted:
+            raise QueryError(
+                f"{other.id!r} reads the weights of {needed!r}; name both, or unregister {other.id!r} first."
+            )
+    for path, encoder, needed in _own_likes():
+        if needed in wanted and encoder not in wanted:
+            raise QueryError(f"The card of {encoder!r} in {path} is like {needed!r}; give it facts of its own first.")
+    return list(wanted.values())
+
+
+def unregister(names: Sequence[str]) -> list[Unregistered]:
+    """Takes registered encoders out of the zoo: cards, checks, and the weights that no other encoder reads.
+
+    Their results are kept, under a name that nothing reads; registering the same weights under the same id brings them
+    back. No lock file speaks of registered weights.
+
+    Raises
+    ------
+    UnknownName, QueryError
+        As :func:`require_registered`; nothing is changed.
+    StoreError
+        If a file cannot be moved or removed.
+    """
+    cards = require_registered(names)
+    cards.sort(key=lambda card: isinstance(card.weights.same_file_as, Missing))  # those that others need come last
+    try:
+        return [_unregistered(card) for card in cards]
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename} cannot be moved or removed ({error.strerror}); make {user_folder()} writable."
+        ) from error
+
+
+def _unregistered(card: EncoderCard) -> Unregistered:
+    with _alone():
+        _remove_card(card)
+        freed = 0 if _is_named(card.weights.url) else _remove_weights(card)
+        kept_rows, n_rows = _set_rows_aside(card)
+        recording_path(card).unlink(missing_ok=True)
+    return Unregistered(
+        encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=_files_naming(card)
+    )
 
 
 def registered_folder() -> Path:
@@ -120,11 +301,20 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else deepcopy(value)
 
 
-def _forget(facts: Facts, *, where: str) -> None:
-    """What is true of the encoder that served as a model and not of the new one."""
+def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
+    """What is true of the encoder that served as a model and not, as far as is known, of the new one."""
+    for what in inherit:
+        if what not in INHERITABLE:
+            expected = ", ".join(map(repr, INHERITABLE))
+            raise QueryError(f"There is nothing named {what!r} to inherit; expected one of {expected}.")
+    inherited = {part for what in inherit for part in INHERITABLE[what]}
+    for parts in INHERITABLE.values():
+        for part in parts:
+            if part not in inherited:
+                facts[part] = dict.fromkeys(facts[part], _UNKNOWN)
+    facts["licence"]["published"] = _NONE
     facts["reported"] = dict.fromkeys(facts["reported"], _UNKNOWN)
-    facts["licence"] |= {"weights": _UNKNOWN, "published": _NONE}
-    facts["provenance"] = {"url": where, "official": False, "industry": False, "extracted": False}
+    facts["provenance"] = dict.fromkeys(facts["provenance"], _UNKNOWN) | {"url": origin}
     facts["released"] = _UNKNOWN
     facts["errata"] = []
     facts["weights"] = {
@@ -139,6 +329,12 @@ def _forget(facts: Facts, *, where: str) -> None:
         "converter": "zoo",
         "note": f"Registered on {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}.",
     }
+
+
+def _name_of(weights: str) -> str:
+    """Where a checkpoint was, for everybody: its address, or the name of the user's own file."""
+    path = source(weights).path if is_path(weights) else None
+    return shown(weights) if path is None else path.name
 
 
 def _set(facts: Facts, field: str, value: Any) -> None:
@@ -159,22 +355,23 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
     return build_card({"id": name, "family": family, **checked})
 
 
-def _layout_of(model: EncoderCard) -> str:
-    converter = model.weights.converter
-    return "zoo" if isinstance(converter, Missing) else converter
+def record_of(card: EncoderCard) -> store.Record | None:
+    """Where the weights of a registered encoder came from, and how its file was read; None if it is not registered."""
+    found = (record for _, record in store.records(own_store()) if record and record.sha256 == card.weights.sha256)
+    return next(found, None)
 
 
-def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> EncoderCard:
+def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
     """The encoder that has this id already, if it is the very same one."""
-    own = next(
-        (record for _, record in store.records(own_store()) if record and record.sha256 == existing.weights.sha256),
-        None,
-    )
+    own = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
-    if own is not None and own.origins[0].sha256 == source_sha256 and alike:
+    is_file = own is not None and own.origins[0].sha256 == source_sha256
+    if own is not None and is_file and alike and own.reading in (None, reading):
         return existing
     if own is None:
         found = f"an encoder of the family {existing.family!r}"
+    elif alike and is_file:
+        found = f"read otherwise: {str(own.reading).removesuffix('.')}"
     elif alike:
         found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
     else:
@@ -184,10 +381,39 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str) -> Enco
     )
 
 
-def _record_features(card: EncoderCard, found: Found, encoder: Encoder) -> None:
+@contextmanager
+def _alone() -> Iterator[None]:
+    """A turn among the processes that register; where a file system has no locks, an id is still taken only once."""
+    try:
+        with turn(registered_folder() / ".lock"):
+            yield
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename or registered_folder()} cannot be written ({error.strerror}); make {user_folder()} "
+            "writable or set ZOO_HOME."
+        ) from error
+
+
+def _record_features(card: EncoderCard, recording: Recording) -> None:
     """For ``zoo check``; in place of what an encoder of this id, if there ever was one, has left."""
-    encoder.load_state_dict(found.tensors(remedy="register it again"), assign=True)
-    compare_features(card, found, encoder, build_preprocess(card.preprocess), record=True)
+    try:
+        keep_recording(card, recording)
+    except ZooError:
+        _remove_card(card)
+        raise
+
+
+def _take_back(found: Found, state: Mapping[str, Tensor], kept: Callable[[Mapping[str, Tensor]], Found]) -> None:
+    """Removes the weights of an encoder that is not registered after all, unless another encoder has them by now."""
+    url = registered_place(found.record.sha256)
+    if found.is_new and not _is_named(url):
+        discard(found)
+        if state and _is_named(url):
+            kept(state)
+
+
+def _is_named(url: object) -> bool:
+    return any(card.weights.url == url for card in catalogue().values())
 
 
 def _place_of(found: Found) -> Facts:
@@ -197,22 +423,104 @@ def _place_of(found: Found) -> Facts:
     return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
 
 
-def _card_path(card: EncoderCard) -> Path:
-    return registered_folder() / card.id / f"{card.family}.toml"
+def _card_folder(card: EncoderCard) -> Path | None:
+    """The folder of a registered card; None if there is none."""
+    for path in registered_folder().glob("*/*.toml"):
+        if path.parent.name.casefold() == card.id.casefold() and path.stem == card.family:
+            return path.parent
+    return None
+
+
+def _remove_card(card: EncoderCard) -> None:
+    """The card, in one step."""
+    folder = _card_folder(card)
+    if folder is None:  # removed by another process
+        return
+    aside = folder.parent / f".{folder.name}-{os.urandom(8).hex()}.tmp"
+    os.rename(folder, aside)
+    synchronise_folder(folder.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove_weights(card: EncoderCard) -> int:
+    """The weights of a registered encoder; returns the bytes that are freed."""
+    found = care.kept(care.Shelf(kind="registered", folder=own_store()))
+    return care.remove([one for one in found if one.record and one.record.origins[0].place == card.weights.url])
+
+
+def _files_of_rows(card: EncoderCard) -> tuple[Path, Path]:
+    """The files that ``zoo.recording`` has of an encoder: rows and their provenance."""
+    rows = user_folder() / "results" / "measured" / f"{file_stem(card.id)}.csv"
+    return rows, sidecar_of(rows)
+
+
+def _aside(path: Path, card: EncoderCard) -> Path:
+    """Under which name results of an unregistered encoder are kept: that of its weights is part of it."""
+    return path.with_name(f"{path.name}.unregistered-{str(card.weights.sha256)[:12]}")
+
+
+def _set_rows_aside(card: EncoderCard) -> tuple[tuple[Path, ...], int]:
+    """Renames the results of an encoder, so that no encoder of the same id takes them for its own."""
+    moved, n_rows = [], 0
+    with turn(user_folder() / "results" / ".lock"):
+        for path in _files_of_rows(card):
+            if path.exists():
+                if path.suffix == ".csv":
+                    n_rows = max(0, len(path.read_bytes().splitlines()) - 1)
+                os.replace(path, _aside(path, card))
+                moved.append(_aside(path, card))
+    return tuple(moved), n_rows
+
+
+def _restore_rows(card: EncoderCard) -> None:
+    """Gives the results of an encoder with these very weights, which was unregistered, their name back."""
+    for path in _files_of_rows(card):
+        if _aside(path, card).exists() and not path.exists():
+            os.replace(_aside(path, card), path)
+
+
+def _files_naming(card: EncoderCard) -> tuple[Path, ...]:
+    """Results files of the user that name an encoder."""
+    names = (f"{card.id},".lower().encode(), f"{card.id}{MARK}".lower().encode())
+    home = user_folder().resolve()
+    return tuple(
+        path
+        for path, content in read_files(".csv").items()
+        if path.resolve().is_relative_to(home) and any(line.startswith(names) for line in content.lower().splitlines())
+    )
+
+
+def _own_likes() -> Iterator[tuple[Path, str, str]]:
+    """File, encoder and the encoder that it is like, of the user's cards; without those that are left out."""
+    known = catalogue()
+    for path, content in read_card_files().items():
+        if path.is_relative_to(user_folder()):
+            try:
+                encoders = tomllib.loads(content.decode("utf-8-sig")).get("encoders", {})
+            except ValueError:  # a broken file, of which the catalogue warns
+                continue
+            for encoder, facts in encoders.items() if isinstance(encoders, dict) else ():
+                if encoder in known and isinstance(facts, dict) and isinstance(facts.get("like"), str):
+                    yield path, encoder, facts["like"]
 
 
 def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
-    path = _card_path(card)
+    target = registered_folder() / card.id.casefold()
     try:
-        with replaced(path, must_be_new=True) as file:
+        with new_folder(target) as folder, open(folder / f"{card.family}.toml", "xb") as file:
             file.write(_toml(card.id, facts).encode())
+            file.flush()
+            os.fsync(file.fileno())
     except FileExistsError as error:
-        raise QueryError(
-            f"The id {card.id!r} has been taken by another process just now; choose another id."
+        if card.id in catalogue():
+            raise _TakenError from error
+        raise StoreError(
+            f"{target} is in the way of the card of {card.id!r} and holds no readable card of that id; move it away."
         ) from error
     except OSError as error:
         raise StoreError(
-            f"The card {path} cannot be written ({error.strerror}); make {user_folder()} writable or set ZOO_HOME."
+            f"The card of {card.id!r} cannot be written to {target} ({error.strerror}); make {user_folder()} writable "
+            "or set ZOO_HOME."
         ) from error
     return catalogue()[card.id]
 

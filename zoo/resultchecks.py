@@ -31,7 +31,11 @@ def key_of(row: Row) -> Key:
 
 
 def checked_rows(
-    where: Callable[[int], str], lines: Iterable[tuple[int, Row]], cards: Catalogue, seen: dict[Key, str]
+    where: Callable[[int], str],
+    lines: Iterable[tuple[int, Row]],
+    cards: Catalogue,
+    seen: dict[Key, str],
+    wrong: Callable[[ResultsError], None] | None = None,
 ) -> list[Row]:
     """The rows of one file, the encoder's id in its published spelling.
 
@@ -45,22 +49,44 @@ def checked_rows(
         Encoders that may be named.
     seen : dict
         :func:`key_of` a row -> its place; of this file and those before it. Is added to.
+    wrong : callable, optional
+        Is given the error of each row that is wrong, which is then left out.
 
     Raises
     ------
     ResultsError
-        At the first row that is wrong.
+        At the first row that is wrong, without ``wrong``.
     """
-    ids: dict[str, str] = {}  # spelling -> id
-    subjects: set[tuple[str | bool, ...]] = set()  # checked combinations; most rows repeat one
-    circumstances: set[Key] = set()
+    checks = _Checks(cards, seen)
     rows = []
     for line, row in lines:
-        place = where(line)
+        try:
+            checks.check(where(line), row)
+        except ResultsError as error:
+            if wrong is None:
+                raise
+            wrong(error)
+        else:
+            rows.append(row)
+    return rows
+
+
+class _Checks:
+    """What was right of earlier rows need not be checked again, for most rows repeat it."""
+
+    def __init__(self, cards: Catalogue, seen: dict[Key, str]) -> None:
+        self._cards = cards
+        self._seen = seen
+        self._ids: dict[str, str] = {}  # spelling -> id
+        self._subjects: set[tuple[str | bool, ...]] = set()
+        self._circumstances: set[Key] = set()
+
+    def check(self, place: str, row: Row) -> None:
+        """Refuses a row that is wrong; gives the encoder of another one the spelling of its card."""
         spelling = row[words.ENCODER]
-        if spelling not in ids:
-            ids[spelling] = _id_of(place, spelling, cards)
-        row[words.ENCODER] = ids[spelling]
+        if spelling not in self._ids:
+            self._ids[spelling] = _id_of(place, spelling, self._cards)
+        row[words.ENCODER] = self._ids[spelling]
         subject = (
             row[words.METRIC],
             row[words.DATASET],
@@ -69,24 +95,23 @@ def checked_rows(
             row[words.UNIT],
             row[words.SOURCE] == PUBLISHED_SOURCE,
         )
-        if subject not in subjects:
+        if subject not in self._subjects:
             _check_subject(place, row)
-            subjects.add(subject)
+            self._subjects.add(subject)
         circumstance = (row[words.SEED], row[words.PROTOCOL], row[words.SOURCE], row[words.DATE])
-        if circumstance not in circumstances:
+        if circumstance not in self._circumstances:
             _check_circumstance(place, row)
-            circumstances.add(circumstance)
+            self._circumstances.add(circumstance)
         _check_value(place, row)
         key = key_of(row)
-        if key in seen:
+        if key in self._seen:
             _refuse(
                 place, "encoder",
-                f"{row[words.ENCODER]!r}, {row[words.METRIC]!r}, {row[words.SPLIT]!r} again (first in {seen[key]})",
+                f"{row[words.ENCODER]!r}, {row[words.METRIC]!r}, {row[words.SPLIT]!r} again "
+                f"(first in {self._seen[key]})",
                 "one row a measurement; delete one of them, or tell them apart by seed, protocol or source",
             )  # fmt: skip
-        seen[key] = place
-        rows.append(row)
-    return rows
+        self._seen[key] = place
 
 
 def _id_of(place: str, spelling: str, cards: Catalogue) -> str:

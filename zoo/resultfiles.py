@@ -7,49 +7,86 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
+from typing import NoReturn
 
 from .cards import Catalogue, catalogue
 from .content import content_folder
-from .errors import ResultsError, nearest_names
+from .errors import ResultsError, nearest_names, warn
 from .resultchecks import Key, Row, checked_rows
-from .results import ResultErratum, read_files
+from .results import ResultErratum, is_own, read_files
 from .vocabulary import COLUMNS, ENCODER, ERRATUM_KINDS, METRIC, METRICS
 
 CHECKSUMS = "CHECKSUMS"  # in the shipped folder; `make docs` writes it
 
 
-def read_rows(metrics: Iterable[str] | None = None) -> list[Row]:
+def read_rows(metrics: Iterable[str] | None = None, *, left_out: list[str] | None = None) -> list[Row]:
     """Rows of all results files, the shipped ones first, then the user's, each in the order of its lines.
+
+    Rows of the user's that are wrong are left out.
 
     Parameters
     ----------
     metrics : iterable of str, optional
         Only these. A shipped file that mentions none of them is not parsed; the user's are checked in any case.
 
+    left_out : list of str, optional
+        Is added a sentence for each file of the user's in which something is wrong; without it, that is warned of.
+
     Raises
     ------
     ResultsError
-        At the first file or row that is wrong.
+        At the first shipped file or row that is wrong.
     """
     wanted = None if metrics is None else frozenset(metrics)
-    cards, shipped = catalogue(), content_folder("results")
+    cards, sentences = catalogue(), [] if left_out is None else left_out
     seen: dict[Key, str] = {}
     rows: list[Row] = []
     for path, content in read_files(".csv").items():
-        may_be_skipped = wanted is not None and content and path.is_relative_to(shipped)
+        may_be_skipped = wanted is not None and content and not is_own(path)
         if may_be_skipped and not any(metric.encode() in content for metric in wanted or ()):
             continue
-        checked = rows_of(path, content, cards, seen)
+        checked = believable_rows_of(path, content, cards, seen, sentences)
         rows += checked if wanted is None else [row for row in checked if row[METRIC] in wanted]
+    if left_out is None:
+        warn(sentences)
+    return rows
+
+
+def believable_rows_of(
+    path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], left_out: list[str]
+) -> list[Row]:
+    """The rows of one file, without those that are wrong if it is the user's.
+
+    Parameters
+    ----------
+    path, content, cards, seen
+        As of :func:`rows_of`.
+    left_out : list of str
+        Is added a sentence if any were wrong.
+
+    Raises
+    ------
+    ResultsError
+        At the first row of a shipped file that is wrong.
+    """
+    if not is_own(path):
+        return rows_of(path, content, cards, seen)
+    wrong: list[ResultsError] = []
+    rows = checked_rows(
+        lambda line: f"{path}, line {line}", _lines(path, content, wrong.append), cards, seen, wrong.append
+    )
+    if wrong:
+        others = f" and {len(wrong) - 1:,} more of its lines are" if len(wrong) > 1 else " is"
+        left_out.append(f"{str(wrong[0]).removesuffix('.')}; this{others} left out.")
     return rows
 
 
 def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str]) -> list[Row]:
-    """The rows of one file.
+    """The rows of one file, all of which must be right.
 
     Parameters
     ----------
@@ -67,7 +104,19 @@ def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str]) 
     ResultsError
         At the first row that is wrong.
     """
-    return checked_rows(lambda line: f"{path}, line {line}", _lines(path, content), cards, seen)
+    return checked_rows(lambda line: f"{path}, line {line}", _lines(path, content, _raise), cards, seen)
+
+
+def require_table(path: Path, content: bytes) -> None:
+    """Refuses a file that is no table of results, to which no row could be added; its rows may be wrong.
+
+    Raises
+    ------
+    ResultsError
+        Says where it is none.
+    """
+    for _ in _lines(path, content, _raise):
+        pass
 
 
 def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
@@ -76,27 +125,47 @@ def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[R
     return [row for row in rows if not any(erratum.covers(row[ENCODER], row[METRIC]) for erratum in wrong)]
 
 
-def errata() -> tuple[ResultErratum, ...]:
+def errata(*, left_out: list[str] | None = None) -> tuple[ResultErratum, ...]:
     """Every erratum of ``results/errata.toml``, then those of the user's own ``results/errata.toml``.
+
+    Parameters
+    ----------
+    left_out : list of str, optional
+        Is added a sentence for everything of the user's that is wrong; without it, that is warned of.
 
     Raises
     ------
     ResultsError
-        If a file is unreadable or an entry in it is wrong.
+        If the shipped file is unreadable or an entry in it is wrong.
     """
     import tomllib  # 5 ms that only this needs
 
-    cards = catalogue()
+    cards, sentences = catalogue(), [] if left_out is None else left_out
     found = []
+
+    def refuse(path: Path, error: ResultsError) -> None:
+        if not is_own(path):
+            raise error
+        sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
+
     for path, content in read_files("errata.toml").items():
         try:
             document = tomllib.loads(content.decode("utf-8-sig"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ResultsError(f"{path} is not readable as TOML ({error}); correct or restore it.") from error
+            refuse(path, ResultsError(f"{path} is not readable as TOML ({error}); correct or restore it."))
+            continue
         entries = document.get("erratum", [])
         if set(document) - {"erratum"} or not isinstance(entries, list):
-            raise ResultsError(f"{path}: found the keys {sorted(document)}, expected only [[erratum]] entries.")
-        found += [_erratum(f"{path}, erratum {number}", entry, cards) for number, entry in enumerate(entries, start=1)]
+            keys = sorted(document)
+            refuse(path, ResultsError(f"{path}: found the keys {keys}, expected only [[erratum]] entries."))
+            continue
+        for number, entry in enumerate(entries, start=1):
+            try:
+                found.append(_erratum(f"{path}, erratum {number}", entry, cards))
+            except ResultsError as error:
+                refuse(path, error)
+    if left_out is None:
+        warn(sentences)
     return tuple(found)
 
 
@@ -127,42 +196,59 @@ def _check_name(where: str, key: str, name: str, known: Collection[str], expecte
         raise ResultsError(f"{where}, key {key!r}: found {name!r}, expected {expected}{near}.")
 
 
-def _lines(path: Path, content: bytes) -> Iterator[tuple[int, Row]]:
-    """Line number and fields of every row, the header and blank lines apart."""
+def _lines(path: Path, content: bytes, wrong: Callable[[ResultsError], None]) -> Iterator[tuple[int, Row]]:
+    """Line number and fields of every row, the header and blank lines apart.
+
+    What is wrong is handed to ``wrong``, which may raise it. A file that is no table has no rows, one that cannot be
+    read from a line on has those before it.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ResultsError(f"{path} is not UTF-8 text ({error}); save it again as UTF-8.") from error
+        wrong(ResultsError(f"{path} is not UTF-8 text ({error}); save it again as UTF-8."))
+        return
     before, nul, _ = text.partition("\0")
     if nul:
-        raise ResultsError(
-            f"{path}, line {before.count(chr(10)) + 1}: found a NUL character, as UTF-16 and binary files hold, "
-            "expected text; save it again as UTF-8."
+        wrong(
+            ResultsError(
+                f"{path}, line {before.count(chr(10)) + 1}: found a NUL character, as UTF-16 and binary files hold, "
+                "expected text; save it again as UTF-8."
+            )
         )
+        return
     if not text.endswith("\n"):
-        last = text.rpartition("\n")[2]
-        raise ResultsError(
-            f"{path}, line {text.count(chr(10)) + 1}: the file breaks off after {last[-40:]!r}, expected a line end; "
-            "restore it from its source, or end the last line if it is whole."
+        text, _, last = text.rpartition("\n")
+        text += "\n" * bool(text)
+        wrong(
+            ResultsError(
+                f"{path}, line {text.count(chr(10)) + 1}: the file breaks off after {last[-40:]!r}, expected a line "
+                "end; restore it from its source, or end the last line if it is whole."
+            )
         )
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        header = next(reader)
+        header = next(reader, None)
+        if header is None:
+            return
         if tuple(header) != COLUMNS:
-            raise ResultsError(f"{path}, line 1: found the columns {header}, expected exactly {','.join(COLUMNS)}.")
+            wrong(ResultsError(f"{path}, line 1: found the columns {header}, expected exactly {','.join(COLUMNS)}."))
+            return
         for row in reader:
-            if len(row) != len(COLUMNS):
-                if not row:
-                    continue
-                raise ResultsError(
-                    f"{path}, line {reader.line_num}: found {len(row)} fields, expected {len(COLUMNS)}; "
-                    "the line is cut off, or a comma is missing or needs quotes."
+            if len(row) == len(COLUMNS):
+                yield reader.line_num, row
+            elif row:
+                wrong(
+                    ResultsError(
+                        f"{path}, line {reader.line_num}: found {len(row)} fields, expected {len(COLUMNS)}; "
+                        "the line is cut off, or a comma is missing or needs quotes."
+                    )
                 )
-            yield reader.line_num, row
     except csv.Error as error:
-        raise ResultsError(
-            f"{path}, line {reader.line_num}: not readable as CSV ({error}); correct the line."
-        ) from error
+        wrong(ResultsError(f"{path}, line {reader.line_num}: not readable as CSV ({error}); correct the line."))
+
+
+def _raise(error: ResultsError) -> NoReturn:
+    raise error
 
 
 def checksums_text() -> str:

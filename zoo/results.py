@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from .cards import RULES, read_card_files
 from .compiled import compiled
-from .content import content_files, user_folder
-from .errors import ResultsError
+from .content import content_files, content_folder, user_folder
+from .errors import ResultsError, warn
 from .metadata import NOT_PUBLISHED, Maybe
 
 if TYPE_CHECKING:
@@ -123,35 +123,41 @@ def summaries(*, exclude_wrong: bool = False, source: str | None = None) -> dict
     source : str, optional
         Only rows of this source.
 
+    What is wrong in the user's own files is left out with a :class:`~zoo.errors.ContentWarning`.
+
     Raises
     ------
     ResultsError
-        If a file is unreadable or a row in it is wrong.
+        If a shipped file is unreadable or a row in it is wrong.
     QueryError
         If no row comes from ``source``.
     """
 
-    def make() -> list[dict[str, Any]]:
+    def make() -> dict[str, Any]:
         from .decomposition import summary_facts
 
-        return summary_facts(exclude_wrong=exclude_wrong, source=source)
+        found, left_out = summary_facts(exclude_wrong=exclude_wrong, source=source)
+        return {"summaries": found, "left_out": left_out}
 
     if source is None:
         kind = "summaries_without_wrong" if exclude_wrong else "summaries"
         sources = read_card_files() | read_files(".csv") | read_files("errata.toml")
-        facts = compiled(kind, sources, _RULES, make)
+        kept = compiled(kind, sources, _RULES, make)
     else:
-        facts = make()
-    return {own["encoder"]: _summary(**own) for own in facts}
+        kept = make()
+    warn(kept["left_out"])
+    return {own["encoder"]: _summary(**own) for own in kept["summaries"]}
 
 
 def read_files(suffix: str) -> dict[Path, bytes]:
     """Content of the results files whose names end like that, the shipped ones first, then the user's.
 
+    What the user has under such a name and cannot be read is left out with a :class:`~zoo.errors.ContentWarning`.
+
     Raises
     ------
     ResultsError
-        If one cannot be read, or is a folder.
+        If a shipped one cannot be read.
     ContentError
         If a folder of results is missing or cannot be listed.
     """
@@ -159,16 +165,21 @@ def read_files(suffix: str) -> dict[Path, bytes]:
     folders = [
         path for path in (user_folder() / "results").rglob(f"*{suffix}") if path.name[0] != "." and path.is_dir()
     ]
-    return {path: _read(path) for path in paths + folders}
+    contents = {}
+    for path in paths + folders:
+        try:
+            contents[path] = path.read_bytes()
+        except OSError as error:
+            sentence = f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
+            if not is_own(path):
+                raise ResultsError(sentence) from error
+            warn([f"{sentence.removesuffix('.')}, for it is left out."])
+    return contents
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ResultsError(
-            f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
-        ) from error
+def is_own(path: Path) -> bool:
+    """True for a file of the user's, in which something wrong stops nothing but itself."""
+    return not path.is_relative_to(content_folder("results"))
 
 
 def _summary(

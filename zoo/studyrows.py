@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from .cards import catalogue
-from .metadata import NOT_PUBLISHED
+from .metadata import NOT_PUBLISHED, EncoderCard
 from .publishedlayout import COMPONENTS, STATISTICS, study_facts
 from .results import PUBLISHED_SOURCE, SETTINGS, Measurement, Summary, measurements, summaries
 from .vocabulary import IMAGENET
@@ -45,8 +45,9 @@ def published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cell
         if row.source == PUBLISHED_SOURCE and row.dataset == IMAGENET
     )
     derived = summaries(exclude_wrong=exclude_wrong, source=PUBLISHED_SOURCE)
+    cards = catalogue()
     return {
-        encoder: _cells(values[encoder], summary, as_published=as_published, clipped=as_published)
+        encoder: _cells(values[encoder], summary, cards[encoder], as_published=as_published, clipped=as_published)
         for encoder, summary in derived.items()
     }
 
@@ -61,8 +62,9 @@ def own_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
     values = _newest(
         row for row in measurements(exclude_wrong=exclude_wrong) if row.dataset == IMAGENET and row.encoder in derived
     )
+    cards = catalogue()
     return {
-        encoder: _cells(values[encoder], summary, as_published=as_published, clipped=False)
+        encoder: _cells(values[encoder], summary, cards[encoder], as_published=as_published, clipped=False)
         for encoder, summary in derived.items()
     }
 
@@ -98,7 +100,7 @@ def _values(rows: Iterable[Measurement]) -> dict[str, dict[tuple[str, str], floa
 
 
 def _cells(
-    own: Mapping[tuple[str, str], float], summary: Summary, *, as_published: bool, clipped: bool
+    own: Mapping[tuple[str, str], float], summary: Summary, card: EncoderCard, *, as_published: bool, clipped: bool
 ) -> dict[str, Any]:
     parts = summary.decomposition
     signed = {name: getattr(parts, metric, NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
@@ -110,5 +112,5 @@ def _cells(
         **{setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS},
         **{name: own.get((_PROBE, split), NOT_PUBLISHED) for name, split in RAW_RISKS.items()},
         **{name: own.get(key, NOT_PUBLISHED) for name, key in STATISTICS.items()},
-        **study_facts(catalogue()[summary.encoder], as_published),
+        **study_facts(card, as_published),
     }

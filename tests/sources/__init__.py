@@ -16,6 +16,11 @@ from typing import Any
 import torch
 
 
+def in_double(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same numbers in float64, in which a forward pass is exact to what an encoder is held against."""
+    return {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+
+
 @contextmanager
 def modules_that_exist(modules: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
     """Modules by name, with their content, that can be imported meanwhile: pickling looks up what it refers to."""

@@ -8,24 +8,26 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from . import in_double
 from .vit_forward import Weights
 
 
 def clip_resnet(weights: Weights, images: Tensor, *, n_heads: int) -> Tensor:
-    """What the attention pool of a ModifiedResNet mixes, before ``c_proj``, (n, 32 width), in single precision.
+    """What the attention pool of a ModifiedResNet mixes, before ``c_proj``, (n, 32 width).
 
     Strides are average pools: in the stem after its third convolution, in a block after its second one and before the
     convolution of its shortcut.
     """
-    tower = {name.removeprefix("visual."): tensor for name, tensor in weights.items() if name.startswith("visual.")}
+    prefix, images = "visual.", images.double()
+    tower = in_double({name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)})
 
     def conv(x: Tensor, name: str, *, stride: int = 1) -> Tensor:
-        weight = tower[f"{name}.weight"].float()
+        weight = tower[f"{name}.weight"]
         return F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
 
     def norm(x: Tensor, name: str) -> Tensor:
         mean, variance, scale, shift = (
-            tower[f"{name}.{part}"].float()[:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
+            tower[f"{name}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
         )
         return (x - mean) / torch.sqrt(variance + 1e-5) * scale + shift
 
@@ -51,12 +53,12 @@ def attention_pool(tower: Weights, grid: Tensor, *, n_heads: int) -> Tensor:
     """One query, the mean of the grid (n, width, side, side), looks at itself and at every place."""
 
     def linear(x: Tensor, name: str) -> Tensor:
-        weight, bias = (tower[f"attnpool.{name}.{part}"].float() for part in ("weight", "bias"))
+        weight, bias = (tower[f"attnpool.{name}.{part}"] for part in ("weight", "bias"))
         return (x @ weight.T + bias).unflatten(-1, (n_heads, -1)).transpose(1, 2)  # (n, heads, tokens, width / heads)
 
     tokens = grid.flatten(2).transpose(1, 2)
     tokens = torch.cat((tokens.mean(dim=1, keepdim=True), tokens), dim=1)
-    tokens = tokens + tower["attnpool.positional_embedding"].float()
+    tokens = tokens + tower["attnpool.positional_embedding"]
     query, keys, values = linear(tokens[:, :1], "q_proj"), linear(tokens, "k_proj"), linear(tokens, "v_proj")
     scores = (query @ keys.transpose(-2, -1)) / math.sqrt(keys.shape[-1])
     return (scores.softmax(dim=-1) @ values).transpose(1, 2).flatten(1)
@@ -64,12 +66,12 @@ def attention_pool(tower: Weights, grid: Tensor, *, n_heads: int) -> Tensor:
 
 def projected(class_token: Tensor, weights: Weights) -> Tensor:
     """To the space shared with text; the matrix is (width, proj)."""
-    return class_token @ weights["visual.proj"].float()
+    return class_token @ weights["visual.proj"].double()
 
 
 def quantised(z: Tensor, rate: Weights) -> Tensor:
-    """What a receiver decodes of lossyless' features: in double precision, for whole steps are cut at halves."""
+    """What a receiver decodes of lossyless' features: whole steps are cut at halves."""
     steps_a_unit, shift = rate["scaling"].double().exp(), rate["biasing"].double()
     medians = rate["entropy_bottleneck.quantiles"].double()[:, 0, 1]
     symbols = torch.round((z.double() + shift) * steps_a_unit - medians)
-    return ((symbols + medians) / steps_a_unit - shift).float()
+    return (symbols + medians) / steps_a_unit - shift

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from . import modules_that_exist
+from . import in_double, modules_that_exist
 from .resnet_forward import Draw
 
 Modules = dict[str, dict[str, Any]]
@@ -56,7 +56,7 @@ for _class, (_module, _name) in _CLASSES.items():
     _class.__module__, _class.__qualname__ = _module, _name
 
 
-def byol_tensors(draw: Draw, *, stem: str = "initial_conv") -> tuple[Modules, Modules]:
+def byol_tensors(draw: Draw, *, stem: str = "initial_conv", bottleneck: float = 1.0) -> tuple[Modules, Modules]:
     """Parameters and state of BYOL's ResNet-50 by module: weights are (height, width, in, out), norms (1, 1, 1, n)."""
     parameters: Modules = {}
     state: Modules = {}
@@ -81,12 +81,12 @@ def byol_tensors(draw: Draw, *, stem: str = "initial_conv") -> tuple[Modules, Mo
     n_in = 64
     for group, (depth, n_out) in enumerate(zip(DEPTHS, GROUP_CHANNELS, strict=True)):
         for block in range(depth):
-            at = f"block_group_{group}/~/block_{block}/~/"
+            at, n_inner = f"block_group_{group}/~/block_{block}/~/", int(n_out // 4 * bottleneck)
             if block == 0:
                 conv(f"{at}shortcut_conv", 1, n_in, n_out, gain=0.5)
                 norm(f"{at}shortcut_batchnorm", n_out)
             for number, (px, inner, outer) in enumerate(
-                ((1, n_in, n_out // 4), (3, n_out // 4, n_out // 4), (1, n_out // 4, n_out))
+                ((1, n_in, n_inner), (3, n_inner, n_inner), (1, n_inner, n_out))
             ):
                 conv(f"{at}conv_{number}", px, inner, outer)
                 norm(f"{at}batchnorm_{number}", outer, scale=0.3 if number == 2 else 1.0)
@@ -163,6 +163,7 @@ def byol_features(
     parameters: Modules, state: Modules, images: Tensor, *, stem: str = "initial_conv", symmetric: bool = False
 ) -> Tensor:
     """Features (n, 2048) of images (n, 3, px, px); ``symmetric`` pads as torchvision does, which BYOL does not."""
+    parameters, state = ({name: in_double(own) for name, own in part.items()} for part in (parameters, state))
 
     def windows(x: Tensor, size: int, stride: int, value: float) -> Tensor:
         sides = []
@@ -184,7 +185,7 @@ def byol_features(
         variance: Tensor = state[f"{NETWORK}{name}/~/var_ema"]["average"]
         return (x - mean) * torch.rsqrt(variance + 1e-5) * values["scale"] + values["offset"]
 
-    x = norm(conv(images.permute(0, 2, 3, 1), stem, 2), "initial_batchnorm").relu()
+    x = norm(conv(images.double().permute(0, 2, 3, 1), stem, 2), "initial_batchnorm").relu()
     x = windows(x, 3, 2, -math.inf).amax(dim=(4, 5))
     for group, depth in enumerate(DEPTHS):
         for block in range(depth):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from . import in_double
 from .resnet_forward import Draw, State
 
 
@@ -56,6 +57,7 @@ SIZES = {
     "convnexts": Size(),
     "convnextb": Size(widths=(128, 256, 512, 1024)),
     "convnextxl": Size(widths=(256, 512, 1024, 2048)),
+    "reduced": Size(depths=(2, 2, 6, 2), widths=(40, 80, 160, 768)),
     "atto": Size(depths=(2, 2, 6, 2), widths=(40, 80, 160, 320)),
 }
 
@@ -90,6 +92,7 @@ def convnext_features(
     weights: Mapping[str, Tensor], images: Tensor, size: Size, *, names: Names = ORIGINAL, pool_first: bool = False
 ) -> Tensor:
     """Features (n, channels): the mean of the normalised map, or with ``pool_first`` the norm of the mean."""
+    weights, images = in_double(weights), images.double()
 
     def conv(x: Tensor, name: str, **more: int) -> Tensor:
         return F.conv2d(x, weights[f"{name}.weight"], weights[f"{name}.bias"], **more)

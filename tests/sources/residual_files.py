@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from . import in_double
 from .residual import (
     LARS,
     N_HIDDEN,
@@ -218,7 +219,7 @@ def last_block_tensors(dim: int, draw: Draw) -> State:
 
 def last_block(weights: State, x: Tensor) -> Tensor:
     """(n, 2048, px, px) -> (n, dim, px, px); the input is added, repeated as often as it fits."""
-    out = x
+    weights, out = in_double(weights), x
     for i in (1, 2, 3):
         out = F.conv2d(out, weights[f"resizer.conv{i}.weight"], padding=1 if i == 2 else 0)
         mean, variance, scale, shift = (

@@ -1,6 +1,7 @@
 """Vision transformers written out as plain functions, from nothing but the weights under their sources' names.
 
-They are what encoders are held against, so nothing here comes from the zoo, from timm or from torchvision.
+They are what encoders are held against, so nothing here comes from the zoo, from timm or from torchvision, and all of
+it is computed in float64.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+
+from . import in_double
 
 Weights = Mapping[str, Tensor]
 Affine = tuple[Tensor, Tensor | None]
@@ -101,6 +104,7 @@ def with_class_token(tokens: Tensor, class_token: Tensor) -> Tensor:
 
 def vit(weights: Weights, images: Tensor, *, n_heads: int, eps: float = 1e-6) -> list[Tensor]:
     """Normed tokens after every block of the ViT of DINO, iBOT, Mugs, MAE, MSN and MoCo v3."""
+    weights, images = in_double(weights), images.double()
     blocks = [
         Block(
             norm_1=affine(weights, f"{at}.norm1"),
@@ -119,6 +123,7 @@ def vit(weights: Weights, images: Tensor, *, n_heads: int, eps: float = 1e-6) ->
 
 def beit(weights: Weights, images: Tensor, *, n_heads: int) -> list[Tensor]:
     """Normed tokens after every block of BEiT: layer scales, no key bias, one table of relative positions for all."""
+    weights, images = in_double(weights), images.double()
     blocks = []
     for at in _places(weights, "blocks"):
         q_bias, v_bias = weights[f"{at}.attn.q_bias"], weights[f"{at}.attn.v_bias"]
@@ -165,9 +170,9 @@ def clip_vit(
     n_heads: int,
     sequence_first: bool = False,
 ) -> list[Tensor]:
-    """Normed tokens after every block of the image tower of CLIP and OpenCLIP, in single precision."""
-    in_tower = {name: tensor.float() for name, tensor in weights.items() if name.startswith("visual.")}
-    tower = {name.removeprefix("visual."): tensor for name, tensor in in_tower.items()}
+    """Normed tokens after every block of the image tower of CLIP and OpenCLIP."""
+    prefix, images = "visual.", images.double()
+    tower = in_double({name.removeprefix(prefix): weights[name] for name in weights if name.startswith(prefix)})
     blocks = [
         Block(
             norm_1=affine(tower, f"{at}.ln_1"),
@@ -200,7 +205,7 @@ def cls_then_average(seen: Sequence[Tensor]) -> Tensor:
 def cls_by_average(seen: Sequence[Tensor]) -> Tensor:
     """Class token and average patch, dimension by dimension in turn."""
     n, _, width = seen[-1].shape
-    features = torch.empty(n, 2 * width)
+    features = seen[-1].new_empty(n, 2 * width)
     features[:, 0::2], features[:, 1::2] = seen[-1][:, 0], seen[-1][:, 1:].mean(dim=1)
     return features
 

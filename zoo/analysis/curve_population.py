@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from ..cards import catalogue
 from ..errors import DataError, MissingExtra
@@ -12,6 +12,7 @@ from ..evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
 from ..evaluation.curves.improvement import cumulative_improvements
 from ..evaluation.curves.tasks import TASKS
 from ..evaluation.intervals import N_DRAWS
+from ..metadata import Missing
 from .curve_draws import difference_of, drawn_mean, seed_variances
 from .curve_rows import CurveRows, FoundCurves, Run
 
@@ -20,7 +21,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A study of learning curves") from error
 
-Kind = Literal["contrastive", "non-contrastive", "supervised", "untrained"]
+Kind = Literal["contrastive", "non-contrastive", "supervised", "untrained", "unknown"]  # unknown: a user's, in no group
 _NOT_CONTRASTIVE = ("generative", "transform")  # pretext tasks; the paper counts SwAV, SimSiam and Barlow Twins as such
 _OTHERS: dict[str, Kind] = {"supervised": "supervised", "initialized": "untrained"}
 
@@ -89,6 +90,8 @@ def kind_of(encoder: str) -> Kind:
     ('contrastive', 'non-contrastive', 'supervised')
     """
     mode = catalogue()[encoder].objective.mode
+    if isinstance(mode, Missing):
+        return "unknown"
     return _OTHERS.get(mode, "non-contrastive" if mode in _NOT_CONTRASTIVE else "contrastive")
 
 
@@ -195,7 +198,7 @@ def main_panels(panels: Iterable[Panel]) -> tuple[Panel, ...]:
 
 
 def _order(curve: MeasuredCurve) -> tuple[int, str]:
-    return ("contrastive", "non-contrastive", "supervised", "untrained").index(curve.kind), curve.encoder
+    return get_args(Kind).index(curve.kind), curve.encoder
 
 
 def _calibrated(risk: Drawn, blind: Drawn, maximal: Drawn) -> Drawn:

@@ -13,12 +13,13 @@ from statistics import fmean
 
 from ..cards import catalogue
 from ..content import content_folder
-from ..errors import MissingExtra, QueryError
+from ..errors import MissingExtra, QueryError, warn
 from ..evaluation.label_free.population import clid, w_clid
 from ..labelfree import LABEL_FREE_METRICS
+from ..metadata import Missing
 from ..publishedlayout import study_facts
 from ..resultchecks import Key, Row
-from ..resultfiles import errata, rows_of, without_wrong
+from ..resultfiles import believable_rows_of, errata, without_wrong
 from ..results import PUBLISHED_SOURCE, read_files
 from ..vocabulary import DATASET, DATE, ENCODER, METRIC, PROTOCOL, SOURCE, SPLIT, VALUE
 from .label_free_populations import CLID, DIMENSION, FULL_SHOT, LEARNABILITY, W_CLID, Population, population_of
@@ -35,7 +36,7 @@ ORACLES = {  # name -> metric and split of an error in percent
     FULL_SHOT: ("linear_probe_error", "train -> val"), "nearest neighbours": ("knn_error", "train -> val"),
     "3-shot": ("linear_probe_error", "train 3-shot -> val"),
 }  # fmt: skip
-_WITH_LABELS = ("supervised", "initialized")  # modes of objectives that are not self-supervised
+_OTHERS = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of what is not known to be self-supervised
 _VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
 _IMAGES = ("train", "val")
 _SETTING = re.compile(r"\b(n_clusters|k)=\[?(\d+)")  # of a protocol with options of one's own
@@ -64,12 +65,14 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
     cards, shipped = catalogue(), content_folder("results")
     seen: dict[Key, str] = {}
     found: list[Row] = []
+    left_out: list[str] = []
     for path, content in read_files(".csv").items():
         if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
             continue
-        rows = rows_of(path, content, cards, seen)
+        rows = believable_rows_of(path, content, cards, seen, left_out)
         if with_mine or path.is_relative_to(shipped):
             found += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
+    warn(left_out)
     return without_wrong(found, errata()) if exclude_wrong else found
 
 
@@ -89,7 +92,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
-        if cards[row[ENCODER]].objective.mode not in _WITH_LABELS:
+        if cards[row[ENCODER]].objective.mode not in _OTHERS:
             by_dataset.setdefault(row[DATASET], []).append(row)
     populations, grids, refused = [], {}, {}
     elsewhere = {_on(dataset): _errors(own, FULL_SHOT) for dataset, own in sorted(by_dataset.items())}

@@ -122,6 +122,18 @@ def title_of(metric: str) -> str:
     return _TITLES.get(metric, metric) if known is None else known.title
 
 
+def unit_of(metric: str) -> str:
+    """The unit of a metric; empty if it has none.
+
+    >>> unit_of("lidar"), unit_of("rotation_accuracy"), unit_of("clid"), unit_of("w_clid")
+    ('dimensions', '%', '', '%')
+    """
+    known = LABEL_FREE_METRICS.get(metric)
+    if known is None:
+        return "%" if metric == W_CLID else ""  # W-CLID is a prediction of the accuracy
+    return {"dimensionless": "", "percent": "%"}.get(known.unit, known.unit)
+
+
 def directed(values: pd.Series[float]) -> pd.Series[float]:
     """A metric turned so that more is better; the name of the column says which metric it is.
 

@@ -14,8 +14,11 @@ prediction, for the law as a whole is some points too low with 3 labels a class 
 How often the last part alone holds a published encoder that it was not made from, over 167 encoders with every setting:
 93 to 94 % in each few-shot setting leaving one encoder out, 92 to 95 % leaving out all of its objective, of its
 architecture or of its year (nominal: 95 %). The mean absolute miss is 3.0 percentage points with 30 labels a class, 3.3
-with 1 %, 3.8 with 5 and 4.8 with 3. On another data set none of that is known: with other numbers of classes and
-labels, alpha and W may be others, and the interval does not know it.
+with 1 %, 3.8 with 5 and 4.8 with 3.
+
+On any other data set none of that holds, and there is no interval. Where errors with few labels were measured there,
+:func:`fit_exponent` fits alpha to them, with the encoder's own components; where they were not, the law of ImageNet-1K
+is an extrapolation, and :func:`missed_elsewhere` says how far it has been off in the shipped measurements.
 
 References
 ----------
@@ -24,30 +27,45 @@ Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..cards import catalogue
+from ..content import content_folder
 from ..errors import MissingExtra, QueryError
+from ..resultfiles import rows_of
+from ..results import read_files
+from ..vocabulary import DATASET as DATASET_COLUMN
+from ..vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known_split
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
 try:
     import numpy as np
     import pandas as pd
+    from scipy.special import stdtrit
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="Predicting an error by labels") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..evaluation.measuring import SettingResult
     from ..evaluation.risk import RiskReport
 
     Floats = NDArray[np.float64]
 
 DATASET, N_CLASSES = "imagenet-1k", 1_000  # of the published encoders
 N_RESAMPLES = 500
+FEWEST_SETTINGS = 2  # numbers of labels that an exponent is fitted to: with one, nothing says how far it is off
+LARGEST_EXPONENT = 3.0
+_GRID = np.linspace(0.0, LARGEST_EXPONENT, 601)
+_STEP = 1e-4  # of an exponent, for its slope
+_N_DRAWS = 1000  # of the exponent
+_FULL, _HELD_OUT = "train -> val", "train minus subset -> subset"
+_ERRORS_BY, _PARTS_BY = "zoo-logistic-2", "zoo-risk-logistic-2"  # the shipped rows of the pocket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,9 +85,34 @@ class LabelPrediction:
     n_labels: int
     law_error: float  # percent: the law as it is
     error: float  # percent: calibrated, so that it meets the full-shot error
-    ci_low: float  # of the calibrated one
-    ci_high: float
+    ci_low: float | None  # of the calibrated one; None on other data than ImageNet-1K
+    ci_high: float | None
     caveats: tuple[str, ...]  # why it may be worse than the interval says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedExponent:
+    """The exponent of the law on another data set, fitted to errors with few labels that were measured there."""
+
+    exponent: float
+    ci_low: float  # 95 %
+    ci_high: float
+    n_labels: tuple[int, ...]  # different numbers of labels that it was fitted to, ascending
+    n_settings: int  # errors that it was fitted to
+    mean_absolute_miss: float  # of these errors, percentage points
+    largest_miss: float
+    W: float  # of ImageNet-1K; taken as it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """How far ImageNet's law was off on other data, in percentage points."""
+
+    n: int  # errors
+    n_encoders: int
+    datasets: tuple[str, ...]
+    mean_absolute: float
+    largest: float
 
 
 def calibrated_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> CalibratedLaw:
@@ -125,7 +168,8 @@ def predict_labels(
     Returns
     -------
     list of LabelPrediction
-        In percent, cut to 0 ... the error of a guess; lower is better.
+        In percent, cut to 0 ... the error of a guess; lower is better. Without intervals on other data than
+        ImageNet-1K.
 
     Raises
     ------
@@ -140,6 +184,164 @@ def predict_labels(
     known = published_law() if law is None else law
     draws = _draws(report, known, seed=seed)
     return [_predicted(report, _checked(report, n), known, draws) for n in n_labels]
+
+
+def is_law_known(report: RiskReport) -> bool:
+    """True on ImageNet-1K, where the law was fitted and its intervals hold."""
+    return report.dataset.casefold() == DATASET
+
+
+def fit_exponent(
+    report: RiskReport, few: Sequence[SettingResult], *, law: CalibratedLaw | None = None, seed: int = 0
+) -> FittedExponent:
+    """The exponent with which an encoder's error falls on the data set that it was measured on.
+
+    The law keeps its form, the components are the encoder's own, W is that of ImageNet-1K, for few errors do not tell
+    both, and the law is calibrated, so that it meets the full-shot error. Alpha has the least squares of the errors
+    with few labels.
+
+    The interval is the wider, end by end, of two: from bootstrap draws of test images, training images and seeds, of
+    all errors together; and from how far the law misses the errors, by Student's t with one degree of freedom fewer
+    than errors.
+
+    Parameters
+    ----------
+    report : RiskReport
+        In the standard order.
+    few : sequence of SettingResult
+        Measured with few labels on the same test images.
+    law : CalibratedLaw, optional
+        Which W is taken from; by default :func:`published_law`.
+    seed : int
+        Of the draws.
+
+    Raises
+    ------
+    QueryError
+        If there are fewer than two different numbers of labels, or nothing falls with labels by the law; says why.
+    """
+    from ..evaluation.intervals import error_draws, outcomes_of
+
+    if report.order != "standard":
+        raise QueryError("The exponent is that of the standard decomposition, got the alternative one (Eq. 5).")
+    n_labels = np.array([result.runs[0].n_train for result in few], np.int64)  # (m,)
+    different = np.unique(n_labels)
+    if len(different) < FEWEST_SETTINGS:
+        raise QueryError(
+            f"The exponent needs errors with at least {FEWEST_SETTINGS} different numbers of labels, fewer than all of "
+            f"them, and got {len(different)}; measure others with --settings."
+        )
+    known = published_law() if law is None else law
+    w = _parameters(known.law)[1]
+    curve = _Curve(n_labels, n_all=report.n_train, n_measured=report.n_train - report.n_test)
+    parts, wanted = report.decomposition, np.array([result.error.value for result in few])
+    falling = w * parts.approximation_plus_usability + parts.probe_generalization
+    if falling <= 0:
+        raise QueryError(
+            f"By its components nothing of the error of {report.encoder} falls with labels, so that it has no exponent."
+        )
+    alpha = curve.exponent(wanted, full_shot=parts.full_shot_error, falling=falling)
+    missed, slope = curve.missed(alpha, wanted, full_shot=parts.full_shot_error, falling=falling)
+
+    groups = [report.risks["R_US"].runs, *(result.runs for result in few)]
+    starts = np.cumsum([0, *map(len, groups)]).tolist()
+    columns = {str(i): range(starts[i], starts[i + 1]) for i in range(len(groups))}
+    outcomes = outcomes_of(report.n_test, [(None, run.correct) for runs in groups for run in runs])
+    on_test = error_draws(outcomes, columns, n_draws=_N_DRAWS, seed=[seed, 2])
+    taken = np.arange(_N_DRAWS) % len(report.draws["full_shot_error"])
+    falls = w * report.draws["approximation_plus_usability"] + report.draws["probe_generalization"]
+    few_draws = np.stack([on_test[str(i + 1)] for i in range(len(few))], axis=1)  # (n_draws, m)
+    drawn = [
+        curve.exponent(own, full_shot=full, falling=part)
+        for own, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
+    ]
+    low, high = (float(end) for end in np.percentile(drawn, [2.5, 97.5]))
+    freedom = len(few) - 1
+    margin = np.inf if slope == 0 else float(stdtrit(freedom, 0.975)) * float(np.linalg.norm(missed)) / (
+        freedom**0.5 * slope
+    )  # fmt: skip
+    return FittedExponent(
+        exponent=alpha, ci_low=max(0.0, min(low, alpha - margin)),
+        ci_high=min(LARGEST_EXPONENT, max(high, alpha + margin)), n_labels=tuple(different.tolist()),
+        n_settings=len(few), mean_absolute_miss=float(np.abs(missed).mean()),
+        largest_miss=float(np.abs(missed).max()), W=w,
+    )  # fmt: skip
+
+
+class _Curve:
+    """Errors by labels as the calibrated law has them: full_shot + falling ((N / n)^alpha - (N / n_all)^alpha)."""
+
+    def __init__(self, n_labels: NDArray[np.int64], *, n_all: int, n_measured: int) -> None:
+        self.log_n, self.log_all = np.log(n_measured / n_labels), np.log(n_measured / n_all)
+        self.grid = self.shape(_GRID)  # (n_grid, m)
+
+    def shape(self, alpha: Any) -> Floats:
+        return np.asarray(np.exp(np.multiply.outer(alpha, self.log_n)) - np.exp(alpha * self.log_all)[..., None])
+
+    def exponent(self, wanted: Floats, *, full_shot: float, falling: float) -> float:
+        """That of the least squares: the lowest of a grid, moved to the end of the parabola through its neighbours."""
+        losses = ((full_shot + falling * self.grid - wanted) ** 2).sum(axis=1)
+        at = int(np.argmin(losses))
+        if at in (0, len(_GRID) - 1):
+            return float(_GRID[at])
+        before, here, after = (float(loss) for loss in losses[at - 1 : at + 2])
+        bend = before - 2 * here + after
+        return float(_GRID[at] + (_GRID[1] - _GRID[0]) * (0.5 * (before - after) / bend if bend > 0 else 0.0))
+
+    def missed(self, alpha: float, wanted: Floats, *, full_shot: float, falling: float) -> tuple[Floats, float]:
+        """Measured minus fitted, (m,), and by how much the fitted ones move with alpha, as a norm."""
+        near = self.shape(np.array([alpha, alpha + _STEP]))
+        return wanted - full_shot - falling * near[0], falling * float(np.linalg.norm(near[1] - near[0])) / _STEP
+
+
+@cache
+def missed_elsewhere() -> Missed:
+    """How far ImageNet's law, calibrated, is from the shipped errors of the pocket of encoders on other data.
+
+    Every encoder counts that has a decomposition there, and every error with fewer than all labels.
+
+    Raises
+    ------
+    QueryError
+        If no such measurement is shipped.
+    """
+    alpha, w = _parameters(published_law().law)
+    by_encoder: dict[tuple[str, str], list[list[str]]] = {}
+    for path, content in read_files(".csv").items():
+        if path.is_relative_to(content_folder("results")):
+            for row in rows_of(path, content, catalogue(), {}):
+                if row[DATASET_COLUMN] != DATASET and row[PROTOCOL] in (_ERRORS_BY, _PARTS_BY):
+                    by_encoder.setdefault((row[ENCODER], row[DATASET_COLUMN]), []).append(row)
+    misses: list[float] = []
+    used = set()
+    for (encoder, dataset), rows in by_encoder.items():
+        parts = {row[METRIC]: float(row[VALUE]) for row in rows if row[PROTOCOL] == _PARTS_BY}
+        values: dict[str, list[float]] = {}
+        n_train = {row[SPLIT]: int(row[N_TRAIN]) for row in rows}
+        for row in rows:
+            if row[METRIC] == "linear_probe_error":
+                values.setdefault(row[SPLIT], []).append(float(row[VALUE]))
+        if not {"probe_generalization", "encoder_generalization"} <= parts.keys():
+            continue
+        errors = {split: sum(some) / len(some) for split, some in values.items()}
+        cells = {"T": errors["train -> train"], "probe_gen": parts["probe_generalization"],
+                 "enc_gen": parts["encoder_generalization"], "full_shot_error": errors[_FULL]}  # fmt: skip
+        n_classes = next(n / shots for split, n in n_train.items() if (shots := known_split(split).shots))
+        guess = 100 * (1 - 1 / n_classes)
+        for split, error in errors.items():
+            if split.startswith("train ") and split.endswith("-> val") and split != _FULL:
+                _, calibrated = _errors(
+                    cells, n_train[split], n_all=n_train[_FULL], n_measured=n_train[_HELD_OUT], alpha=alpha, w=w
+                )
+                misses.append(abs(error - min(max(float(calibrated), 0.0), guess)))
+                used.add((encoder, dataset))
+    if not misses:
+        raise QueryError("No measurement of another data set than ImageNet-1K with a decomposition is shipped.")
+    return Missed(
+        n=len(misses), n_encoders=len({encoder for encoder, _ in used}),
+        datasets=tuple(sorted({dataset for _, dataset in used})), mean_absolute=float(np.mean(misses)),
+        largest=max(misses),
+    )  # fmt: skip
 
 
 def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:
@@ -193,28 +395,31 @@ def _predicted(report: RiskReport, n: int, known: CalibratedLaw, draws: dict[str
         "enc_gen": parts.encoder_generalization,
         "full_shot_error": parts.full_shot_error,
     }
-    plain, calibrated = (float(found) for found in _errors(report, n, cells, alpha=alpha, w=w))
-    log_ratio = np.log(report.n_train / n)
-    missed = np.array([np.interp(log_ratio, np.log(known.ratios), own) for own in known.misses])  # (n_encoders,)
-    _, spread = _errors(report, n, draws, alpha=draws["alpha"], w=draws["w"])
+    numbers = {"n_all": report.n_train, "n_measured": report.n_train - report.n_test}  # R_AS: without as many as S_te
+    plain, calibrated = (float(found) for found in _errors(cells, n, **numbers, alpha=alpha, w=w))
     guess = 100 * (1 - 1 / report.n_classes)
-    low, high = np.clip(np.percentile(spread + missed[draws["encoder"]], [2.5, 97.5]), 0, guess)
     calibrated = min(max(calibrated, 0.0), guess)
+    ends: tuple[float | None, float | None] = (None, None)
+    if is_law_known(report):
+        log_ratio = np.log(report.n_train / n)
+        missed = np.array([np.interp(log_ratio, np.log(known.ratios), own) for own in known.misses])  # (n_encoders,)
+        _, spread = _errors(draws, n, **numbers, alpha=draws["alpha"], w=draws["w"])
+        low, high = np.clip(np.percentile(spread + missed[draws["encoder"]], [2.5, 97.5]), 0, guess)
+        ends = min(float(low), calibrated), max(float(high), calibrated)
     return LabelPrediction(
         n_labels=n,
         law_error=plain,
         error=calibrated,
-        ci_low=min(float(low), calibrated),
-        ci_high=max(float(high), calibrated),
+        ci_low=ends[0],
+        ci_high=ends[1],
         caveats=_caveats(report, n, known),
     )
 
 
-def _errors(report: RiskReport, n: int, cells: dict[str, Any], *, alpha: Any, w: Any) -> tuple[Floats, Floats]:
+def _errors(cells: dict[str, Any], n: int, *, n_all: int, n_measured: int, alpha: Any, w: Any) -> tuple[Floats, Floats]:
     """What the law says, and the same moved so that it meets the full-shot error; percent."""
-    n_measured = report.n_train - report.n_test  # labels of the probes behind R_AS
     plain = law_errors({**cells, "n": n}, alpha=alpha, w=w, n_measured=n_measured)
-    at_full_shot = law_errors({**cells, "n": report.n_train}, alpha=alpha, w=w, n_measured=n_measured)
+    at_full_shot = law_errors({**cells, "n": n_all}, alpha=alpha, w=w, n_measured=n_measured)
     return plain, plain + np.asarray(cells["full_shot_error"]) - at_full_shot
 
 

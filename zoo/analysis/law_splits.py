@@ -95,7 +95,7 @@ def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[s
     }
 
 
-def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_size: bool = False) -> Floats:
+def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_size: bool = True) -> Floats:
     """Errors in percent of the held-out rows by a law of the others, shape (n_held_out,); NaN where it cannot tell."""
     return _held_out(rows, law, held, falls_with_size)[0]
 
@@ -108,7 +108,7 @@ def compare_laws(
     n_repeats: int = 5,
     n_resamples: int = 1000,
     seed: int = 0,
-    falls_with_size: bool = False,
+    falls_with_size: bool = True,
     told: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Score]:
     """Every law on every split.
@@ -127,7 +127,7 @@ def compare_laws(
     seed : int
         Of the random splits and the bootstrap.
     falls_with_size : bool
-        Whether K of the standard laws must not be negative.
+        Whether K of the standard laws must not be negative, as in the paper.
     told : callable
         Told the split that is fitted, how many are done, and of how many.
 

@@ -7,9 +7,9 @@ The error of a probe of p parameters with n labels on an encoder of group e is
 where every group has its own I, C and a, and K and b are shared. p is the number of dimensions times 1,000 classes.
 
 The fit is bounded to what the formula can mean: I, and what C adds at 3,000 labels, in [0, 100]; a in [0, 1], for no
-learning curve falls faster than 1 / n for long; b in [0, 3]; and a last term of at most 100 points either way. K may be
-negative, which is kinder to a law of one group than the usual K >= 0, for the few-shot errors of the published encoders
-grow with dimensions.
+learning curve falls faster than 1 / n for long; b in [0, 3]; and a last term of at most 100 points. K is not negative,
+as in the laws that the paper takes from the literature: error falls with size. A K of either sign can be asked for,
+which is kinder to a law of one group, for the few-shot errors of the published encoders grow with dimensions.
 
 References
 ----------
@@ -47,6 +47,7 @@ N_CLASSES = 1000
 FEWEST_LABELS = 3000  # C is fitted as its contribution there, so that it has a scale
 _LARGEST_EXPONENT, _LARGEST_SIZE_EXPONENT, _LARGEST_TERM = 1.0, 3.0, 100.0
 _SIZE_EXPONENTS = (0.03, 0.1, 0.3, 1.0, 2.5)  # the fit starts at each
+FLAT = "b = 0"  # a limit at which the term of size is a constant
 _NEAR = 1e-3  # of a limit, which the search approaches from inside
 _TIE = 1e-6  # weight of what decides between parameters that fit equally well; far below what rows can tell
 
@@ -77,7 +78,7 @@ class StandardLaw:
             return ()
         found = {
             f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR,
-            "b = 0": self.size_exponent <= _NEAR,
+            FLAT: self.size_exponent <= _NEAR,
             "K": abs(self.size) >= _LARGEST_TERM - _NEAR,
         }
         return tuple(name for name, reached in found.items() if reached)
@@ -88,7 +89,7 @@ def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
     return 3 * (1 if by is None else rows[by].nunique()) + 2
 
 
-def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_size: bool = False) -> StandardLaw:
+def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_size: bool = True) -> StandardLaw:
     """Least squares from several starts, without randomness.
 
     For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so
@@ -107,7 +108,7 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
     by : str, optional
         Column that makes the groups.
     falls_with_size : bool
-        Whether K must not be negative, as in laws of error that falls with size.
+        Whether K must not be negative, as in the laws of the paper; else it may have either sign.
 
     Raises
     ------

@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
 
 Population = Literal["self-supervised", "supervised", "untrained", "all"]
+UNKNOWN_MODE = "yours, whose card does not say how it was trained (objective.mode)"
 _MODES = {"supervised": "supervised", "initialized": "untrained"}  # any other mode of objective is self-supervised
 
 
@@ -122,7 +123,10 @@ def study_table(
         left_out["measured wrongly, says an erratum"] = tuple(encoder for encoder in everybody if encoder not in rows)
     mine: dict[str, dict[str, Any]] = {}
     if with_mine:
-        mine = _of(population, own_rows(as_published=not corrected, exclude_wrong=corrected))
+        everybody = own_rows(as_published=not corrected, exclude_wrong=corrected)
+        mine = _of(population, everybody)
+        if population != "all":
+            left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(name) is None)
         left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
     return StudyTable(
         *_frames({**rows, **mine}),
@@ -159,12 +163,13 @@ def table_of(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) 
 
 
 def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    cards = catalogue()
-    return {
-        encoder: cells
-        for encoder, cells in rows.items()
-        if population in ("all", _MODES.get(cards[encoder].objective.mode, "self-supervised"))
-    }
+    return {encoder: cells for encoder, cells in rows.items() if population in ("all", _population_of(encoder))}
+
+
+def _population_of(encoder: str) -> str | None:
+    """None if its card does not say how it was trained."""
+    mode = catalogue()[encoder].objective.mode
+    return None if isinstance(mode, Missing) else _MODES.get(mode, "self-supervised")
 
 
 def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

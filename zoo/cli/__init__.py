@@ -10,13 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
 
-from ..errors import QueryError, UnknownName, ZooError
+from ..errors import ContentWarning, QueryError, UnknownName, ZooError
 from ..version import __version__
 from ..weights.hosts import asking_once
 
@@ -27,6 +30,7 @@ class Verb:
 
     module: str
     line: str
+    name: str = "command"
 
 
 VERBS = {
@@ -44,6 +48,7 @@ VERBS = {
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
+    "unregister": Verb("register", "Take encoders that you have registered out of the zoo.", "unregister_command"),
     "check": Verb("check", "Compare features with those of the first load."),
     "verify": Verb("verify", "Re-hash all weights that are kept."),
     "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
@@ -106,7 +111,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f".{VERBS[cmd_name].module}", __name__).command
+        verb = VERBS[cmd_name]
+        command: click.Command = getattr(import_module(f".{verb.module}", __name__), verb.name)
         return command
 
     def resolve_command(
@@ -122,7 +128,7 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with asking_once():
+            with _warnings_in_a_line(), asking_once():
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
@@ -135,6 +141,30 @@ class VerbGroup(click.Group):
             above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
             click.echo(f"{above}Stopped. {AFTER_INTERRUPT.get(ctx.invoked_subcommand or '', '')}".rstrip(), err=True)
             ctx.exit(130)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Content that is left out is a line on stderr, each once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ContentWarning)
+        show = warnings.showwarning
+
+        def shown(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: Any = None,
+            line: Any = None,
+        ) -> None:
+            if issubclass(category, ContentWarning):
+                click.secho(f"Warning: {message}", fg="yellow", err=True)
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = shown
+        yield
 
 
 @click.group(

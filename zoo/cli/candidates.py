@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis.label_budget import Curve, PredictedError, predict_error
+from ..analysis.label_budget import Curve, HeldOutError, Noise, PredictedError, held_out_error, noise_of, predict_error
 from ..cards import catalogue
 from ..errors import UnknownName
 from ..metadata import EncoderCard, Missing
@@ -105,6 +105,23 @@ def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
         else:
             found.append(Candidate(card, curve, predicted, summary.errata))
     return curves, found, left_out
+
+
+def noises(curves: Sequence[Curve], ranked: Sequence[Candidate], usual: HeldOutError | None) -> list[Noise | None]:
+    """How uncertain each error is; where a setting next to it was not measured, by a trial without that setting."""
+    grid = {n for curve in curves for n in curve}
+    trials: dict[tuple[int, ...], HeldOutError | None] = {}
+    found = []
+    for candidate in ranked:
+        predicted, own, trial = candidate.predicted, tuple(sorted(candidate.curve)), usual
+        usual_one = predict_error(dict.fromkeys(grid, 1.0), predicted.n_labels)
+        if usual_one is not None and predicted.basis != usual_one.basis:
+            if own not in trials:
+                some = [{n: curve[n] for n in own} for curve in curves if curve.keys() >= set(own)]
+                trials[own] = held_out_error(some, predicted.n_labels)
+            trial = trials[own]
+        found.append(noise_of(candidate.curve, predicted, trial))
+    return found
 
 
 def _why_unusable(curve: Curve, n_labels: int) -> str | None:

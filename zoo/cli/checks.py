@@ -26,6 +26,7 @@ EXTRAS = {
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
+    "dicom": ("pydicom",),
     "pocket": ("lightly",),
 }  # fmt: skip
 _ALWAYS = ("click", "packaging", "prettytable", "rich")
@@ -101,13 +102,15 @@ def content() -> Iterator[Check]:
             yield Check("content", f"{name} folder", "problem", str(error))
     yield _own_folder()
     try:
-        n_cards = len(catalogue())
+        cards = catalogue()
     except ZooError as error:
         yield Check("content", "cards", "problem", str(error))
         yield Check("content", "results", "warning", "not read, for they name encoders and the cards cannot be read")
     else:
-        yield Check("content", "cards", "ok", f"{n_cards:,} read")
-        yield _results()
+        yield Check("content", "cards", "ok", f"{len(cards):,} read")
+        if cards.left_out:
+            yield Check("content", "your own cards", "problem", " ".join(cards.left_out))
+        yield from _results()
     yield _intact()
 
 
@@ -125,13 +128,18 @@ def _own_folder() -> Check:
     return Check("content", name, "ok", f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}")
 
 
-def _results() -> Check:
+def _results() -> Iterator[Check]:
     from ..resultfiles import errata, read_rows
 
+    left_out: list[str] = []
     try:
-        return Check("content", "results", "ok", f"{len(read_rows()):,} rows and {len(errata())} errata read")
+        n_rows, n_errata = len(read_rows(left_out=left_out)), len(errata(left_out=left_out))
     except ZooError as error:
-        return Check("content", "results", "problem", str(error))
+        yield Check("content", "results", "problem", str(error))
+        return
+    yield Check("content", "results", "ok", f"{n_rows:,} rows and {n_errata} errata read")
+    if left_out:
+        yield Check("content", "your own results", "problem", " ".join(left_out))
 
 
 def _intact() -> Check:

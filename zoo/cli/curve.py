@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +14,20 @@ from ..cards import catalogue
 from ..errors import ZooError
 from .curve_options import DATA_HELP, curve_options, data_of, metrics_of, recipe_of, seeds_of, training_of
 from .curve_output import default_folder, document_of, print_curves, write_figures
+from .measured import copies_notes, recording
 from .options import encoder_names
 from .output import json_option, print_json, print_notes
-from .probe_options import say
+from .probe_options import refuse_idle_source, say
 
 if TYPE_CHECKING:
+    from ..datasets.contents import Copies
     from ..evaluation.curves.data import TransferData
     from ..evaluation.curves.measuring import CurveReport, CurveRequest
 
 _EPILOG = """\b
 Examples:
   zoo curve pocket_simclr_rn_shapes shapes --task normals --regimes 50,200,1k,all
-  zoo curve dino_rn50 moco_rn50_ep800 ./birds --task classification --device cuda --precision bfloat16 --workers 8
+  zoo curve dino_rn50 moco_rn50_ep800 ./birds --device cuda --precision bfloat16 --workers 8
   zoo curve dino_vitS16 ./rooms --task depth --frozen --seeds 0,1 --out figures
 """
 
@@ -55,10 +58,17 @@ def command(
     Every run is kept as soon as it is finished: the same command goes on where it was if it was stopped, and a further
     encoder of the same architecture shares the runs from scratch. All risks become rows of your results.
     """
+    refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    if options["task"] is None:
+        from ..evaluation.curves.data import task_of
+
+        options["task"] = task_of(spec)
     metrics = metrics_of(options)
     recipe, seeds = recipe_of(options), seeds_of(options["seeds"])
     data = data_of(spec, options)
+    if record:
+        _refuse_other_images(data)
     request = _request(data, options, seeds=seeds, recipe=recipe)
     report = _measured(ids, data, request, options)
     out = folder or default_folder(data)
@@ -66,27 +76,30 @@ def command(
         told: list[str] = []
         for metric in metrics:
             told += print_curves([curve for curve in report.curves if curve.metric == metric], told=told)
-        print_notes(report.notes)
+        print_notes([*report.notes, *copies_notes(_copies(data))])
     problems: list[str] = []
     written: list[Path] = []
-    recorded: dict[str, Any] | None = None
+    recorded = None
     try:
         written = write_figures(report, metrics, out)
     except ZooError as error:
         problems.append(str(error))
     if record:
-        try:
-            recorded = _recorded(report, source)
-        except ZooError as error:
-            problems.append(
-                f"The numbers were not added to your results: {error} Name other data by --dataset, yourself by "
-                "--source, or use --no-record."
-            )
+        recorded = recording(partial(_rows, report, source))
+        problems += [recorded.problem] * bool(recorded.problem)
     if as_json:
-        paths = [str(path) for path in written]
-        print_json(document_of(report, metrics) | {"files": paths, "recorded": recorded, "problems": problems})
+        copies = _copies(data)
+        print_json(
+            document_of(report, metrics)
+            | {
+                "copies": None if copies is None else copies.as_dict(),
+                "files": [str(path) for path in written],
+                "recorded": recorded.document if recorded else None,
+                "problems": problems,
+            }
+        )
     else:
-        print_notes([*_of_written(written, out), *_of_recorded(recorded)])
+        print_notes([*_of_written(written, out), *(recorded.notes if recorded else ())])
     sys.stdout.flush()
     if problems:
         raise click.ClickException(" ".join(problems))
@@ -122,12 +135,29 @@ def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, opt
     )  # fmt: skip
 
 
-def _recorded(report: CurveReport, source: str) -> dict[str, Any]:
+def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
     from ..evaluation.curves.rows import rows_of_curves
-    from ..recording import record
 
-    recorded = record(rows_of_curves(report, source=source))
-    return {"files": [str(path) for path in recorded.paths], "new": recorded.n_new, "known": recorded.n_known}
+    return rows_of_curves(report, source=source)
+
+
+def _refuse_other_images(data: TransferData) -> None:
+    """Before anything is trained."""
+    from ..evaluation.curves.data import images_of
+    from ..recording import require_same_images
+
+    images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
+    if data.task.is_dense:
+        images[data.task.name] = {"train": data.train.fingerprint, "val": data.test.fingerprint}
+    require_same_images(data.name, images)
+
+
+def _copies(data: TransferData) -> Copies | None:
+    from ..datasets.contents import copies_of
+    from ..evaluation.curves.data import images_of
+
+    train, test = images_of(data.train), images_of(data.test)
+    return copies_of(train.contents, train.labels, test.contents, test.labels)
 
 
 def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
@@ -135,10 +165,3 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
         return []
     names = [path.name for path in paths if path.suffix != ".svg"]
     return [f"wrote {', '.join(names)} into {folder}; the figures are there as svg too"]
-
-
-def _of_recorded(recorded: dict[str, Any] | None) -> list[str]:
-    if recorded is None:
-        return []
-    known = f", {recorded['known']} were there" if recorded["known"] else ""
-    return [f"{recorded['new']} rows added to {', '.join(recorded['files'])}{known}"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError, UnknownName
-from .image_options import DATA_OPTIONS, IMAGE_KINDS
-from .probe_options import settings_of
+from .image_options import COLUMN_OPTIONS, DATA_OPTIONS, IMAGE_KINDS, SPLIT_OPTIONS
+from .options import refuse_idle
+from .probe_options import say, settings_of
 
 if TYPE_CHECKING:
     from ..evaluation.curves.data import TransferData
@@ -43,8 +44,8 @@ def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _WHAT = (
-    click.option("--task", required=True, metavar="TASK", shell_complete=_task_names,
-                 help="classification, depth or normals."),
+    click.option("--task", metavar="TASK", shell_complete=_task_names,
+                 help="classification, depth or normals; may be left out where the data allow one only."),
     click.option("--regimes", default="auto", show_default=True, metavar="LIST",
                  help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
                       "to where it is near maximal supervision."),
@@ -89,14 +90,22 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
     Raises
     ------
     UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.evaluation.curves.data.transfer_data`.
+        As :func:`zoo.evaluation.curves.data.transfer_data`; and if an option would do nothing to this data.
     """
     from ..evaluation.curves.data import transfer_data
 
-    return transfer_data(
+    if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
+    if options["regimes"].strip().lower() != "auto":
+        refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+    say(f"looking at {spec}")
+    data = transfer_data(
         spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
-        image_column=options["image_column"], label_column=options["label_column"],
+        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
     )  # fmt: skip
+    if not data.is_split_here:
+        refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
+    return data
 
 
 def recipe_of(options: dict[str, Any]) -> Recipe:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from ..cards import catalogue
-from .measured import print_risk, risk_document
-from .output import json_option, print_json
-from .probe_options import part_options, probe_options, request_of, say
+from .measured import copies_notes, print_risk, risk_document
+from .output import json_option, print_json, print_notes
+from .probe_options import part_options, probe_options, refuse_idle_probes, request_of, say
 
 _EPILOG = """\b
 Example:
@@ -38,18 +38,26 @@ def command(train: Path, test: Path, supervised: str | None, as_json: bool, **op
     folders of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of images that
     are new to it.
     """
+    from ..datasets.contents import copies_of
     from ..evaluation.evaluating import decomposed
+    from ..evaluation.featurising import evaluations_folder, runs_folder
     from ..features import load_features
 
+    refuse_idle_probes(options)
     of_train, of_test = load_features(train), load_features(test)
     request = request_of(options, decompose=True, supervised=_twin(supervised))
     name = of_train.origin.encoder
     card = catalogue()[name] if name in catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
-    report = decomposed(of_train, of_test, request, card=card, tell=say)
+    kept = runs_folder(evaluations_folder(), name)
+    report = decomposed(of_train, of_test, request, card=card, kept=kept, tell=say)
+    copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
     if as_json:
-        print_json({"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)})
+        counts = None if copies is None else copies.as_dict()
+        document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report), "copies": counts}
+        print_json(document)
     else:
         print_risk(report)
+        print_notes(copies_notes(copies))
 
 
 def _twin(given: str | None) -> Any:

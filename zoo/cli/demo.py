@@ -188,7 +188,7 @@ def _print_standing() -> None:
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
             points(one["full"]),
             points(one["5-shot"]),
-            cards[one["encoder"]].objective.mode,
+            _word(cards[one["encoder"]].objective.mode),
             _word(cards[one["encoder"]].pretraining.dataset),
         ]
         for one in _standing()

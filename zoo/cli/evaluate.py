@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,20 @@ import click
 
 from ..cards import catalogue
 from ..errors import ZooError
-from .image_options import IMAGES_HELP, featurising, image_options, opened
-from .measured import document_of, print_evaluation
-from .options import encoder_names
+from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened, refuse_other_images
+from .measured import document_of, print_evaluation, recording
+from .options import encoder_names, refuse_idle
 from .output import json_option, print_json, print_notes
-from .probe_options import part_options, probe_options, request_of, say, setting_options
+from .probe_options import (
+    PART_NAMES,
+    part_options,
+    probe_options,
+    refuse_idle_probes,
+    refuse_idle_source,
+    request_of,
+    say,
+    setting_options,
+)
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -63,34 +73,53 @@ def command(
     Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
     it was if it was stopped. Every number becomes a row of your results.
     """
+    from ..datasets.imagefiles import notes_on
     from ..evaluation.featurising import evaluations_folder
 
+    if not decompose:
+        refuse_idle(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
+    refuse_idle_probes(options)
+    refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     request = request_of(options, decompose=decompose)
     data = opened(images, options)
+    if record:
+        refuse_other_images(data)
     folder, how = root or evaluations_folder(), featurising(options)
     twin = _twin(supervised, data, folder, how)
     found: list[dict[str, Any]] = []
     failed: list[tuple[str, ZooError]] = []
+    problems: list[str] = []
     for name in ids:
         try:
             evaluation = _evaluated(name, data, folder, how, request, twin)
-            recorded = _recorded(evaluation, source) if record else None
         except ZooError as error:
             if len(ids) == 1:
                 raise
             failed.append((name, error))
             click.echo(f"{name}: {error}", err=True)
             continue
+        if not as_json:  # before anything can go wrong with the results
+            print_evaluation(evaluation, on_images=notes_on([data.train, data.val]))
+            sys.stdout.flush()
+        recorded = None
+        if record:
+            recorded = recording(partial(_rows, evaluation, source))
+            problems += [f"{name}: {recorded.problem}"] * bool(recorded.problem)
         if as_json:
-            found.append(document_of(evaluation) | {"recorded": recorded})
-        else:
-            print_evaluation(evaluation)
-            _print_recorded(recorded)
+            document = document_of(evaluation) | {"images": images_document(data)}
+            problem = recorded.problem if recorded else ""
+            done = recorded.document if recorded else None
+            found.append(document | {"recorded": done, "not_recorded": problem or None})
+        elif recorded:
+            print_notes(recorded.notes)
+            sys.stdout.flush()
     if as_json:
         print_json({"evaluations": found, "failed": [{"encoder": name, "error": str(error)} for name, error in failed]})
     if failed:
-        raise click.ClickException(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
+        problems.append(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
 
 
 def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request: Request, twin: Any) -> Evaluation:
@@ -123,17 +152,7 @@ def _twin(supervised: str | None, data: ImageData, root: Path, how: Featurising)
     return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar())["train"]
 
 
-def _recorded(evaluation: Evaluation, source: str) -> dict[str, Any]:
-    from ..evaluation.evaluation_rows import record_evaluation
+def _rows(evaluation: Evaluation, source: str) -> Mapping[Any, Mapping[str, Any]]:
+    from ..evaluation.evaluation_rows import rows_of_evaluation
 
-    recorded = record_evaluation(evaluation, source=source)
-    return {"files": [str(path) for path in recorded.paths], "new": recorded.n_new, "known": recorded.n_known}
-
-
-def _print_recorded(recorded: dict[str, Any] | None) -> None:
-    if recorded is None:
-        return
-    files: Sequence[str] = recorded["files"]
-    known = f", {recorded['known']} were there" if recorded["known"] else ""
-    print_notes([f"{recorded['new']} rows added to {', '.join(files)}{known}"])
-    sys.stdout.flush()
+    return rows_of_evaluation(evaluation, source=source)

@@ -105,7 +105,7 @@ def _all() -> list[Fact]:
         Fact("released", "text", "", "month of publication", lambda subject: subject.card.released),
         Fact("licence_code", "text", "", "licence of the code, SPDX", lambda subject: subject.card.licence.code),
         Fact(
-            "availability", "text", "", "open, gated or gone: the weights",
+            "availability", "text", "", "open, gated, gone or unfit: the weights",
             lambda subject: subject.card.weights.availability,
         ),
         Fact(

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened
+from .measured import copies_notes
 from .options import encoder_names
 from .output import json_option, print_json, print_notes, print_table
 
@@ -46,6 +47,8 @@ def command(
     The features of an encoder are written shard by shard; the same command goes on where it was if it was stopped, and
     does nothing if all is there. `zoo probe` and `zoo decompose` take the folders.
     """
+    from ..datasets.contents import copies_of
+    from ..datasets.imagefiles import notes_on
     from ..evaluation.featurising import PARTS, evaluations_folder, featurise_data
     from ..features import Bar
 
@@ -65,11 +68,22 @@ def command(
         }
         for part, features in found.items()
     ]
+    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
     if as_json:
-        print_json({"encoder": found[wanted[0]].origin.encoder, "dataset": data.name, "features": records})
+        print_json(
+            {
+                "encoder": found[wanted[0]].origin.encoder,
+                "dataset": data.name,
+                "features": records,
+                "images": images_document(data),
+                "copies": None if copies is None else copies.as_dict(),
+            }
+        )
         return
     rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
     left_out = [f"{part}: {skipped.image}" for part, features in found.items() for skipped in features.skipped]
+    notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
     if left_out:
-        print_notes([f"{len(left_out):,} images could not be read and were left out: {', '.join(left_out[:10])}"])
+        notes.append(f"{len(left_out):,} images could not be read and were left out: {', '.join(left_out[:10])}")
+    print_notes(notes)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from ..errors import QueryError, ZooError
+from ..errors import QueryError
 from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
-from .image_options import IMAGES_HELP, featurising, image_options, opened
+from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened, refuse_other_images
+from .measured import copies_notes, recording
 from .metric_files import metrics_of_file
 from .metric_table import BETTER, Record, options_of, print_metrics, refuse_nothing
-from .options import encoder_names, metric_names
+from .options import encoder_names, given_options, metric_names, refuse_idle
 from .output import json_option, print_json, print_notes, print_table
-from .probe_options import say
+from .probe_options import refuse_idle_source, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 
 _OF_A_FILE = frozenset({"beside", "seed", "changed", "record", "as_json"})
 """Options that mean something where features come from a file."""
+
+_WITH_VALIDATION = frozenset({"rotations", "labelled", "pixels"})
+_ONLY_OF = (  # options, the needs that they have an effect on, and what else metrics are measured on
+    (("q", "augmentations"), {"views"}, "no views"),
+    (("n",), {"views", "rotations"}, "no views and no turned images"),
+    (("part",), {"features", "views"}, "both parts"),
+    (("n_images",), {"features", "labelled", "source and target", "pixels"}, "views or turned images alone"),
+    (("target",), {"source and target"}, "no data set to transfer to"),
+)
 
 _EPILOG = """\b
 Examples:
@@ -116,13 +127,17 @@ def command(
     of named arrays.
     """
     if listing:
+        refuse_idle(given_options().keys() - {"listing", "as_json"}, "--list shows all metrics")
+        if metrics is not None:
+            raise QueryError(f"Got --list and {metrics!r}, expected one of them; --list shows all metrics.")
         _list(as_json)
         return
     if metrics is None or name is None:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
-    _refuse_idle_options(name, of_file=images is None)
     everything = metrics == "all"
     wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
+    _refuse_idle_options(name, of_file=images is None)
+    _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
     if images is None:
         metrics_of_file(wanted, Path(name), options, as_json, everything=everything)
     else:
@@ -131,10 +146,8 @@ def command(
 
 def _refuse_idle_options(name: str, *, of_file: bool) -> None:
     """Options that were given and would do nothing."""
-    context = click.get_current_context()
-    given = [one for one in context.command.params if isinstance(one, click.Option) and one.name is not None
-             and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE]  # fmt: skip
-    idle = [one.opts[-1] for one in given if (one.name not in _OF_A_FILE if of_file else one.name == "beside")]
+    given = {option: text.partition(" ")[0] for option, text in given_options().items()}
+    idle = [text for option, text in given.items() if (option not in _OF_A_FILE if of_file else option == "beside")]
     if idle and of_file:
         raise QueryError(
             f"{', '.join(idle)} say{'s' * (len(idle) == 1)} how an encoder is measured, but without IMAGES {name!r} is "
@@ -145,6 +158,24 @@ def _refuse_idle_options(name: str, *, of_file: bool) -> None:
             f"--val names features of validation images beside a file, but {name!r} is measured on images, which have "
             "a part for validation: leave it out."
         )
+
+
+def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
+    """Options that do nothing to the metrics that are asked for."""
+    chosen = [metric(one) for one in wanted]
+    needs = {one.needs for one in chosen}
+    if of_file:
+        if options["record"]:
+            refuse_idle(("record",), "numbers of a file are not recorded, as nothing tells what it is of")
+        if not any(one.seeded for one in chosen):
+            refuse_idle(("seed",), f"{metrics} draws nothing")
+        if not needs & _WITH_VALIDATION:
+            refuse_idle(("beside",), f"{metrics} takes no validation images")
+        return
+    refuse_idle_source(record=options["record"])
+    for names, effective, what in _ONLY_OF:
+        if not needs & effective:
+            refuse_idle(names, f"{metrics} is measured on {what}")
 
 
 def _list(as_json: bool) -> None:
@@ -163,7 +194,7 @@ def _described(one: LabelFreeMetric) -> Record:
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..datasets import open_images
+    from ..datasets.contents import copies_of
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
     from ..features import Bar
@@ -171,7 +202,9 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
     data: ImageData = opened(images, options)
-    target = None if options["target"] is None else open_images(options["target"])
+    if options["record"]:
+        refuse_other_images(data)
+    target = None if options["target"] is None else _target(options["target"], options["scale"])
     needs = {metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
@@ -184,27 +217,35 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
     records = [_record(one) for one in found]
+    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    notes = [*inputs.notes, *copies_notes(copies)]
     if not as_json:  # before anything can go wrong with the results
         click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
-        print_metrics(records, inputs.notes)
-    recorded, refusal = None, None
+        print_metrics(records, notes)
+    recorded = None
     if options["record"]:
-        try:
-            recorded = _recorded(found, inputs, options["source"])
-        except ZooError as error:
-            refusal = error
+        recorded = recording(partial(_rows, found, inputs, options["source"]))
+    problem = recorded.problem if recorded else ""
     if as_json:
-        document = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes)}
-        failed = None if refusal is None else str(refusal)
-        print_json(document | {"metrics": records, "recorded": recorded, "not_recorded": failed})
-    else:
-        print_notes(_of_recorded(recorded))
-    if refusal is not None:
-        raise click.ClickException(
-            f"The numbers above were not added to your results: {refusal} Name other images by --dataset, yourself by "
-            "--source, or use --no-record."
-        )
+        document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
+        document |= {"images": images_document(data), "copies": None if copies is None else copies.as_dict()}
+        done = recorded.document if recorded else None
+        print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
+    elif recorded:
+        print_notes(recorded.notes)
+    if problem:
+        raise click.ClickException(problem)
     refuse_nothing(records)
+
+
+def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
+    """The data set to transfer to, by the same scale if its images have more than 8 bits a channel."""
+    from ..datasets import open_images
+
+    if scale is not None:
+        with suppress(QueryError):  # they have not
+            return open_images(images, scale=scale)
+    return open_images(images)
 
 
 def _record(one: Measured) -> Record:
@@ -213,19 +254,11 @@ def _record(one: Measured) -> Record:
         "better": BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
         "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
         "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
+        "notes": list(one.notes),
     }  # fmt: skip
 
 
-def _recorded(found: Sequence[Measured], inputs: Inputs, source: str) -> Record:
+def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:
     from ..evaluation.label_free.measuring import rows_of_measured
-    from ..recording import record
 
-    recorded = record(rows_of_measured(found, inputs, source=source))
-    return {"files": [str(path) for path in recorded.paths], "new": recorded.n_new, "known": recorded.n_known}
-
-
-def _of_recorded(recorded: Record | None) -> list[str]:
-    if recorded is None or not recorded["files"]:
-        return []
-    known = f", {recorded['known']} were there" if recorded["known"] else ""
-    return [f"{recorded['new']} rows added to {', '.join(recorded['files'])}{known}"]
+    return rows_of_measured(found, inputs, source=source)

@@ -56,7 +56,7 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         records.append(record | {
             "value": value.value, "reason": "", "n_images": _n_images(arrays), "n_views": _n_views(value.details),
             "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
-            "details": dict(value.details),
+            "details": dict(value.details), "notes": list(value.notes),
         })  # fmt: skip
     if as_json:
         print_json({"features": str(path), "metrics": records})

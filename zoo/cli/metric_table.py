@@ -17,14 +17,22 @@ Record = dict[str, Any]
 
 
 def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed: bool = False) -> None:
-    """One line a metric, and why some are missing; of arrays that a file lacks, one line on request."""
+    """One line a metric, notes on them, and why some are missing; of arrays that a file lacks, one line on request.
+
+    A column of duplicates is there if there are any.
+    """
     headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
+    computed = [one for one in records if one["value"] is not None]
     rows = [
         [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
          "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
          f"{one['seconds_computing']:.1f}"]
-        for one in records if one["value"] is not None
+        for one in computed
     ]  # fmt: skip
+    duplicates = [_duplicates(one["details"]) for one in computed]
+    if any(duplicates):
+        headers.append("duplicates")
+        rows = [[*row, told] for row, told in zip(rows, duplicates, strict=True)]
     if rows:
         print_table(headers, rows, right=[1, 4, 5, 6, 7])
     reasons: dict[str, list[str]] = {}
@@ -33,7 +41,15 @@ def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed:
             lacks = condensed and one.get("lacks")
             reason = "need views, labels or other images than the file holds" if lacks else one["reason"]
             reasons.setdefault(reason, []).append(one["title"])
-    print_notes([*notes, *(f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items())])
+    of_values = [f"{one['title']}: {note}" for one in computed for note in one["notes"]]
+    of_missing = [f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items()]
+    print_notes([*notes, *of_values, *of_missing])
+
+
+def _duplicates(details: Record) -> str:
+    """Rows that equal another, and rows that nearly do, where a metric counts them."""
+    counts = {"exact": details.get("n_duplicates"), "near": details.get("n_near_duplicates")}
+    return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
 
 
 def refuse_nothing(records: Sequence[Record]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..weights import care, store
 from ..weights.environment import mirror_place, weights_folder
 from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
+from ..weights.places import portable
 from .cache import size
 from .get import Had, announce, chosen, licence_notes, licence_of, obtained, places_of, require_all
 from .options import encoder_names
@@ -111,7 +113,11 @@ def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
     try:
         had, found = obtained(card)
         _require_whole(destination, found.path, found.record)
-        item = Item(encoder=card.id, record=found.record, path=found.path, licence=licence_of(card))
+        origins = (
+            replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins
+        )
+        record = replace(found.record, origins=tuple(origins))
+        item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
         return had, write_mirror(destination, [item], {}, zoo_version=__version__)
     except WeightsUnavailable as error:
         return Had(card=card, state="failed", reason=str(error), unreached=error.unreached), 0
@@ -137,22 +143,54 @@ def _require_whole(destination: str, path: Path, record: store.Record) -> None:
 
 def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
     """All shipped card files, and those of the user's own that the encoders need, by their path in the mirror."""
-    shipped = content_folder("metadata")
+    shipped, known = content_folder("metadata"), catalogue()
     files: dict[str, bytes] = {}
-    own: dict[str, tuple[str, bytes]] = {}  # by encoder: path in the mirror, content
+    own: dict[str, tuple[Path, bytes]] = {}  # by encoder
     for path, content in read_card_files().items():
         if path.is_relative_to(shipped):
             files[f"shipped/{path.relative_to(shipped).as_posix()}"] = content
         else:
-            for encoder in tomllib.loads(content.decode("utf-8-sig"))["encoders"]:
-                own[encoder] = (f"own/{_relative(path)}", content)
+            own |= {encoder: (path, content) for encoder in _encoders_of(content) if encoder in known}
     wanted = [card.id for card in cards if card.id in own]
     while wanted:
-        name, content = own[wanted.pop()]
+        path, content = own[wanted.pop()]
+        name = f"own/{_relative(path)}"
         if name not in files:
-            files[name] = content
+            files[name] = _without_paths(path, content)
             wanted += [other for other in _named_in(content) if other in own]
     return files
+
+
+def _without_paths(path: Path, content: bytes) -> bytes:
+    """A card file that names no file of this machine: :func:`zoo.weights.places.portable` names instead."""
+    for place in sorted(_places(content), key=len, reverse=True):  # lest one that begins another one break it
+        content = content.replace(place.encode(), portable(place).encode())
+    if left := sorted(place for place in _places(content) if portable(place) != place):
+        raise StoreError(
+            f"The card file {path} names {left[0]!r} with escapes, and a path of this machine is not copied; write it "
+            "plainly, or relative to your own folder."
+        )
+    return content
+
+
+def _places(content: bytes) -> set[str]:
+    """Every place that a card file names."""
+    document = tomllib.loads(content.decode("utf-8-sig"))
+    found: list[Any] = []
+    for facts in (document.get("defaults", {}), *document["encoders"].values()):
+        parts = [facts.get(part, {}) if isinstance(facts, dict) else {} for part in ("weights", "provenance")]
+        for part in (part for part in parts if isinstance(part, dict)):
+            found.append(part.get("url"))
+            found += [place for name in ("mirrors", "companions") for place in part.get(name) or ()]
+    return {place for place in found if isinstance(place, str)}
+
+
+def _encoders_of(content: bytes) -> Iterable[str]:
+    try:
+        encoders = tomllib.loads(content.decode("utf-8-sig")).get("encoders")
+    except ValueError:  # a broken file, of which the catalogue warns
+        return ()
+    return encoders if isinstance(encoders, dict) else ()
 
 
 def _relative(path: Path) -> str:
@@ -166,7 +204,11 @@ def _relative(path: Path) -> str:
 def _named_in(content: bytes) -> list[str]:
     """Encoders on whose cards those of this file are built."""
     encoders = tomllib.loads(content.decode("utf-8-sig"))["encoders"].values()
-    return [other for facts in encoders for other in (facts.get("like"), facts.get("weights", {}).get("same_file_as"))]
+    tables = [facts for facts in encoders if isinstance(facts, dict)]
+    weights = [facts.get("weights") for facts in tables]
+    named = [facts.get("like") for facts in tables]
+    named += [part.get("same_file_as") for part in weights if isinstance(part, dict)]
+    return [name for name in named if isinstance(name, str)]
 
 
 def _print(destination: str, done: Sequence[tuple[Had, int]]) -> None:

@@ -6,6 +6,48 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
+from click.core import ParameterSource
+
+from ..errors import QueryError
+
+
+def given_options() -> dict[str, str]:
+    """The options that stand on the command line of the verb that is running, by name, as they are written."""
+    context = click.get_current_context()
+    options = [one for one in context.command.params if isinstance(one, click.Option) and one.name is not None]
+    return {
+        str(one.name): one.opts[-1] if one.is_flag else f"{one.opts[-1]} {_written(context.params[str(one.name)])}"
+        for one in options
+        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    }
+
+
+def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None:
+    """Refuses options that were given and would do nothing.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of the options, as they are passed on.
+    because : str
+        Why they would do nothing.
+    remedy : str
+        What else may be done than leaving them out.
+
+    Raises
+    ------
+    QueryError
+        If one of them was given.
+    """
+    given = given_options()
+    idle = [given[name] for name in names if name in given]
+    if idle:
+        has, it = ("has", "it") if len(idle) == 1 else ("have", "them")
+        raise QueryError(f"{' and '.join(idle)} {has} no effect, for {because}; leave {it} out{remedy}.")
+
+
+def _written(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:

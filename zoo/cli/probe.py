@@ -9,7 +9,7 @@ import click
 
 from .measured import document_of, print_evaluation
 from .output import json_option, print_json
-from .probe_options import probe_options, request_of, say, setting_options
+from .probe_options import probe_options, refuse_idle_probes, request_of, say, setting_options
 
 _EPILOG = """\b
 Example:
@@ -35,6 +35,7 @@ def command(train: Path, test: Path, as_json: bool, **options: Any) -> None:
     from ..evaluation.evaluating import evaluate
     from ..features import load_features
 
+    refuse_idle_probes(options)
     evaluation = evaluate(load_features(train), load_features(test), request_of(options, decompose=False), tell=say)
     if as_json:
         print_json(document_of(evaluation))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
+from .options import refuse_idle
 
 if TYPE_CHECKING:
     from ..evaluation.evaluating import Request
@@ -36,7 +37,11 @@ _PARTS = (
                  help="Draws of the held-out subset of the decomposition."),
     click.option("--order", type=click.Choice(["standard", "alternative"]), default="standard", show_default=True,
                  help="Of the decomposition: Eq. 1, or Eq. 5."),
+    click.option("--refit", "n_refits", metavar="N", type=click.IntRange(5, 10_000),
+                 help="Train all probes of the decomposition again on N resamples of the images, for intervals that "
+                      "hold what other training images would do to them; 20 take 20 times as long."),
 )  # fmt: skip
+PART_NAMES = ("n_subsets", "order", "n_refits")
 
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,6 +57,39 @@ def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How the full-shot error is decomposed, passed on by name."""
     return _with(command, _PARTS)
+
+
+def refuse_idle_probes(options: dict[str, Any]) -> None:
+    """Refuses options of probes that do nothing beside the others.
+
+    Raises
+    ------
+    QueryError
+        Names them.
+    """
+    if options.get("order") == "alternative":
+        refuse_idle(("n_subsets",), "the alternative decomposition holds out no subset")
+    if "settings" not in options:
+        refuse_idle(("n_seeds",), "a decomposition has all labels, which are there once; see --subsets")
+    elif options["settings"] is not None and all(_is_full(name) for name in options["settings"].split(",")):
+        refuse_idle(("n_seeds",), "all labels are there once, and no setting with fewer is asked for")
+
+
+def refuse_idle_source(*, record: bool) -> None:
+    """Refuses to be told who measured what is not recorded.
+
+    Raises
+    ------
+    QueryError
+    """
+    if not record:
+        refuse_idle(("source",), "with --no-record nothing is recorded")
+
+
+def _is_full(name: str) -> bool:
+    from ..evaluation.settings import label_setting
+
+    return label_setting(name).is_full
 
 
 def _with(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
@@ -83,6 +121,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
         neighbours=options.get("neighbours", False),
         decompose=decompose,
         order=options.get("order", "standard"),
+        n_refits=options.get("n_refits") or 0,
         supervised=supervised,
         device=options.get("device"),
     )

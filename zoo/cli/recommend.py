@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
-from ..analysis.label_budget import HeldOutError, PredictedError, check_n_labels, held_out_error
+from ..analysis.label_budget import (
+    LEVEL,
+    N_VALIDATION_IMAGES,
+    Curve,
+    HeldOutError,
+    Noise,
+    PredictedError,
+    RankOdds,
+    amplification,
+    check_n_labels,
+    held_out_error,
+    rank_odds,
+)
 from ..metadata import EncoderCard, Missing
 from ..results import SETTINGS, summaries
-from .candidates import Candidate, Filter, LeftOut, candidates, filtered, requested
+from .candidates import Candidate, Filter, LeftOut, candidates, filtered, noises, requested
 from .counts import as_count
 from .facts import WRONG, points, short_number
 from .options import licences
@@ -24,6 +36,16 @@ Examples:
   zoo recommend --labels 20k
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A candidate and its place; without noise and odds where nothing is known of its uncertainty."""
+
+    candidate: Candidate
+    rank: int  # by the error as it is shown; equal errors have equal ranks
+    noise: Noise | None
+    odds: RankOdds | None
 
 
 @click.command("recommend", epilog=_EPILOG)
@@ -63,8 +85,9 @@ def command(
 
     The rank is by the error of a linear probe with N labels of ImageNet-1K: as measured, or interpolated between the
     settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). From 1,000 to 3,000 labels it
-    is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. "permissive" asks for MIT,
-    Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
+    is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. Nine in ten errors and ranks are
+    expected within the intervals beside them; an encoder is "best" with the probability beside it. "permissive" asks
+    for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
     """
     check_n_labels(n_labels)
     filters = requested(licence, max_parameters, max_dim)
@@ -75,8 +98,8 @@ def command(
         filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
     curves, everyone, without = candidates(n_labels)
     kept, left_out, why_nobody = filtered(everyone, filters, without)
-    ranked = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
     uncertainty = held_out_error(curves, n_labels)
+    ranked = _ranked(curves, kept, uncertainty)
     if as_json:
         print_json(_document(n_labels, ranked, top, uncertainty, left_out))
     elif ranked:
@@ -85,76 +108,158 @@ def command(
         raise NothingFound(why_nobody)
 
 
-def _print(
-    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
-) -> None:
+def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: HeldOutError | None) -> list[_Ranked]:
+    """Candidates from the lowest error on, and what is known of their places."""
+    ordered = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
+    errors = [candidate.predicted.error for candidate in ordered]
+    own = noises(curves, ordered, uncertainty)
+    known = {place: noise for place, noise in enumerate(own) if noise is not None}
+    odds = dict(zip(known, rank_odds([errors[place] for place in known], [*known.values()]), strict=True))
+    return [
+        _Ranked(candidate, 1 + errors.index(error), noise, odds.get(place))
+        for place, (candidate, error, noise) in enumerate(zip(ordered, errors, own, strict=True))
+    ]
+
+
+def _print(n_labels: int, ranked: list[_Ranked], top: int, uncertainty: HeldOutError | None, left_out: LeftOut) -> None:
     shown = ranked[:top]
-    usual = max(ranked, key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1])).predicted
-    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {usual.kind}; lower is better."
+    usual = max((one.candidate for one in ranked), key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1]))
+    kind = f"{usual.predicted.kind}; lower is better."
+    title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
-    basis = sorted({n for candidate in shown for n in candidate.predicted.basis} - {n_labels})
-    headers = ["", "encoder", f"{n_labels:,}", *(f"{_SETTING[n]}" for n in basis), "parameters", "dim", "licence"]
+    basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
+    settings = [_SETTING[n] for n in basis]
+    headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *settings, "parameters", "dim", "licence"]
     rows = [
         [
-            str(rank),
-            candidate.card.id + (WRONG if candidate.errata else ""),
-            points(candidate.predicted.error),
-            *(points(candidate.curve[n]) if n in candidate.predicted.basis else "" for n in basis),
-            short_number(candidate.card.architecture.n_parameters),
-            str(candidate.card.representation.dim),
-            _licence(candidate.card),
+            _rank(one),
+            one.candidate.card.id + (WRONG if one.candidate.errata else ""),
+            points(one.candidate.predicted.error),
+            *_odds(one),
+            *(points(one.candidate.curve[n]) if n in one.candidate.predicted.basis else "" for n in basis),
+            short_number(one.candidate.card.architecture.n_parameters),
+            str(one.candidate.card.representation.dim),
+            _licence(one.candidate.card),
         ]
-        for rank, candidate in enumerate(shown, start=1)
+        for one in shown
     ]
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure = [*_how_sure(usual, uncertainty), *_wider_gaps(shown, usual.basis)]
-    sure += [line for candidate in shown for line in distrust(candidate.card.id, candidate.errata)]
+    sure = [*_how_sure(usual.predicted, ranked, uncertainty), *_wider_gaps(shown, usual.predicted.basis)]
+    sure += [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
     gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
+
+
+def _rank(one: _Ranked) -> str:
+    """Within which places it is, as 1-4."""
+    if one.odds is None:
+        return "?"
+    low, high = one.odds.lowest, one.odds.highest
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _odds(one: _Ranked) -> list[str]:
+    if one.noise is None or one.odds is None:
+        return ["?", "?"]
+    low, high = one.noise.interval(one.candidate.predicted.error)
+    best = "<1%" if 0 < one.odds.best < 0.005 else f"{one.odds.best:.0%}"
+    return [f"{points(low)}-{points(high)}", best]
 
 
 def _licence(card: EncoderCard) -> str:
     return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
 
 
-def _how_sure(predicted: PredictedError, uncertainty: HeldOutError | None) -> list[str]:
+def _how_sure(predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty: HeldOutError | None) -> list[str]:
     """Where the numbers come from and how far to trust them."""
     caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
+    images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
     if predicted.kind == "measured":
-        return [f"As {caution}"]
+        return [
+            f"As {caution}",
+            f"No intervals were published: those shown hold nine in ten errors and ranks under {images} alone. By how "
+            "much other draws of the labels and other trainings of the probe move them is not known.",
+            *_ties(ranked),
+        ]
     *others, last = [f"{_SETTING[n]} ({n:,} labels)" for n in predicted.basis]
     verb = "Continued from" if predicted.kind == "extrapolated" else "Interpolated between"
     lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
+    parts = "such misses"
     if uncertainty is not None:
-        hidden = " and ".join(_SETTING[n] for n in uncertainty.left_out)
-        target = _SETTING[uncertainty.predicted]
-        trial = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
-        lines.append(
-            f"Give or take {uncertainty.mean_absolute_error:.1f} points, the mean miss for {uncertainty.n} encoders "
-            f"when {trial} predicted; nine in ten are within "
-            f"{uncertainty.percentile_90:.1f}. Encoders closer than that are ties."
-        )
+        lines.append(_misses(predicted, uncertainty))
+    if predicted.kind == "extrapolated":
+        laws = [abs(one.noise.law) for one in ranked if one.noise is not None]
+        if laws:
+            lines.append(
+                f"A power law with a floor differs by {sum(laws) / len(laws):.1f} points on average, and no "
+                "measurement tells which law is right."
+            )
+        parts = "such misses, the difference between the laws"
+    lines.append(
+        f"Intervals hold nine in ten errors and ranks under {parts} and {images}. Other draws of the labels and other "
+        "trainings of the probe count only as far as they show in those misses."
+    )
+    lines += _ties(ranked)
     if predicted.kind == "extrapolated":
         lines.append("Extrapolation: nothing was measured with so few labels.")
     return lines
 
 
-def _wider_gaps(shown: Sequence[Candidate], usual: Sequence[int]) -> list[str]:
+def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
+    """How far predictions were off where the truth is known, and how far they are therefore expected to be here."""
+    hidden = " and ".join(_SETTING[n] for n in trial.left_out)
+    target = _SETTING[trial.predicted]
+    which = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
+    mean, most = trial.mean_absolute_error, trial.percentile_90
+    if predicted.kind == "interpolated":
+        return (
+            f"Give or take {mean:.1f} points, the mean miss for {trial.n} encoders when {which} predicted; nine in ten "
+            f"are within {most:.1f}."
+        )
+    here = amplification(predicted.basis, predicted.n_labels)
+    there = amplification(trial.basis, trial.predicted)
+    scale = here / there
+    return (
+        f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
+        f"miss for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, "
+        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is "
+        f"{here:.1f}."
+    )
+
+
+def _ties(ranked: Sequence[_Ranked]) -> list[str]:
+    """How many encoders may as well be the best."""
+    known = [one.odds for one in ranked if one.odds is not None]
+    ties = sum(odds.ties_with_first for odds in known)
+    if not known:
+        return []
+    limit = f"{(1 - LEVEL) / 2:.0%}"
+    if ties == 1:
+        return [f"The first is better than any other in at least {1 - (1 - LEVEL) / 2:.0%} of draws."]
+    return [
+        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over {limit} of "
+        "draws."
+    ]
+
+
+def _wider_gaps(shown: Sequence[_Ranked], usual: Sequence[int]) -> list[str]:
     """Encoders without one of the settings that the others are interpolated between."""
     return [
-        f"{candidate.card.id} was not measured with {_SETTING[n]}: its number spans a wider gap and is less certain."
-        for candidate in shown
+        f"{one.candidate.card.id} was not measured with {_SETTING[n]}: its number spans a wider gap and is less "
+        "certain."
+        for one in shown
         for n in usual
-        if n not in candidate.curve
+        if n not in one.candidate.curve
     ]
 
 
 def _document(
-    n_labels: int, ranked: list[Candidate], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
+    n_labels: int, ranked: list[_Ranked], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
 ) -> dict[str, Any]:
     records = []
-    for rank, candidate in enumerate(ranked[:top], start=1):
+    for one in ranked[:top]:
+        candidate = one.candidate
         card, predicted = candidate.card, candidate.predicted
         basis = [{"setting": _SETTING[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
         facts = {
@@ -164,15 +269,41 @@ def _document(
             "licence_code": card.licence.code,
             "availability": card.weights.availability,
         }
-        known = {"rank": rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
-        records.append({**known, **record(facts), "errata": errata_records(candidate.errata)})
+        known = {"rank": one.rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
+        records.append({**known, **_uncertain(one), **record(facts), "errata": errata_records(candidate.errata)})
     return {
         "n_labels": n_labels,
         "unit": "percent",
         "n_candidates": len(ranked),
         "uncertainty": None if uncertainty is None else asdict(uncertainty),
+        "interval_level": LEVEL,
+        "intervals_contain": _contained(ranked),
+        "n_ties_with_first": sum(one.odds.ties_with_first for one in ranked if one.odds is not None),
         "left_out": [
             {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()
         ],
         "encoders": records,
+    }
+
+
+def _contained(ranked: Sequence[_Ranked]) -> list[str]:
+    """What is in the intervals; draws of labels and trainings of probes never are."""
+    known = [one.noise for one in ranked if one.noise is not None]
+    parts = {
+        "validation images": bool(known),
+        "misses of predictions": any(noise.prediction for noise in known),
+        "difference between laws": any(noise.law for noise in known),
+    }
+    return [name for name, is_in in parts.items() if is_in]
+
+
+def _uncertain(one: _Ranked) -> dict[str, Any]:
+    """Interval, rank and probabilities; null where nothing is known of the uncertainty."""
+    noise, odds = one.noise, one.odds
+    return {
+        "interval": None if noise is None else list(noise.interval(one.candidate.predicted.error)),
+        "noise": None if noise is None else asdict(noise),
+        "rank_interval": None if odds is None else [odds.lowest, odds.highest],
+        "probability_best": None if odds is None else odds.best,
+        "ties_with_first": None if odds is None else odds.ties_with_first,
     }

@@ -27,17 +27,19 @@ Examples:
   zoo study
   zoo study where_the_risk_lies
   zoo study all --out report
+  zoo study all --out report --single-file
   zoo study how_risk_scales_with_labels --corrected --json
   zoo study what_an_encoder_is_good_at --encoder dino_vitS16 --encoder mae_vitB16 --out radar
   zoo study my_study.py --with-mine
 """
 _RADAR = "what_an_encoder_is_good_at"
-_COLOURS = {"agrees": "green", "corrected": "yellow", "not reproducible": "red"}
+_COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not reproducible": "red"}
 
 
 @click.command("study", epilog=_EPILOG)
 @click.argument("names", metavar="[NAME|FILE|all]...", nargs=-1, shell_complete=study_names)
 @click.option("--out", "folder", metavar="DIR", type=click.Path(path_type=Path), help="Write a report with figures.")
+@click.option("--single-file", is_flag=True, help="The report as one page, DIR.html, with its figures inside.")
 @click.option("--corrected", is_flag=True, help="Errata applied, wrong rows left out, signed components.")
 @click.option("--with-mine", is_flag=True, help="With the encoders that only you have measured.")
 @click.option("--encoder", "encoders", multiple=True, shell_complete=encoder_names, help="For the radar; repeatable.")
@@ -47,18 +49,20 @@ _COLOURS = {"agrees": "green", "corrected": "yellow", "not reproducible": "red"}
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
 @json_option
 def command(
-    names: tuple[str, ...], folder: Path | None, corrected: bool, with_mine: bool, encoders: tuple[str, ...],
-    tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
+    names: tuple[str, ...], folder: Path | None, single_file: bool, corrected: bool, with_mine: bool,
+    encoders: tuple[str, ...], tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Answer the paper's questions with the results.
 
     The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each
-    study prints what the paper claims, the paper's number, ours, and whether ours agrees, corrects the paper, or the
-    number is not reproducible. The default table is the one that was published; a report (--out) shows beside it what
-    the corrected table says.
+    study prints what the paper claims, the paper's number, ours, and the verdict: it agrees; it is compatible, of other
+    encoders and within our interval; it is corrected, for a fault that the reason names; or it is not reproducible. The
+    default table is the one that was published; a report (--out) shows beside it what the corrected table says.
     """
     from ..studies.known import studies
 
+    if single_file and folder is None:
+        raise QueryError("Got --single-file without a report to write, expected --out DIR too.")
     if not names:
         _list_studies(list(studies().values()), as_json=as_json)
         return
@@ -69,15 +73,19 @@ def command(
     from ..studies.running import run_studies
 
     if folder is not None:
-        from ..studies.report import require_reportable, write_report
+        from ..studies.report import require_reportable, write_page, write_report
 
-        require_reportable(folder)
+        require_reportable(folder, single_file=single_file)
     with _progress() as progress:
         options = StudyOptions(seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=ids, progress=progress)
         runs = run_studies(
             chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
         )
-        written = [] if folder is None else write_report(runs, folder, progress=progress)
+        written: list[Path] = []
+        if folder is not None and single_file:
+            folder = write_page(runs, folder, progress=progress)
+        elif folder is not None:
+            written = write_report(runs, folder, progress=progress)
     if as_json:
         print_json(document_of(runs) | ({"report": str(folder)} if folder else {}))
         return
@@ -88,7 +96,10 @@ def command(
     if files and folder is None:
         print_notes([f"{', '.join(files)}: kept only with --out DIR"])
     print_notes(_without_effect(runs, tune=tune, encoders=ids))
-    if folder is not None:
+    if folder is not None and single_file:
+        n_figures = sum(len(run.findings.figures) for run in runs)
+        click.echo(wrapped(f"Wrote {folder}, one page with {n_figures} figures inside."))
+    elif folder is not None:
         n_figures = sum(path.suffix == ".svg" for path in written)
         click.echo(
             wrapped(f"Wrote {folder / 'index.html'}, report.md, report.json, estimates.csv, {n_figures} figures.")
@@ -134,16 +145,19 @@ def _print_run(run: StudyRun) -> None:
 
 
 def _print_claims(claims: Sequence[Claim]) -> None:
+    from ..studies.findings import shown_verdict
+
+    verdicts = [click.style(shown_verdict(one.verdict, one.rests_on), fg=_COLOURS[one.verdict]) for one in claims]
     rows = [
-        [claim.claim, claim.source, claim.paper, claim.ours, click.style(claim.verdict, fg=_COLOURS[claim.verdict])]
-        for claim in claims
+        [claim.claim, claim.source, claim.paper, claim.ours, verdict]
+        for claim, verdict in zip(claims, verdicts, strict=True)
     ]
     headers = ["claim", "source", "paper", "ours", "verdict"]
     if sys.stdout.isatty():  # a terminal is too narrow for the reasons, which stand below
         print_table(headers, rows)
         for claim in claims:
             if claim.reason:
-                click.echo(hanging(f"{claim.verdict}: {claim.claim}: {claim.reason}"))
+                click.echo(hanging(f"{shown_verdict(claim.verdict, claim.rests_on)}: {claim.claim}: {claim.reason}"))
     else:
         print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
 
@@ -159,8 +173,16 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
     from ..studies.document import document_of
     from ..studies.pages import summary
 
-    table = runs[0].table
-    click.echo(wrapped(summary(document_of(runs))))
+    table, document = runs[0].table, document_of(runs)
+    if len(runs) > 1:
+        headers = ["study", *document["verdicts"], "claims"]
+        rows = [
+            [study["name"], *map(str, study["verdicts"].values()), str(len(study["claims"]))]
+            for study in document["studies"]
+        ]
+        print_table(headers, rows, right=range(1, len(headers)))
+        click.echo()
+    click.echo(wrapped(summary(document)))
     if with_mine and not table.mine:
         print_notes(["--with-mine added no encoder: your results name none that only you have measured on imagenet-1k"])
 

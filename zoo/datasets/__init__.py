@@ -9,12 +9,14 @@
 ====================  ===========================================================================================
 ``opening``           ``open_images``: an image set from one text, whatever its source
 ``imagesets``         ``ImageSet`` and ``ImageData``, what every source becomes
+``contents``          hashes of what is in each image, and which images are copies of others
 ``shapes``            rendered solids with exact depth and normals
 ``rendering``         pixels, depth and normals of one scene
 ``scenes``            what is in an image: shapes, textures, and what has nothing to do with them
 ``solids``            where rays meet solids
 ``handwritten``       scikit-learn's handwritten digits
 ``folders``           a folder a class
+``imagefiles``        what is in image files beside their pixels, and how they are read; ``dicom`` for those files
 ``arrays``            npz files
 ``torchvision_sets``  data sets of torchvision on the disk
 ``huggingface_sets``  data sets of the Hugging Face library ``datasets`` on the disk

@@ -11,6 +11,7 @@ try:
     import numpy as np
     from PIL import Image
     from torchvision import transforms
+    from torchvision.transforms import functional
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Preprocessing images") from error
 
@@ -64,15 +65,17 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
 def _taken(height: int, width: int, resize_px: int, crop_px: int) -> np.ndarray:
     """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
 
-    Torchvision moves an image whose pixels are their own numbers from 1 on, so that its rounding is ours.
+    Torchvision moves a row and a column whose pixels are their own numbers from 1 on, so that its rounding is ours.
     """
-    numbers = np.arange(1, height * width + 1, dtype=np.int32).reshape(height, width)
-    geometry = transforms.Compose(
-        [
-            transforms.Resize(resize_px, interpolation=transforms.InterpolationMode.NEAREST_EXACT),
-            transforms.CenterCrop(crop_px),  # pads with 0
-        ]
-    )
-    taken = np.asarray(geometry(Image.fromarray(numbers))).astype(np.int64) - 1
+    short, long = min(height, width), max(height, width)
+    resized = {long: int(resize_px * long / short), short: resize_px}  # px of each side, as torchvision rounds it
+
+    def moved(side: int) -> np.ndarray:
+        numbers = Image.fromarray(np.arange(1, side + 1, dtype=np.int32)[:, None])
+        column = functional.resize(numbers, [resized[side], 1], transforms.InterpolationMode.NEAREST_EXACT)
+        return np.asarray(functional.center_crop(column, [crop_px, 1]))[:, 0].astype(np.int64) - 1  # padded with 0
+
+    rows, columns = moved(height)[:, None], moved(width)[None, :]
+    taken = np.where((rows >= 0) & (columns >= 0), rows * width + columns, -1)
     taken.setflags(write=False)
     return taken

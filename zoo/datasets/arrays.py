@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import DataError, MissingExtra
-from .imagesets import ImageData, ImageSet, array_images
+from ..rgb import Scale, array_values, checked_scale, shades
+from .imagefiles import REMEDY, Reading, Spread, Stored
+from .imagesets import ImageData, array_images
 from .splitting import stratified_split
 
 try:
@@ -18,12 +21,13 @@ except ModuleNotFoundError as error:
 _LAYOUTS = "x and y, or x_train, y_train, x_val and y_val"
 
 
-def npz_data(file: Path, *, name: str, val_share: float, seed: int) -> ImageData:
+def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
     """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
 
-    x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or floating point from 0 to 1 of the
-    same shapes, which is rounded to uint8. y is (n,) of whole numbers or of texts; its distinct values are the
-    classes, in their order. An array ``classes`` of texts, if there is one, names the classes 0, 1, ... of whole
+    x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or uint16 or floating point from 0 to
+    1 of the same shapes, which become uint8 as :func:`zoo.rgb.to_rgb` says; with a scale, whose ends become black and
+    white, it is any other integers or floating point. y is (n,) of whole numbers or of texts; its distinct values are
+    the classes, in their order. An array ``classes`` of texts, if there is one, names the classes 0, 1, ... of whole
     numbers. The second part may be called test instead of val; x and y without parts are split stratified by class.
 
     Nothing is ever unpickled. The fingerprint is over all pixels.
@@ -33,6 +37,7 @@ def npz_data(file: Path, *, name: str, val_share: float, seed: int) -> ImageData
     DataError
         If the file cannot be read or holds something else; says what.
     """
+    scale = None if scale is None else checked_scale(scale)
     arrays = _arrays(file)
     second = next((part for part in ("val", "test") if f"x_{part}" in arrays), "val")
     parts = {"": "all"} if "x" in arrays else {"_train": "train", f"_{second}": "val"}
@@ -47,10 +52,11 @@ def npz_data(file: Path, *, name: str, val_share: float, seed: int) -> ImageData
             f"The labels of {file} are whole numbers in one part and texts in the other; expected one kind."
         )
     classes, codes = _classes(labels, arrays.get("classes"), file)
-    sets = [
-        _image_set(arrays[f"x{suffix}"], codes[suffix], f"x{suffix}", file, name=name, split=split, classes=classes)
-        for suffix, split in parts.items()
-    ]
+    sets = []
+    for suffix, split in parts.items():
+        pixels, reading = _pixels(arrays[f"x{suffix}"], f"x{suffix}", file, scale)
+        images = array_images(pixels, codes[suffix], name=name, split=split, classes=classes)
+        sets.append(replace(images, reading=reading))
     if len(sets) == 1:
         return stratified_split(sets[0], val_share=val_share, seed=seed)
     return ImageData(name=name, train=sets[0], val=sets[1])
@@ -107,29 +113,39 @@ def _classes(
     return tuple(str(value) for value in named), {part: found.astype(np.int64) for part, found in labels.items()}
 
 
-def _image_set(
-    x: np.ndarray, labels: np.ndarray, key: str, file: Path, *, name: str, split: str, classes: tuple[str, ...]
-) -> ImageSet:
-    shaped = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))
-    if not shaped or x.dtype.kind not in "uf" or (x.dtype.kind == "u" and x.dtype != np.uint8) or 0 in x.shape:
-        turned = x.ndim == 4 and x.shape[1] in (1, 3)
-        hint = f"; move the channels to the end with {key}.transpose(0, 2, 3, 1)" if turned else ""
+def _pixels(x: np.ndarray, key: str, file: Path, scale: Scale | None) -> tuple[np.ndarray, Reading]:
+    """Uint8 pixels, (n, height, width) or (n, height, width, 3), and how they came about."""
+    shaped = (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))) and 0 not in x.shape
+    values = array_values(x.dtype) if shaped and x.dtype.kind in "iuf" else None
+    has_range = x.dtype == np.uint8 or (values is not None and (values.range is not None or scale is not None))
+    if not shaped or not has_range:
+        is_turned = x.ndim == 4 and x.shape[1] in (1, 3)
+        hint = f"; move the channels to the end with {key}.transpose(0, 2, 3, 1)" if is_turned else ""
+        if shaped and values is not None:
+            hint = f"; {REMEDY.format(low=x.min(), high=x.max())}"
         raise DataError(
-            f"The images {key} of {file} are {x.dtype} of shape {x.shape}; expected uint8, or floating point from 0 to "
-            f"1, of shape (n, height, width), (n, height, width, 1) or (n, height, width, 3){hint}."
+            f"The images {key} of {file} are {x.dtype} of shape {x.shape}; expected uint8, uint16, or floating point "
+            f"from 0 to 1, of shape (n, height, width), (n, height, width, 1) or (n, height, width, 3){hint}."
         )
-    pixels = x if x.dtype == np.uint8 else _from_floats(x, key, file)
-    if pixels.ndim == 4 and pixels.shape[3] == 1:
-        pixels = pixels[..., 0]
-    return array_images(pixels, labels, name=name, split=split, classes=classes)
+    pixels, reading = x, Reading()
+    if values is not None:
+        if values.kind == "floating point" and scale is None:
+            _require_shares(x, key, file)
+        pixels = np.empty(x.shape, np.uint8)
+        for i, one in enumerate(x):
+            pixels[i] = shades(one, values, scale=scale, name=f"Image {i} of {key} of {file}", remedy=REMEDY)
+        stored = dict.fromkeys(map(str, range(len(x))), Stored(values=values.kind))
+        spread = Spread(float(x.min()), float(x.max()), len(x))
+        reading = Reading(stored=stored, scale=scale, spread={values.kind: spread})
+    return pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels, reading
 
 
-def _from_floats(x: np.ndarray, key: str, file: Path) -> np.ndarray:
+def _require_shares(x: np.ndarray, key: str, file: Path) -> None:
     within = ((x >= 0) & (x <= 1)).reshape(len(x), -1).all(axis=1)  # False for what is not a number, too
     if not within.all():
         first = int(np.argmin(within))
         raise DataError(
             f"{int((~within).sum()):,} of {len(x):,} images {key} of {file} have values outside 0 to 1, the first is "
-            f"image {first} with {x[first].min()} to {x[first].max()}; scale them, or store uint8."
+            f"image {first} with {x[first].min()} to {x[first].max()}; {REMEDY.format(low='LOW', high='HIGH')}, or "
+            "store uint8."
         )
-    return np.asarray(np.rint(x * x.dtype.type(255)).astype(np.uint8))

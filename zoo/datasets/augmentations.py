@@ -152,8 +152,8 @@ def _of_card(card: EncoderCard) -> tuple[str, ...]:
         return named
     why = "was not trained" if named is NOT_APPLICABLE or card.is_untrained else "does not tell its augmentations"
     raise QueryError(
-        f"The card of {card.id!r} {why}, so that there are no training augmentations to make views with; name some, as "
-        "in recipe='crop,flip,color'."
+        f"The card of {card.id!r} {why}, so that there are no training augmentations to make views with; name some, by "
+        "--augmentations crop,flip,color or recipe='crop,flip,color'."
     )
 
 

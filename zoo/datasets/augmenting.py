@@ -11,6 +11,7 @@ import math
 from hashlib import blake2b
 
 from ..errors import MissingExtra
+from ..rgb import narrowed, to_rgb
 from .augmentations import WORDS, Recipe
 from .draws import uniform_draws
 from .masks import Uniform, hidden_patches
@@ -57,7 +58,7 @@ def augmented(image: Image.Image, recipe: Recipe, *, seed: int, name: str, view:
     def uniform(word: str) -> Uniform:
         return lambda n: uniform_draws((_STREAM, seed, named, view, _NUMBERS[word]), n)
 
-    found = image.convert("RGB")
+    found = to_rgb(image)
     if "crop" not in made or strengths.resizes_first:
         found = _resized(found, recipe)
     if "crop" in made:
@@ -100,7 +101,8 @@ def _in_turn(probabilities: tuple[float, ...], view: int) -> float:
 
 def _resized(image: Image.Image, recipe: Recipe) -> Image.Image:
     """What the encoder's own preprocessing would show it."""
-    resized = F.resize(image, [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation))
+    middle = narrowed(image, recipe.resize_px, recipe.size_px, recipe.resize_interpolation)
+    resized = F.resize(middle, [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation))
     found: Image.Image = F.center_crop(resized, [recipe.size_px, recipe.size_px])
     return found
 

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from ..errors import UnknownName
+from ..rgb import Scale
 from .alignment import aligned
 from .dense_folders import dense_folder_data
 from .dense_shapes import with_geometry
 from .maps import DenseData, Maps, MapSet, checked_task
-from .opening import VAL_SHARE, open_images
+from .opening import VAL_SHARE, open_images, require_use
 
 __all__ = ["DENSE_KINDS", "DenseData", "MapSet", "Maps", "aligned", "open_dense"]
 
@@ -31,6 +32,7 @@ def open_dense(
     name: str | None = None,
     val_share: float | None = None,
     seed: int = 0,
+    scale: Scale | None = None,
 ) -> DenseData:
     """A training and a validation set of images with a map each.
 
@@ -46,13 +48,15 @@ def open_dense(
         Share of the images of a folder for validation where it has no train/: 0.2.
     seed : int
         Of that split; the rendered set has its own.
+    scale : (float, float), optional
+        Of images with more than 8 bits a channel, as for :func:`zoo.datasets.open_images`; maps stay as they are.
 
     Raises
     ------
     UnknownName
         If it is none of them, or the task has no maps; lists what would be.
     QueryError
-        If it is one of them, wrongly written.
+        If it is one of them, wrongly written, or no image has a use for the scale.
     DataError
         If the images or maps are not what a decoder needs; says what and where.
 
@@ -65,11 +69,14 @@ def open_dense(
     text = os.fspath(spec)
     kind = text.partition(":")[0]
     if kind == "shapes":
-        return with_geometry(open_images(text, name=name), task=task)
+        return with_geometry(open_images(text, name=name, scale=scale), task=task)
     if kind in _WITHOUT_MAPS or not os.path.isdir(text):
         known = "; ".join(f"{key} ({meaning})" for key, meaning in DENSE_KINDS.items())
         raise UnknownName(f"image set with maps of {task}", text, ("shapes",), hint=f"Expected {known}.")
     folder = Path(text)
     share = VAL_SHARE if val_share is None else val_share
     own = name or folder.resolve().name or "images"  # the root of a disk has no name
-    return dense_folder_data(folder, task=task, name=own, val_share=share, seed=seed)
+    data = dense_folder_data(folder, task=task, name=own, val_share=share, seed=seed, scale=scale)
+    if scale is not None:
+        require_use([data.train.images, data.val.images], scale)
+    return data

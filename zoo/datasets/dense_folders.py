@@ -6,26 +6,34 @@ import os
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError, MissingExtra
+from ..rgb import Scale, turned
+from .contents import contents_of_files
 from .dense_pairs import MAP_FOLDERS, Seen, pairs_of
-from .draws import checked_seed
-from .folders import DECODING_ERRORS, VAL_FOLDERS, reason_of
-from .imagesets import ImageSet, LazyImages, digest
+from .folders import VAL_FOLDERS
+from .imagefiles import DECODING_ERRORS, files_reading, grid_of, read_image, reason_of
+from .imagesets import ImageSet, LazyImages, digest, fingerprint_of
 from .mapfiles import read_map
 from .maps import CLASS, DenseData, Maps, MapSet, checked_task
+from .splitting import in_val_by_name
 
 try:
     import numpy as np
-    from PIL import Image
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 UNITS = {"depth": "as stored", "normals": "unit vectors"}
 _SAMPLE_BYTES = 4096
 
 
-def dense_folder_data(folder: Path, *, task: str, name: str, val_share: float, seed: int) -> DenseData:
+def dense_folder_data(
+    folder: Path, *, task: str, name: str, val_share: float, seed: int, scale: Scale | None = None
+) -> DenseData:
     """Images with maps below train/ and val/ (or validation/, or test/: the first of them that is there), or split.
 
     Images lie in images/ or rgb/; depth in depth/, depth_zbuffer/ or depth_euclidean/; normals in normals/ or normal/.
@@ -35,10 +43,14 @@ def dense_folder_data(folder: Path, *, task: str, name: str, val_share: float, s
     :func:`~zoo.datasets.mapfiles.read_map`; the unit of depth stays as stored.
 
     A folder without train/ is split by the hash of the path of each image, as one of labelled images is. Names that
-    begin with a dot are ignored and links followed, as there. Images and maps are read when they are asked for.
+    begin with a dot are ignored and links followed, as there. Images and maps are read when they are asked for, images
+    as those of a folder of labelled ones. A map lies on the pixels of its image as they are stored: where EXIF turns
+    the image, a map of depth is turned with it, and a map of normals is refused, whose directions would have to be
+    turned by a convention that the file does not tell.
 
-    The fingerprint is over the paths below the split's folder and the sizes of the files in bytes; of arrays, whose
-    sizes stay when their values change, also over three samples of their content.
+    The fingerprint is over the paths below the split's folder, the bytes of the images and the sizes of the maps, and
+    over the orientations, kinds of values and scale of images that are turned or scaled; of arrays, whose sizes stay
+    when their values change, also over three samples of their content.
 
     Raises
     ------
@@ -55,7 +67,7 @@ def dense_folder_data(folder: Path, *, task: str, name: str, val_share: float, s
         raise DataError(f"There is no folder {folder}; expected one with images/ and {MAP_FOLDERS[task][0]}/.")
     seen: Seen = {}
     if not (folder / "train").is_dir():
-        whole, _ = _map_set(folder, task=task, name=name, split="all", seen=seen)
+        whole, _ = _map_set(folder, task=task, name=name, split="all", seen=seen, scale=scale)
         return _hash_split(whole, val_share=val_share, seed=seed)
     second = next((folder / part for part in VAL_FOLDERS if (folder / part).is_dir()), None)
     if second is None:
@@ -63,8 +75,8 @@ def dense_folder_data(folder: Path, *, task: str, name: str, val_share: float, s
             f"{folder} has train/ but none of {', '.join(f'{part}/' for part in VAL_FOLDERS)}; add one, or give "
             f"{folder / 'train'} to have it split."
         )
-    train, word = _map_set(folder / "train", task=task, name=name, split="train", seen=seen)
-    val, other = _map_set(second, task=task, name=name, split="val", seen=seen)
+    train, word = _map_set(folder / "train", task=task, name=name, split="train", seen=seen, scale=scale)
+    val, other = _map_set(second, task=task, name=name, split="val", seen=seen, scale=scale)
     if task == "depth" and word != other:
         raise DataError(
             f"{folder / 'train'} has {word}/ and {second} has {other}/; expected one kind of depth in both."
@@ -72,20 +84,25 @@ def dense_folder_data(folder: Path, *, task: str, name: str, val_share: float, s
     return DenseData(name=name, task=task, train=train, val=val)
 
 
-def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen) -> tuple[MapSet, str]:
+def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale: Scale | None) -> tuple[MapSet, str]:
     """The part, and the name of the folder of its maps."""
     pairs, word = pairs_of(root, task=task, split=split, seen=seen)
     images, maps = [pair.image for pair in pairs], [pair.map for pair in pairs]
     labels = np.zeros(len(pairs), np.int64)
-    sizes = np.array([pair.image_bytes for pair in pairs], "<i8")
+    files = [os.path.join(root, *image.split("/")) for image in images]
+    contents = contents_of_files(files)
+    reading = files_reading(files, images, image_set=name, scale=scale)
+    already = [f"{image} {one.orientation}" for image, one in reading.stored.items() if one.turned_by]  # maps are not
     image_set = ImageSet(
         name=name,
         split=split,
-        images=LazyImages(partial(_read_image, str(root), images, name), np.arange(len(pairs))),
+        images=LazyImages(partial(_read_image, str(root), images, name, reading.scale), np.arange(len(pairs))),
         labels=labels,
         classes=(CLASS,),
         names=images,
-        fingerprint=digest(["folder", CLASS, *images, labels.astype("<i8"), sizes]),
+        fingerprint=fingerprint_of(["folder", CLASS, *images, labels.astype("<i8"), contents.astype("<u8")], reading),
+        reading=reading,
+        contents=contents,
     )
     map_sizes = np.array([pair.map_bytes for pair in pairs], "<i8")
     samples = [_sample(root, pair.map, pair.map_bytes) for pair in pairs]
@@ -94,7 +111,7 @@ def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen) -> tup
         maps=Maps(partial(_read_map, str(root), images, maps, task, name), np.arange(len(pairs))),
         task=task,
         unit=UNITS[task],
-        fingerprint=digest(["maps", task, image_set.fingerprint, *maps, map_sizes, *samples]),
+        fingerprint=digest(["maps", task, image_set.fingerprint, *maps, map_sizes, *samples, *already]),
     )
     return map_set, word
 
@@ -115,15 +132,12 @@ def _sample(root: Path, path: str, n_bytes: int) -> str:
 
 
 def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
-    """By names alone, by the rule of :func:`zoo.datasets.splitting.hash_split`."""
+    """By the rule of :func:`zoo.datasets.splitting.hash_split`."""
     if not 0 < val_share < 1:
         raise DataError(
             f"{whole.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."
         )
-    prefix = f"{checked_seed(seed)}/".encode()
-    hashes = (blake2b(prefix + name.encode("utf-8", "surrogateescape"), digest_size=8) for name in whole.images.names)
-    limit = round(val_share * 2**64)
-    in_val = np.array([int.from_bytes(found.digest(), "big") < limit for found in hashes], bool)
+    in_val = in_val_by_name(whole.images, val_share=val_share, seed=seed)
     if in_val.all() or not in_val.any():
         raise DataError(
             f"Splitting the {len(whole):,} images of {whole.name!r} leaves a part without an image; take another share "
@@ -132,16 +146,15 @@ def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
     train, val = (
         whole.subset(np.flatnonzero(part), split=split) for part, split in ((~in_val, "train"), (in_val, "val"))
     )
-    return DenseData(name=whole.name, task=whole.task, train=train, val=val)
+    return DenseData(name=whole.name, task=whole.task, train=train, val=val, is_split_here=True)
 
 
-def _read_image(root: str, images: list[str], image_set: str, index: int) -> Image.Image:
+def _read_image(root: str, images: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
+    image = images[index]
     try:
-        with Image.open(os.path.join(root, *images[index].split("/"))) as opened:
-            opened.load()
-            return opened
-    except DECODING_ERRORS as error:
-        raise _corrupt(images[index], image_set, error) from error
+        return read_image(os.path.join(root, *image.split("/")), image=image, image_set=image_set, scale=scale)
+    except CorruptImage as error:
+        raise _corrupt(image, image_set, error.__cause__ or error) from error
 
 
 def _read_map(
@@ -149,17 +162,26 @@ def _read_map(
 ) -> tuple[np.ndarray, np.ndarray]:
     shown = f"The {'depth' if task == 'depth' else 'normal'} map {maps[index]!r} of {image_set!r}"
     values, valid = read_map(os.path.join(root, *maps[index].split("/")), task=task, shown=shown)
+    image = images[index]
     try:
-        with Image.open(os.path.join(root, *images[index].split("/"))) as opened:
-            width, height = opened.size
+        width, height, orientation = grid_of(os.path.join(root, *image.split("/")))
     except DECODING_ERRORS as error:
-        raise _corrupt(images[index], image_set, error) from error
+        raise _corrupt(image, image_set, error) from error
     if values.shape[:2] != (height, width):
+        stored, advice = "", "resize one of them"
+        if orientation > 1:
+            stored = f" before it is turned by its EXIF orientation {orientation}"
+            advice += ", or store both upright"
         raise DataError(
-            f"{shown} is {values.shape[1]} x {values.shape[0]} px and its image {images[index]!r} is {width} x "
-            f"{height} px; expected the same width and height: resize one of them."
+            f"{shown} is {values.shape[1]} x {values.shape[0]} px and its image {image!r} is {width} x {height} px"
+            f"{stored}; expected the same width and height: {advice}."
         )
-    return values, valid
+    if orientation > 1 and task == "normals":
+        raise DataError(
+            f"{shown} has an image {image!r} that is turned by its EXIF orientation {orientation}; expected none, for "
+            "how directions turn with it is not said in the file: store image and map upright."
+        )
+    return turned(values, orientation), turned(valid, orientation)
 
 
 def _corrupt(image: str, image_set: str, error: BaseException) -> CorruptImage:

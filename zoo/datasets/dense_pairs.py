@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import DataError
-from .folders import SUFFIXES, VAL_FOLDERS
+from .folders import VAL_FOLDERS
+from .imagefiles import SUFFIXES
 from .mapfiles import MAP_SUFFIXES
 
 IMAGE_FOLDERS = ("images", "rgb")
@@ -23,11 +24,10 @@ _OTHER_MAPS = (*SUFFIXES, ".exr", ".hdr", ".mat", ".pfm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Paths below the folder of the part, with / between, and bytes."""
+    """Paths below the folder of the part, with / between, and the size of the map."""
 
     image: str
     map: str
-    image_bytes: int
     map_bytes: int
 
 
@@ -55,7 +55,7 @@ def pairs_of(root: Path, *, task: str, split: str, seen: Seen) -> tuple[list[Pai
     walk.require_both()
     walk.require_pairs()
     paired = [
-        Pair(image=image, map=found, image_bytes=walk.sizes[image], map_bytes=walk.sizes[found])
+        Pair(image=image, map=found, map_bytes=walk.sizes[found])
         for image, found in ((walk.images[key], walk.maps[key]) for key in sorted(walk.images))
     ]
     return paired, next(word for word in MAP_FOLDERS[task] if word in walk.words)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import struct
 import unicodedata
-import warnings
-import zlib
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage, DataError, MissingExtra
-from .imagesets import ImageData, ImageSet, LazyImages, digest
+from ..errors import DataError, MissingExtra
+from ..rgb import Scale
+from .contents import contents_of_files
+from .imagefiles import SUFFIXES, files_reading, read_image
+from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 from .splitting import hash_split
 
 try:
@@ -20,40 +20,30 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
-try:
+if TYPE_CHECKING:
     from PIL import Image
-except ModuleNotFoundError as error:
-    raise MissingExtra("pillow", extra="models", needed_for="Working with images") from error
 
-# Odd metadata and large images are no matter for a probe: what does not decode raises, and so does a bomb of pixels.
-# Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
-warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
-
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 VAL_FOLDERS = ("val", "validation", "test")
 
-DECODING_ERRORS = (
-    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, OverflowError, NotImplementedError,
-    struct.error, zlib.error, Image.DecompressionBombError,
-)  # fmt: skip
-"""What Pillow's readers are known to raise on damaged files."""
 
-
-def folder_data(folder: Path, *, name: str, val_share: float, seed: int) -> ImageData:
+def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
     """A folder a class: below train/ and val/ (or validation/, or test/: the first of them that is there), or split.
 
     A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
-    no other. Folders and files whose names begin with a dot are ignored, and so are files that do not end like an
-    image. Links are followed. Names are sorted by code points, whatever the locale. An image is read when it is asked
-    for, as Pillow reads it: any mode, the first frame, not turned by its EXIF orientation.
+    no other, but for copies: files with the same bytes go with the first of them. Folders and files whose names begin
+    with a dot are ignored, and so are files that do not end like an image. Links are followed. Names are sorted by code
+    points, whatever the locale. Pixels are read when they are asked for: the first frame, turned by its EXIF
+    orientation, and scaled to 8 bits a channel if it has more, by the scale or by the rules of :func:`zoo.rgb.to_rgb`.
 
-    The fingerprint is over the paths below the split's folder, their sizes in bytes, labels and classes.
+    The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over the
+    orientations, kinds of values and scale of the images that are turned or scaled.
 
     Raises
     ------
     DataError
         If the folder cannot be read, holds no image, has images without a class, a class without images or names that
-        differ only by case, or if the parts have different classes; says where.
+        differ only by case, or values that no range or scale tells black and white of, or if the parts have different
+        classes; says where.
     CorruptImage
         Later, when an image is asked for that cannot be read; names it.
     """
@@ -61,7 +51,7 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int) -> Imag
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
     seen: dict[tuple[int, int], str] = {}
     if not (folder / "train").is_dir():
-        return hash_split(_scan(folder, name=name, split="all", seen=seen), val_share=val_share, seed=seed)
+        return hash_split(_scan(folder, name=name, split="all", seen=seen, scale=scale), val_share=val_share, seed=seed)
     second = next((folder / part for part in VAL_FOLDERS if (folder / part).is_dir()), None)
     if second is None:
         raise DataError(
@@ -70,20 +60,12 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int) -> Imag
         )
     return ImageData(
         name=name,
-        train=_scan(folder / "train", name=name, split="train", seen=seen),
-        val=_scan(second, name=name, split="val", seen=seen),
+        train=_scan(folder / "train", name=name, split="train", seen=seen, scale=scale),
+        val=_scan(second, name=name, split="val", seen=seen, scale=scale),
     )
 
 
-@dataclass
-class _Found:
-    """Images of a class, and the folders that hold them."""
-
-    paths: list[str] = field(default_factory=list)  # below the folder of the split, with / between
-    sizes: list[int] = field(default_factory=list)  # bytes
-
-
-def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str]) -> ImageSet:
+def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str], scale: Scale | None) -> ImageSet:
     folders, files = _entries(root)
     loose = [file.name for file in files if _is_image(file.name)]
     if loose:
@@ -91,37 +73,41 @@ def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str]
             f"{root} holds {len(loose):,} images outside a folder of a class, such as {loose[0]!r}, so that they have "
             "no label; move each into a folder named for its class."
         )
-    found: dict[str, _Found] = {}
+    found: dict[str, list[str]] = {}  # class: paths below the folder of the split, with / between
     for folder in folders:
-        found[folder.name] = _Found()
+        found[folder.name] = []
         _collect(Path(folder.path), folder.name, found[folder.name], owner=f"{split} {folder.name}", seen=seen)
     classes = tuple(found)
-    if not any(entry.paths for entry in found.values()):
+    if not any(found.values()):
         raise DataError(
             f"{root} holds no image in a folder of a class; expected CLASS/IMAGE with one of {', '.join(SUFFIXES)}."
         )
-    empty = [label for label, entry in found.items() if not entry.paths]
+    empty = [label for label, of_class in found.items() if not of_class]
     if empty:
         raise DataError(
             f"{len(empty)} of {len(classes)} class folders in {root} hold no image, the first is {empty[0]!r}; add "
             "images or remove the folder."
         )
-    paths = [path for entry in found.values() for path in entry.paths]
+    paths = [path for of_class in found.values() for path in of_class]
     _require_distinct(paths, root)
-    labels = np.repeat(np.arange(len(classes)), [len(entry.paths) for entry in found.values()]).astype(np.int64)
-    sizes = np.array([size for entry in found.values() for size in entry.sizes], "<i8")
+    labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found.values()]).astype(np.int64)
+    full_paths = [os.path.join(root, *path.split("/")) for path in paths]
+    contents = contents_of_files(full_paths)
+    reading = files_reading(full_paths, paths, image_set=name, scale=scale)
     return ImageSet(
         name=name,
         split=split,
-        images=LazyImages(partial(_read, str(root), paths, name), np.arange(len(paths))),
+        images=LazyImages(partial(_read, str(root), paths, name, reading.scale), np.arange(len(paths))),
         labels=labels,
         classes=classes,
         names=paths,
-        fingerprint=digest(["folder", *classes, *paths, labels.astype("<i8"), sizes]),
+        fingerprint=fingerprint_of(["folder", *classes, *paths, labels.astype("<i8"), contents.astype("<u8")], reading),
+        reading=reading,
+        contents=contents,
     )
 
 
-def _collect(folder: Path, below: str, found: _Found, *, owner: str, seen: dict[tuple[int, int], str]) -> None:
+def _collect(folder: Path, below: str, found: list[str], *, owner: str, seen: dict[tuple[int, int], str]) -> None:
     """The images of a class, also in folders of its folder; a folder that links lead to again is read once."""
     try:
         status = folder.stat()
@@ -136,8 +122,7 @@ def _collect(folder: Path, below: str, found: _Found, *, owner: str, seen: dict[
     folders, files = _entries(folder)
     for file in files:
         if _is_image(file.name):
-            found.paths.append(f"{below}/{file.name}")
-            found.sizes.append(_size(file))
+            found.append(f"{below}/{file.name}")
     for inner in folders:
         status = inner.stat()
         if seen.get((status.st_dev, status.st_ino)) != owner:
@@ -152,13 +137,6 @@ def _entries(folder: Path) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str
         return [entry for entry in shown if entry.is_dir()], [entry for entry in shown if not entry.is_dir()]
     except OSError as error:
         raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
-
-
-def _size(file: os.DirEntry[str]) -> int:
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        raise DataError(f"The image {file.path} cannot be read ({error.strerror}); restore or remove it.") from error
 
 
 def _is_image(name: str) -> bool:
@@ -176,27 +154,6 @@ def _require_distinct(paths: list[str], root: Path) -> None:
             )
 
 
-def _read(root: str, paths: list[str], image_set: str, index: int) -> Image.Image:
-    return decoded(os.path.join(root, *paths[index].split("/")), image=paths[index], image_set=image_set)
-
-
-def decoded(path: str, *, image: str, image_set: str) -> Image.Image:
-    """The image of a file, read to the end.
-
-    Raises
-    ------
-    CorruptImage
-        If it cannot be read.
-    """
-    try:
-        with Image.open(path) as opened:
-            opened.load()
-            return opened
-    except DECODING_ERRORS as error:
-        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
-
-
-def reason_of(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+def _read(root: str, paths: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
+    path = paths[index]
+    return read_image(os.path.join(root, *path.split("/")), image=path, image_set=image_set, scale=scale)

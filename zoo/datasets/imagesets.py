@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import overload
 
 from ..errors import DataError, MissingExtra
+from .contents import contents_of_pixels
+from .imagefiles import RULES, Reading
 
 try:
     import numpy as np
@@ -69,6 +71,11 @@ class ImageSet:
     fingerprint : str
         Hex. Two sets with the same fingerprint have the same images, names, labels and classes; how an image enters it
         is said where the set is made.
+    reading : Reading
+        Which images are turned or scaled when they are read.
+    contents : uint64 array, shape (n,), or None
+        A hash of what is in each image, as :mod:`zoo.datasets.contents` has it; copies have the same one. None where
+        images are made rather than read, or their source does not show what is in them without decoding them.
 
     Raises
     ------
@@ -83,11 +90,13 @@ class ImageSet:
     classes: tuple[str, ...]
     names: Sequence[str]
     fingerprint: str
+    reading: Reading = field(default_factory=Reading)
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.images)
-        for what, found in (("labels", self.labels), ("names", self.names)):
-            if len(found) != n:
+        for what, found in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
+            if found is not None and len(found) != n:
                 raise DataError(
                     f"The image set {self.name!r} has {n:,} images and {len(found):,} {what}; "
                     f"expected one of its {what} an image."
@@ -143,14 +152,17 @@ class ImageSet:
         if len(np.unique(chosen)) != len(chosen):
             raise DataError(f"A subset of {self.name!r} asks for an image twice; expected each at most once.")
         whole = np.array_equal(chosen, np.arange(n))
+        names = [self.names[index] for index in chosen.tolist()]
         return ImageSet(
             name=self.name,
             split=split,
             images=_chosen_images(self.images, chosen),
             labels=self.labels[chosen],
             classes=self.classes,
-            names=[self.names[index] for index in chosen.tolist()],
+            names=names,
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            reading=self.reading.of(names),
+            contents=None if self.contents is None else self.contents[chosen],
         )
 
 
@@ -161,6 +173,7 @@ class ImageData:
     name: str
     train: ImageSet
     val: ImageSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     def __post_init__(self) -> None:
         if self.train.classes != self.val.classes:
@@ -225,6 +238,7 @@ def array_images(
         classes=tuple(classes),
         names=given,
         fingerprint=digest(["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels]),
+        contents=contents_of_pixels(pixels),
     )
 
 
@@ -259,6 +273,12 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
         found.update(content.nbytes.to_bytes(8, "little"))
         found.update(content)
     return found.hexdigest()
+
+
+def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
+    """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
+    found, facts = digest(parts), reading.facts()
+    return digest([RULES, found, *facts, *facts.values()]) if facts else found
 
 
 def _octets(array: np.ndarray) -> memoryview:

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 
 from ..errors import DataError, MissingExtra
-from .folders import DECODING_ERRORS, reason_of
+from .imagefiles import DECODING_ERRORS, reason_of
 from .maps import CHANNELS
 
 try:

@@ -136,6 +136,7 @@ class DenseData:
     task: str
     train: MapSet
     val: MapSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     def __post_init__(self) -> None:
         for part in (self.train, self.val):

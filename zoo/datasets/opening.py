@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import QueryError, UnknownName
+from ..rgb import Scale, checked_scale
 from .arrays import npz_data
 from .folders import folder_data
 from .handwritten import DIGITS_VAL_SHARE, digits_data
-from .imagesets import ImageData
+from .imagesets import ImageData, ImageSet
 from .shapes import shapes
 from .splitting import renamed
 
@@ -35,6 +37,7 @@ def open_images(
     seed: int = 0,
     image_column: str | None = None,
     label_column: str | None = None,
+    scale: Scale | None = None,
 ) -> ImageData:
     """A training and a validation set of labelled images.
 
@@ -51,13 +54,16 @@ def open_images(
         Of that split; the rendered set has its own.
     image_column, label_column : str, optional
         Of a Hugging Face data set that has several.
+    scale : (float, float), optional
+        The values that are black and white, of images with more than 8 bits a channel; by default the ends of their
+        range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
 
     Raises
     ------
     UnknownName
         If it is none of them; lists what would be.
     QueryError
-        If it is one of them, wrongly written.
+        If it is one of them, wrongly written, or no image has a use for the scale.
     DataError
         If the images or labels are not what a probe needs; says what and where.
     MissingExtra
@@ -80,23 +86,42 @@ def open_images(
             raise QueryError(f"The image set {text!r} is not complete; expected torchvision:NAME:ROOT.")
         from .torchvision_sets import torchvision_data  # torch is imported for these only
 
-        data = torchvision_data(dataset, Path(root), name=dataset.lower())
+        data = torchvision_data(dataset, Path(root), name=dataset.lower(), scale=scale)
     elif kind == "huggingface":
         if not rest:
             raise QueryError(f"The image set {text!r} is not complete; expected huggingface:PATH.")
         from .huggingface_sets import huggingface_data  # and so are pyarrow and the rest
 
         columns = {"image_column": image_column, "label_column": label_column}
-        data = huggingface_data(Path(rest), name=_named(Path(rest)), val_share=share, seed=seed, **columns)
+        data = huggingface_data(Path(rest), name=_named(Path(rest)), val_share=share, seed=seed, scale=scale, **columns)
     elif text.lower().endswith(".npz") and not os.path.isdir(text):
-        data = npz_data(Path(text), name=name or Path(text).stem, val_share=share, seed=seed)
+        data = npz_data(Path(text), name=name or Path(text).stem, val_share=share, seed=seed, scale=scale)
     elif os.path.isdir(text):
-        data = folder_data(Path(text), name=name or _named(Path(text)), val_share=share, seed=seed)
+        data = folder_data(Path(text), name=name or _named(Path(text)), val_share=share, seed=seed, scale=scale)
     else:
         known = "; ".join(f"{key} ({meaning})" for key, meaning in KINDS.items())
         kinds = ("digits", "shapes", "torchvision", "huggingface")
         raise UnknownName("image set", text, kinds, hint=f"Expected {known}.")
+    if scale is not None:
+        require_use([data.train, data.val], scale)
     return data if name is None else renamed(data, name)
+
+
+def require_use(image_sets: Iterable[ImageSet], scale: Scale) -> None:
+    """Refuses a scale that shows no image of some sets otherwise.
+
+    Raises
+    ------
+    QueryError
+        If all of them have 8 bits a channel, or the scale is none.
+    """
+    low, high = checked_scale(scale)
+    sets = list(image_sets)
+    if not any(one.values for images in sets for one in images.reading.stored.values()):
+        raise QueryError(
+            f"The scale {low:g},{high:g} shows no image of {sets[0].name!r} otherwise, for all have 8 bits a channel; "
+            "leave it out."
+        )
 
 
 def _named(folder: Path) -> str:

@@ -1,4 +1,7 @@
-"""One set of images as two: by the hash of each name, or stratified by class."""
+"""One set of images as two: by the hash of each name, or stratified by class.
+
+Copies of an image are on one side, that of the first of them in the order of the set.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from ..errors import DataError, MissingExtra
+from .contents import beside_the_first
 from .draws import checked_seed, raw_draws
 from .imagesets import ImageData, ImageSet
 from .subsets import lowest_of_each
@@ -22,7 +26,7 @@ def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """Each image goes by its name alone, so that images which are added or removed move no other.
 
     An image is in "val" if the first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below
-    ``val_share``.
+    ``val_share``. Copies go by the name of the first of them.
 
     Raises
     ------
@@ -30,14 +34,25 @@ def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
         If the share is not between 0 and 1, or a class is left without an image to train on.
     """
     _require_share(images, val_share)
+    return _halves(images, in_val_by_name(images, val_share=val_share, seed=seed))
+
+
+def in_val_by_name(images: ImageSet, *, val_share: float, seed: int) -> np.ndarray:
+    """Which images the rule of :func:`hash_split` tests on, bool (n,).
+
+    Images that are all copies of each other, so that no part would be left without one, go by their own names.
+    """
     limit = round(val_share * 2**64)
     prefix = f"{checked_seed(seed)}/"
-    in_val = np.array([_hash(prefix + name) < limit for name in images.names], bool)
-    return _halves(images, in_val)
+    by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
+    together = beside_the_first(by_name, images.contents)
+    return by_name if together.all() or not together.any() else together
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
+
+    Where copies leave no other way, a class has fewer images to test on, or none.
 
     Raises
     ------
@@ -50,7 +65,7 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     wanted = np.clip(np.floor(counts[present] * val_share + 0.5).astype(np.int64), 1, counts[present] - 1)
     ranks = raw_draws((checked_seed(seed), _STREAM), len(images))
     in_val = np.zeros(len(images), bool)
-    in_val[lowest_of_each(images.labels, present, wanted, ranks)] = True
+    in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
     return _halves(images, in_val)
 
 
@@ -67,12 +82,13 @@ def _halves(images: ImageSet, in_val: np.ndarray) -> ImageData:
         name=images.name,
         train=images.subset(np.flatnonzero(~in_val), split="train"),
         val=images.subset(np.flatnonzero(in_val), split="val"),
+        is_split_here=True,
     )
 
 
 def renamed(data: ImageData, name: str) -> ImageData:
     """The same images under another name."""
-    return ImageData(name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
 
 
 def _hash(text: str) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..metadata import EncoderCard
+from ..metadata import NOT_PUBLISHED, EncoderCard
 
 _BYOL = "BYOL, arXiv:2006.07733, Appendix B"
 
@@ -142,6 +142,8 @@ def strengths_for(card: EncoderCard) -> Strengths:
     (0.8, 0.8, 0.8, 0.2)
     """
     name, version = card.objective.name, card.objective.version
+    if name is NOT_PUBLISHED:  # a registered encoder has the family of the one that it was made like, not its training
+        return Strengths()
     if card.family == "pocket":
         smallest = _POCKET_SMALLEST_CROP.get(str(card.pretraining.dataset), 0.4)
         return replace(_POCKET, crop_scale=(smallest, 1.0))

@@ -6,6 +6,8 @@ highest, hence:
 
 * of one seed, the 3-shot subset is within the 5-shot one, 1 % within 10 %, and a smaller held-out part within a larger;
 * of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
+
+A held-out part has all copies of an image or none of them, so that none of its images is among those that are left.
 """
 
 from __future__ import annotations
@@ -158,7 +160,15 @@ def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "
     return Subset(f"{100 * share:g}%", "fraction", float(share), chosen, int(seed), parent, len(checked))
 
 
-def held_out(labels: np.ndarray, n: int, *, seed: int = 0, parent: str = "", classes: tuple[str, ...] = ()) -> Subset:
+def held_out(
+    labels: np.ndarray,
+    n: int,
+    *,
+    seed: int = 0,
+    parent: str = "",
+    classes: tuple[str, ...] = (),
+    contents: np.ndarray | None = None,
+) -> Subset:
     """``n`` images in the proportions of the classes, such that every class keeps at least one image in the rest.
 
     The proportions are by the largest remainder: each class gives the whole part of its due, and the classes with the
@@ -170,6 +180,9 @@ def held_out(labels: np.ndarray, n: int, *, seed: int = 0, parent: str = "", cla
     labels : int array, shape (n_images,)
     n : int
         From 1 to the number of images less one a class.
+    contents : uint64 array, shape (n_images,), optional
+        Copies, which have the same one, are held out together or not at all; where they cannot be made to fit, fewer
+        than ``n`` images are held out.
 
     Raises
     ------
@@ -185,7 +198,13 @@ def held_out(labels: np.ndarray, n: int, *, seed: int = 0, parent: str = "", cla
             f"{n!r} of {len(checked):,} images were to be held out; expected 1 to {most:,}, so that each of the "
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
         )
-    chosen = lowest_of_each(checked, present, _proportional(counts, int(n)), ~_ranks(len(checked), seed))
+    wanted, ranks = _proportional(counts, int(n)), ~_ranks(len(checked), seed)
+    chosen = lowest_of_each(checked, present, wanted, ranks, contents)
+    if not len(chosen):
+        raise DataError(
+            f"{n:,} of {len(checked):,} images were to be held out, but each has so many copies that it cannot be held "
+            "out with all of them; remove the copies, or hold out more."
+        )
     return Subset(f"held-out {n}", "held-out", float(n), chosen, int(seed), parent, len(checked))
 
 
@@ -208,8 +227,45 @@ def _ranks(n: int, seed: int) -> np.ndarray:
     return raw_draws((checked_seed(seed), _STREAM), n)
 
 
-def lowest_of_each(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Positions of the ``wanted`` lowest ranks of each class, ascending."""
+def lowest_of_each(
+    labels: np.ndarray,
+    present: np.ndarray,
+    wanted: np.ndarray,
+    ranks: np.ndarray,
+    contents: np.ndarray | None = None,
+) -> np.ndarray:
+    """Positions of the ``wanted`` lowest ranks of each class, ascending.
+
+    With ``contents``, copies go with the first of them, and images without a copy fill up what is then missing of a
+    class; a class never has more than ``wanted``, and fewer only if all its other images are copies.
+    """
+    chosen = _lowest(labels, present, wanted, ranks)
+    if contents is None:
+        return chosen
+    _, first, number, counts = np.unique(contents, return_index=True, return_inverse=True, return_counts=True)
+    is_copy = counts[number] > 1  # or the image that copies are of
+    if not is_copy.any():
+        return chosen
+    in_chosen = np.zeros(len(labels), bool)
+    in_chosen[chosen] = True
+    taken = is_copy & in_chosen[first[number]]
+    place = np.searchsorted(present, labels)  # number of the class
+    n_taken = np.bincount(place[taken], minlength=len(present))
+    by_number = np.argsort(number, kind="stable")
+    starts = np.cumsum(counts) - counts
+    groups = np.unique(number[taken])
+    for group in groups[np.argsort(ranks[first[groups]], kind="stable")[::-1]].tolist():  # the last ranks first
+        own = by_number[starts[group] : starts[group] + counts[group]]
+        if (n_taken > wanted)[place[own]].any():
+            taken[own] = False
+            n_taken -= np.bincount(place[own], minlength=len(present))
+    single = np.flatnonzero(~is_copy)
+    n_single = np.bincount(place[single], minlength=len(present))
+    more = _lowest(labels[single], present, np.minimum(wanted - n_taken, n_single), ranks[single])
+    return np.sort(np.concatenate([np.flatnonzero(taken), single[more]])).astype(np.int64)
+
+
+def _lowest(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     order = np.lexsort((np.arange(len(labels)), ranks, labels))  # by class, then rank, then position
     starts = np.searchsorted(labels[order], present)
     within = np.arange(len(labels)) - np.repeat(starts, np.diff(np.append(starts, len(labels))))  # place in the class

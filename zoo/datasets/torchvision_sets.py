@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
-from .folders import DECODING_ERRORS, reason_of
-from .imagesets import ImageData, ImageSet, LazyImages, digest
+from ..rgb import Scale
+from .contents import contents_of_files, contents_of_pixels
+from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
+from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 
 try:
     import numpy as np
@@ -28,12 +29,14 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(kind: str, root: Path, *, name: str) -> ImageData:
+def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = None) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
-    labels and classes, and the pixels where the data set holds them in memory, else the file sizes where it lists its
-    files.
+    labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
+    lists them; and over the orientations, kinds of values and scale of the images that are turned or scaled. Of the few
+    others the contents of the images are not known. Torchvision itself turns no image and makes those of 16 bits white,
+    so that these are read from their files.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def torchvision_data(kind: str, root: Path, *, name: str) -> ImageData:
     n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
     classes = _classes(opened["train"], n_classes)
     sets = {
-        part: _image_set(entry, *labelled[part], name=name, part=part, classes=classes)
+        part: _image_set(entry, *labelled[part], name=name, part=part, classes=classes, scale=scale)
         for part, entry in opened.items()
     }
     return ImageData(name=name, train=sets["train"], val=sets["val"])
@@ -88,17 +91,36 @@ def _classes(opened: Any, n_classes: int) -> tuple[str, ...]:
 
 
 def _image_set(
-    opened: Any, labels: np.ndarray, paths: list[str], *, name: str, part: str, classes: tuple[str, ...]
+    opened: Any,
+    labels: np.ndarray,
+    paths: list[str],
+    *,
+    name: str,
+    part: str,
+    classes: tuple[str, ...],
+    scale: Scale | None,
 ) -> ImageSet:
     names = list(map(str, range(len(labels))))
+    files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
+    reading = files_reading(files, names, image_set=name, scale=scale) if files else Reading()
+    from_files = {int(number): files[int(number)] for number in reading.facts()}
+    pixels = _pixels(opened)
+    contents = None
+    if pixels is not None:
+        contents = contents_of_pixels(pixels)
+    elif files:
+        contents = contents_of_files(files)
+    known = pixels if pixels is not None else np.zeros(0, "<u8") if contents is None else contents.astype("<u8")
     return ImageSet(
         name=name,
         split=part,
-        images=LazyImages(partial(_read, opened, name), np.arange(len(labels))),
+        images=LazyImages(partial(_read, opened, name, from_files, reading.scale), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
-        fingerprint=digest(["torchvision", *classes, *names, labels.astype("<i8"), _content(opened, paths)]),
+        fingerprint=fingerprint_of(["torchvision", *classes, *names, labels.astype("<i8"), known], reading),
+        reading=reading,
+        contents=contents,
     )
 
 
@@ -131,7 +153,8 @@ def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
     listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
     samples: list[Any] = next((found for found in listed if isinstance(found, list) and found), [])
     paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
-    files = [entry[0] for entry in samples] if paired else getattr(opened, "_image_files", [])
+    own = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
+    files = [entry[0] for entry in samples] if paired else own
     paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
     given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
     found: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
@@ -160,23 +183,29 @@ def _is_label(target: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _content(opened: Any, paths: list[str]) -> np.ndarray:
+def _pixels(opened: Any) -> np.ndarray | None:
+    """Those of all images, if the data set holds them in memory."""
     pixels = getattr(opened, "data", None)
     if pixels is not None and hasattr(pixels, "__array__") and len(pixels) == len(opened):
         found = np.asarray(pixels)
         if found.dtype == np.uint8:
             return found
-    try:
-        return np.array([os.stat(path).st_size for path in paths], "<i8")
-    except OSError as error:
-        raise DataError(
-            f"The image {error.filename} of a torchvision data set cannot be read ({error.strerror}); restore it."
-        ) from error
+    return None
 
 
-def _read(opened: Any, image_set: str, index: int) -> Image.Image:
+def _other_files(opened: Any, n: int) -> list[str]:
+    """Files of the images where the data set lists them apart from its labels; empty if it does not."""
+    listed = [getattr(opened, key, None) for key in ("_images", "data")]
+    found: Any = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
+    return [str(file) for file in found] if all(isinstance(file, str | Path) for file in found) else []
+
+
+def _read(opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, index: int) -> Image.Image:
+    if index in from_files:
+        found = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
+        return found.convert("RGB")  # as torchvision would
     try:
         image = opened[index][0]
     except DECODING_ERRORS as error:
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
-    return image  # type: ignore[no-any-return]
+    return as_shown(image, image=str(index), image_set=image_set, scale=scale)

@@ -88,7 +88,9 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
     if isinstance(own, QuantisedProjection):
         own = copy(own)  # shares the parameters
         own.instead, pooling = pooling, own
-    return Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
+    other = Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
+    other.reading = encoder.reading
+    return other
 
 
 def _built(card: EncoderCard) -> Encoder:
@@ -101,14 +103,19 @@ def _built(card: EncoderCard) -> Encoder:
     return encoder if own is card else with_features(encoder, card)
 
 
+_DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
+
+
 class _UnfilledParameters(TorchFunctionMode):
-    """Leaves out whatever would write numbers into a parameter: ``torch.nn.init`` and methods that work in place."""
+    """Leaves out whatever would write numbers into a parameter: ``torch.nn.init``, methods in place, ``.data``."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         written = kwargs["tensor"] if kwargs and "tensor" in kwargs else args[0] if args else None
         name = getattr(func, "__name__", "")
+        if func == _DATA and isinstance(written, nn.Parameter):
+            return torch.empty_like(written, device="meta")  # whatever is written there is lost
         in_place = name.endswith("_") and not name.startswith("__") and name != "requires_grad_"
         if in_place and isinstance(written, nn.Parameter):
             return written

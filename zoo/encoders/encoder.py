@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from ..weights.store import Reading
 
 Pooling: TypeAlias = Callable[[Any, Tensor], Tensor]
 """Backbone and images -> features.
@@ -34,6 +37,8 @@ class Encoder(nn.Module):
     pooling : callable
     dim : int
         Dimensions of the features.
+    reading : Reading or None
+        What was taken of the user's own file that the weights are from, and what was done to it; None for others.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -41,6 +46,7 @@ class Encoder(nn.Module):
         self.backbone = backbone
         self.pooling = pooling
         self.dim = dim
+        self.reading: Reading | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..datasets.contents import Copies, copies_of
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..metadata import EncoderCard
@@ -38,6 +39,7 @@ class Request:
     neighbours: bool = True
     decompose: bool = False
     order: Order = "standard"
+    n_refits: int = 0  # resamples of the images on which the probes of the decomposition are trained again
     supervised: Features | float | None = None  # the twin, as zoo.evaluation.risk.decompose takes it
     n_bootstrap: int = N_DRAWS
     device: str | None = None
@@ -56,6 +58,8 @@ class Evaluation:
     neighbours_protocol: Protocol
     risk: RiskReport | None
     seed: int
+    copies: Copies | None  # images that are copies of others; None if their contents are not known
+    problems: tuple[str, ...] = ()  # why measured probes could not be kept
 
 
 def evaluate(
@@ -115,12 +119,12 @@ def evaluate(
         results.append(found)
     neighbours = None
     by_neighbours = neighbours_protocol()
+    voting = None if kept is None else KeptRuns(kept, protocol=by_neighbours.name)
     if request.neighbours:
         say("nearest neighbours")
         neighbours = measure_seeds(
             train, test, label_setting("full"), n_seeds=1, seed=request.seed, n_bootstrap=request.n_bootstrap,
-            probe=probe_maker(by_neighbours, device=request.device, seed=request.seed),
-            kept=None if kept is None else KeptRuns(kept, protocol=by_neighbours.name),
+            probe=probe_maker(by_neighbours, device=request.device, seed=request.seed), kept=voting,
         )  # fmt: skip
     risk = None
     if request.decompose:
@@ -128,17 +132,25 @@ def evaluate(
     return Evaluation(
         train=train, test=test, protocols=choice, settings=tuple(results), left_out=left_out, neighbours=neighbours,
         neighbours_protocol=by_neighbours, risk=risk, seed=request.seed,
+        copies=copies_of(train.contents, train.y, test.contents, test.y),
+        problems=tuple(problem for some in (runs, voting) if some is not None for problem in some.problems),
     )  # fmt: skip
 
 
 def decomposed(
-    train: Features, test: Features, request: Request, *, card: EncoderCard | None = None, tell: Tell | None = None
+    train: Features,
+    test: Features,
+    request: Request,
+    *,
+    card: EncoderCard | None = None,
+    kept: Path | None = None,
+    tell: Tell | None = None,
 ) -> RiskReport:
     """The decomposition alone; parameters and errors are those of :func:`evaluate`."""
     check_pair(train, test)
-    return _decomposed(
-        train, test, request, _chosen(train, request), card=card, kept=None, tell=tell or (lambda text: None)
-    )
+    choice = _chosen(train, request)
+    runs = None if kept is None else KeptRuns(kept, protocol=choice.errors.name)
+    return _decomposed(train, test, request, choice, card=card, kept=runs, tell=tell or (lambda text: None))
 
 
 def _decomposed(
@@ -154,7 +166,7 @@ def _decomposed(
     return decompose(
         train, test, probe=probe_maker(choice.errors, device=request.device, seed=request.seed),
         supervised=request.supervised, n_subsets=request.n_subsets, seed=request.seed, order=request.order,
-        n_bootstrap=request.n_bootstrap, card=card, kept=kept,
+        n_bootstrap=request.n_bootstrap, n_refits=request.n_refits, card=card, kept=kept,
         progress=lambda name: tell(f"risk decomposition: {name}"),
     )  # fmt: skip
 

@@ -107,11 +107,13 @@ def path_bytes(n: int, dim: int, n_classes: int) -> int:
     """Memory of the path solver, counted generously, in float32.
 
     The features and their coordinates in the basis of their principal directions (of n or dim, whichever is smaller;
-    half as much again for these in bfloat16), ten tables of logits, thirty of weights, and the Gram matrix with its
-    eigenvectors in float64.
+    half as much again for the copies that these are made of), ten tables of logits, thirty of weights, and in float64
+    the Gram matrix with its eigenvectors, or what certificates need of pairs of classes. A fit that has to go on in
+    float64 takes twice the coordinates and tables on top, from the half of the memory that is left free.
     """
     rank = min(n, dim)
-    return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + 8 * 3 * rank * rank
+    squares = 8 * 3 * max(rank, n_classes) ** 2
+    return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
 
 
 def _memory_bytes(device: torch.device) -> int:

@@ -35,8 +35,9 @@ from ..errors import DataError, MissingExtra
 
 try:
     import numpy as np
+    from scipy.special import chdtrc
 except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="An interval") from error
+    raise MissingExtra(str(error.name), extra="evaluate", needed_for="An interval") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,6 +165,47 @@ def surplus_variances(by_seed: Floats, draws: Floats, *, random: np.random.Gener
     by_images = (np.trace(covariance) - covariance.sum() / n_seeds) / (n_seeds - 1)
     total = by_seed.var(ddof=1) * (n_seeds - 1) / random.chisquare(n_seeds - 1, size=len(draws))
     return np.asarray(np.maximum(0.0, total - by_images))
+
+
+def disagreement(outcomes: Outcomes) -> float:
+    """How likely errors of several probes would vary as much as they do if only the choice of images made them differ.
+
+    The probes are those of several seeds, which draw what they are trained and evaluated on. If they are all as good,
+    the sum of squares of their errors around the mean, over the variance that the images give a difference of two of
+    them, is distributed as chi squared with one degree of freedom fewer than probes.
+
+    Parameters
+    ----------
+    outcomes : int8 array, shape (n_images, n_probes)
+        1 where a probe was wrong, 0 where it was right, -1 where it was not evaluated; at least two probes.
+
+    Returns
+    -------
+    float in [0, 1]
+        p-value: as small a one, or smaller, comes by chance in that share of the data sets on which the probes agree.
+
+    Examples
+    --------
+    >>> apart = np.full((400, 2), -1, dtype=np.int8)
+    >>> apart[:200, 0], apart[200:, 1] = np.arange(200) % 10 == 0, np.arange(200) % 2 == 0  # 10 and 50 % wrong
+    >>> disagreement(apart) < 1e-6, disagreement(apart[:, [0, 0]])
+    (True, 1.0)
+    """
+    there, wrong = outcomes != ABSENT, outcomes == WRONG
+    n = there.sum(axis=0)  # (n_probes,)
+    errors = wrong.sum(axis=0) / n
+    around = np.where(there, wrong - errors, 0.0)
+    together = there.T.astype(float) @ there  # images that two probes share
+    covariance = (around.T @ around) / np.outer(n, n)
+    smooth = (wrong.sum(axis=0) + 0.5) / (n + 1)  # as the intervals have it, so that no error is certain
+    np.fill_diagonal(covariance, smooth * (1 - smooth) / n)
+    covariance[together == 0] = 0.0
+    n_probes = len(errors)
+    by_images = (np.trace(covariance) - covariance.sum() / n_probes) / (n_probes - 1)
+    surplus = float(((errors - errors.mean()) ** 2).sum())
+    if surplus == 0 or by_images <= 0:
+        return 1.0 if surplus == 0 else 0.0
+    return float(chdtrc(n_probes - 1, surplus / by_images))
 
 
 def _by_probe(outcomes: Outcomes, n_draws: int, random: np.random.Generator) -> Floats:

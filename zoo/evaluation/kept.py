@@ -43,6 +43,7 @@ class KeptRuns:
     def __init__(self, folder: str | Path, *, protocol: str) -> None:
         self.folder = Path(folder)
         self.protocol = protocol
+        self.problems: list[str] = []  # why runs could not be kept
 
     def key(self, train: Features, evaluation: Features, **what: Any) -> str:
         """Name of a run: the same for everything that gives the same result."""

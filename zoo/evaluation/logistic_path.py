@@ -1,27 +1,30 @@
 """Fits of a multinomial logistic regression along its regularisation path, judged by validation images.
 
 Each fit begins where the last two point to. What only says where the best penalty lies may stop early
-(``Path.loose``). Where products in bfloat16 are allowed, changes are computed in them; a fit that counts is then
-computed anew in float32, and goes on in it if that is not the end.
+(``Path.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was solved in, and
+goes on in float64 if that does not certify it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .logistic_problem import Problem, cross_entropies
+from .logistic_problem import Basis, Exact, Problem, cross_entropies
 from .logistic_solver import Point, Solver
-from .logistic_steps import onwards, solved
+from .logistic_steps import onwards
 
 STEP = 10.0
 _LOOSE = 3e-3
-_NEARLY = 0.7  # of the tolerance, for what bfloat16 says of a fit that counts
+_WELL_BELOW = 0.5  # the tolerance, which float64 goes on to
+_TRIES = 3
+_STRONG = 2.0**24  # times the square of the largest direction, a penalty under which the weights are one step
+_LEAST_IN_FLOAT32 = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +52,10 @@ class Validation:
 
     z: Tensor  # (n_val, rank + 1)
     y: Tensor  # (n_val,), -1 where the class is none of the training data's
-    quick: Tensor | None = None  # z in bfloat16
 
-    def logits(self, parameters: Tensor, *, quick: bool = False) -> Tensor:
+    def logits(self, parameters: Tensor) -> Tensor:
         """(n_classes, rank + 1) -> (n_val, n_classes)."""
-        if quick and self.quick is not None:
-            return (self.quick @ parameters.to(torch.bfloat16).T).to(parameters.dtype)
-        return self.z.to(parameters.dtype) @ parameters.T
+        return self.z @ parameters.T
 
     def judged(self, logits: Tensor) -> tuple[float, float]:
         """Error in percent, where a class that was not trained is always missed, and log loss of the other images."""
@@ -71,6 +71,7 @@ class Fit:
     """One fit, with what it says of the validation images while that may be needed."""
 
     point: Point
+    weights: Tensor | None  # float64 (n_classes, dim + 1), of the scaled features, and intercepts; of a fit that counts
     logits: Tensor | None  # of the validation images
     record: PathPoint
 
@@ -79,12 +80,13 @@ class Path:
     """Fits of one problem under several penalties, judged by one validation set.
 
     ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale and what two classes share.
-    ``quick`` says whether changes are still computed in bfloat16, which ends with the first fit that gets lost in it.
     """
 
     def __init__(
         self,
+        basis: Basis,
         problem: Problem,
+        exact: Exact,
         validation: Validation | None,
         *,
         select: str,
@@ -93,15 +95,23 @@ class Path:
         c_times_penalty: float,
         progress: Callable[[PathPoint], None] | None = None,
     ) -> None:
-        self.problem, self.validation, self.select, self.tol = problem, validation, select, tol
+        self.basis, self.problem, self.exact, self.validation = basis, problem, exact, validation
+        self.select, self.tol = select, tol
         self.max_iterations, self.progress, self.c_times_penalty = max_iterations, progress, c_times_penalty
         self.solver = Solver(problem)
         self.records: list[PathPoint] = []
         self.iterations = 0
-        self.quick = problem.quick is not None
         self.loose = max(_LOOSE, tol)
+        self.largest = float(problem.spectrum[:-1].max()) if len(problem.spectrum) > 1 else 0.0
+        self._wide: tuple[Basis, Solver] | None = None
 
-    def along(self, penalties: Sequence[float]) -> tuple[Point, PathPoint]:
+    @property
+    def products(self) -> int:
+        """Matrix products with all images so far, those of certificates included."""
+        wide = 0 if self._wide is None or self._wide[1] is self.solver else self._wide[1].problem.products
+        return self.problem.products + self.exact.products + wide
+
+    def along(self, penalties: Sequence[float]) -> Fit:
         """Fits every penalty, from strong to weak, each to the end; returns the best."""
         fits: list[Fit] = []
         best: Fit | None = None
@@ -111,23 +121,24 @@ class Path:
             fits = [*fits[-1:], fit]
             best = fit if best is None or self.key(fit) < self.key(best) else best
         assert best is not None
-        return best.point, best.record
+        return best
 
-    def towards(self, penalty: float) -> tuple[Point, PathPoint]:
+    def towards(self, penalty: float) -> Fit:
         """One penalty, without knowing any other: by tenfold steps from a strong one, each just good enough."""
-        spectrum = self.problem.spectrum[:-1]
-        current = float(spectrum.max()) / self.problem.n_classes if len(spectrum) else penalty
+        current = self.largest / self.problem.n_classes
         points = [self.solver.cold(max(current, penalty))]
         while current > penalty * math.sqrt(STEP):
             start = points[-1]
             along = onwards(points, current) if len(points) > 2 else None
-            point = self._solved(start, current, tol=self.loose, quick=True, along=along)
+            point = self._solved(start, current, self.loose, along)
             points = [points[0], *points[1:][-1:], point]
             self.iterations += point.iterations
+            if not point.converged:  # nor would it under a weaker penalty
+                break
             point.iterations = 0
             current /= STEP
-        final = self.fitted(points[-1], penalty, self.tol, along=onwards(points, penalty) if len(points) > 2 else None)
-        return final.point, final.record
+        along = onwards(points, penalty) if len(points) > 2 else None
+        return self.fitted(points[-1], penalty, self.tol, along=along)
 
     def continued(self, fits: Sequence[Fit], penalty: float, tol: float) -> Fit:
         """A fit that begins with the last one, and goes first where the last two point to."""
@@ -136,19 +147,14 @@ class Path:
         return self.fitted(fits[-1].point, penalty, tol, along=onwards([fit.point for fit in fits], penalty))
 
     def fitted(self, start: Point, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None) -> Fit:
-        """A fit from a point, judged and written down."""
-        loose = tol > self.tol
+        """A fit from a point, judged and written down; certified if its tolerance is the final one."""
         start.iterations = 0
-        if self.quick and not loose:  # rounded changes, but of what was exact, and exact again before it counts
-            exact = self.solver.refreshed(start)
-            start = self._solved(exact, penalty, tol=_NEARLY * tol, quick=True, along=along)
-            iterations, along = start.iterations, None
-            start = self.solver.refreshed(start)
-            start.iterations = iterations
-        point = self._solved(start, penalty, tol=tol, quick=loose, along=along)
+        point, weights = self._solved(start, penalty, tol, along), None
+        if tol == self.tol:
+            point, weights = self._certified(point)
         logits, error, loss = None, math.nan, math.nan
         if self.validation is not None:
-            logits = self.validation.logits(point.parameters, quick=loose and self.quick)
+            logits = self.validation.logits(point.parameters)
             error, loss = self.validation.judged(logits)
         record = PathPoint(
             C=self.c_times_penalty / penalty, iterations=point.iterations, objective=point.objective,
@@ -159,22 +165,68 @@ class Path:
         self.iterations += point.iterations
         if self.progress is not None:
             self.progress(record)
-        return Fit(point, logits, record)
+        return Fit(point, weights, logits, record)
 
-    def _solved(
-        self, start: Point, penalty: float, *, tol: float, quick: bool, along: tuple[Tensor, Tensor] | None
-    ) -> Point:
-        """A fit from a point; the first that bfloat16 gets lost in is made again without, and so is all after it."""
-        most = self.max_iterations
-        if quick and self.quick:
-            point = solved(self.solver, start, penalty, tol=tol, max_iterations=most, quick=True, along=along)
-            if point.converged or not point.stalled:
-                return point
-            self.quick = False
-            self.solver.memory.pairs.clear()
-            start = self.solver.refreshed(start)
-            start.iterations = point.iterations
-        return solved(self.solver, start, penalty, tol=tol, max_iterations=most, along=along)
+    def _solved(self, start: Point, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None) -> Point:
+        """A fit from a point, which goes on in float64 where float32 comes no nearer than ``tol`` allows."""
+        if penalty > _STRONG * self.largest:
+            return self._measured(self._in_basis(self.exact.under_a_strong_penalty(penalty), penalty))[0]
+        is_float32 = self.basis.axes.dtype == torch.float32
+        if is_float32 and penalty < _LEAST_IN_FLOAT32:
+            return self._in_float64(replace(start, penalty=penalty), tol)
+        point = self.solver.minimise(start, penalty, tol=tol, max_iterations=self.max_iterations, along=along)
+        if point.converged or not point.stalled or not is_float32:
+            return point
+        if start.weights is not None:  # float32 may have lost what float64 had found
+            point = replace(start, penalty=penalty, iterations=point.iterations)
+        return self._in_float64(point, tol)
+
+    def _certified(self, point: Point) -> tuple[Point, Tensor]:
+        """The same fit as it is in the features themselves, with its weights there; float64 goes on if need be."""
+        measured, weights = self._measured(point)
+        tol = self.tol
+        for _ in range(_TRIES):  # the solver counts intercepts otherwise than the certificate
+            if measured.converged or not point.converged:
+                break
+            point = self._in_float64(point, tol)
+            measured, weights = self._measured(point)
+            tol *= 0.1
+        return measured, weights
+
+    def _measured(self, point: Point) -> tuple[Point, Tensor]:
+        weights = self._weights(point)
+        found = self.exact.certificate(weights, point.penalty)
+        point = replace(
+            point, objective=found.objective, gap=found.gap, gradient_norm=found.gradient_norm,
+            converged=found.gap <= self.tol,
+        )  # fmt: skip
+        return point, weights
+
+    def _in_float64(self, point: Point, tol: float) -> Point:
+        """A fit that goes on from a point in the basis of float64, as far as there are iterations left."""
+        basis, solver = self._wide = self._wide or self._widened()
+        start = solver.at(basis.parameters(self._weights(point)), point.penalty)
+        start.iterations = point.iterations
+        left = max(0, self.max_iterations - point.iterations)
+        end = solver.minimise(start, point.penalty, tol=_WELL_BELOW * tol, max_iterations=left)
+        found = self._in_basis(basis.weights(end.parameters), point.penalty)
+        return replace(
+            found, objective=end.objective, gap=end.gap, gradient_norm=end.gradient_norm, iterations=end.iterations,
+            converged=end.gap <= tol, stalled=end.stalled,
+        )  # fmt: skip
+
+    def _widened(self) -> tuple[Basis, Solver]:
+        if self.basis.axes.dtype == torch.float64:
+            return self.basis, self.solver
+        basis, problem = self.exact.problem()
+        return basis, Solver(problem)
+
+    def _in_basis(self, weights: Tensor, penalty: float) -> Point:
+        """The point of weights that float64 found, as precisely as the basis has it."""
+        return replace(self.solver.at(self.basis.parameters(weights), penalty), weights=weights)
+
+    def _weights(self, point: Point) -> Tensor:
+        return self.basis.weights(point.parameters) if point.weights is None else point.weights
 
     def key(self, fit: Fit) -> tuple[float, ...]:
         """What is lower for the better of two fits."""

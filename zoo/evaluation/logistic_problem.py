@@ -4,6 +4,9 @@ Features are centred (the intercept takes the mean), scaled by one number so tha
 one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of features.
 What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the Hessian under
 every penalty is close to a diagonal.
+
+What rounding has done to a fit, in this basis and on the way to it, is seen in the features themselves, in float64
+(:class:`Exact`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ except ModuleNotFoundError as error:
 
 _ROWS_AT_A_TIME = 8192
 _NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
+_NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
+_TINY = float(np.finfo(np.float64).tiny)
+_NEWTON_STEPS = 30
+_NEGLIGIBLE = 1e-12  # of the objective
+_ALMOST_FLAT = 1e-13  # as a share of the largest second derivative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,19 +50,18 @@ class Basis:
             out[start : start + len(rows), :-1] = rows @ self.axes
         return out
 
-    def weights(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Parameters (n_classes, rank + 1) as weights (n_classes, dim) and intercepts of the features, in float64."""
-        weights = (parameters[:, :-1] @ self.axes.T).double() / self.scale
-        return weights, parameters[:, -1].double() - weights @ self.mean
+    def weights(self, parameters: Tensor) -> Tensor:
+        """Parameters (n_classes, rank + 1) as weights and intercepts of the features that are centred and scaled.
 
+        Returns
+        -------
+        float64 (n_classes, dim + 1)
+        """
+        return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """Where to leave by how much residuals changed since others."""
-
-    since: Tensor  # (n, n_classes)
-    out: Tensor  # (n, n_classes), bfloat16
-    sums: Tensor  # (n_classes,) of the new residuals themselves: the intercepts' gradient, which no rounding must reach
+    def parameters(self, weights: Tensor) -> Tensor:
+        """The other way: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
+        return torch.cat([weights[:, :-1] @ self.axes.double(), weights[:, -1:]], dim=1).to(self.axes.dtype)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,7 +72,6 @@ class Problem:
     y: Tensor  # (n,) int64, 0 to n_classes - 1
     n_classes: int
     spectrum: Tensor  # (rank + 1,) squared norms of the columns of z
-    quick: Tensor | None = None  # z in bfloat16, for products that need no more
     products: int = 0  # with all images, so far
     place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's own class in flattened logits
 
@@ -77,22 +83,14 @@ class Problem:
         """How many images there are."""
         return len(self.y)
 
-    def logits(self, parameters: Tensor, *, quick: bool = False, out: Tensor | None = None) -> Tensor:
-        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes), in bfloat16 if ``quick``."""
+    def logits(self, parameters: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes)."""
         self.products += 1
-        if quick and self.quick is not None:
-            return torch.mm(self.quick, parameters.to(torch.bfloat16).T, out=out)
         return torch.mm(self.z, parameters.T, out=out)
 
     def pulled(self, residuals: Tensor) -> Tensor:
-        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1).
-
-        Linear, so that it turns a change of the residuals into the change of the gradient; residuals in bfloat16 take
-        the product in bfloat16.
-        """
+        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
         self.products += 1
-        if residuals.dtype == torch.bfloat16 and self.quick is not None:
-            return (residuals.T @ self.quick).to(self.z.dtype)
         return residuals.T @ self.z
 
     def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
@@ -101,29 +99,16 @@ class Problem:
         total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
         return total, residuals
 
-    def stepped(
-        self,
-        start: Tensor,
-        move: Tensor,
-        length: float,
-        logits: Tensor,
-        residuals: Tensor,
-        change: Change | None = None,
-    ) -> float:
+    def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
         """The summed loss a length along a move of the logits; fills the logits there and their residuals.
 
         A block of images at a time, while it is in the processor's cache: at full size each of the dozen passes over
         all logits would take as long as a tenth of a product.
         """
         total = 0.0
-        if change is not None:
-            change.sums.zero_()
         for some in self._blocks():
-            torch.add(start[some], move[some].to(start.dtype), alpha=length, out=logits[some])
+            torch.add(start[some], move[some], alpha=length, out=logits[some])
             total += self._loss_of(some, logits, residuals)
-            if change is not None:
-                change.out[some] = residuals[some] - change.since[some]
-                change.sums.add_(residuals[some].sum(dim=0))
         return total
 
     def squares(self, residuals: Tensor) -> Tensor:
@@ -155,15 +140,111 @@ class Problem:
         parameters[:, -1] = logs - logs.mean()
         return parameters
 
-    def in_float64(self) -> Problem:
-        """The same problem for a solver that float32 is not enough for."""
-        return Problem(
-            z=self.z.double(),
-            y=self.y,
-            n_classes=self.n_classes,
-            spectrum=self.spectrum.double(),
-            products=self.products,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What float64 says of a fit."""
+
+    objective: float
+    gap: float  # bound of what the objective is above its least value, as a share of it
+    gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
+
+
+class Exact:
+    """The problem in the features as they were given, in float64, of a block of images at a time."""
+
+    def __init__(self, x: np.ndarray[Any, Any], y: Tensor, *, n_classes: int, basis: Basis) -> None:
+        self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
+        self.products = 0  # with all images, so far
+
+    def certificate(self, weights: Tensor, penalty: float) -> Certificate:
+        """Of weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
+
+        What the objective is with the best intercepts of given weights is strongly convex in these, by the penalty, and
+        its gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
+        that gradient squared over twice the penalty, and the fit exceeds it by what its intercepts cost besides. The
+        best intercepts are found by Newton's method, to what float64 can tell.
+        """
+        here = self._summed(weights)
+        squared = float(weights[:, :-1].square().sum())
+        objective = here.loss + 0.5 * penalty * squared
+        best, weights, left = here, weights.clone(), math.inf
+        for _ in range(_NEWTON_STEPS):
+            step = _newton_step(best)
+            left = 0.5 * float(step @ best.gradient[:, -1])
+            spread = float(step.max() - step.min())
+            if left <= _NEGLIGIBLE * objective or not math.isfinite(spread):
+                break
+            step *= math.log1p(spread) / spread  # as far as no loss of this kind can rise
+            weights[:, -1] -= step
+            there = self._summed(weights)
+            if not there.loss < best.loss:
+                weights[:, -1] += step  # only rounding is left
+                break
+            best = there
+        else:
+            left = math.inf
+        by_weights = best.gradient[:, :-1].add(weights[:, :-1], alpha=penalty).square().sum()
+        excess = max(0.0, here.loss - best.loss) + left + float(by_weights) / (2.0 * penalty)
+        here.gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
+        return Certificate(
+            objective=objective,
+            gap=excess / max(objective, _TINY) if math.isfinite(excess) else math.inf,
+            gradient_norm=float(here.gradient.square().sum()) ** 0.5,
         )
+
+    def under_a_strong_penalty(self, penalty: float) -> Tensor:
+        """The optimum but for a share of the largest direction's square over the penalty: one step from no weights."""
+        counts = torch.bincount(self.y, minlength=self.n_classes).double()
+        weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
+        weights[:, -1] = counts.log() - counts.log().mean()
+        weights[:, :-1] = self._summed(weights).gradient[:, :-1] / -penalty
+        return weights
+
+    def problem(self) -> tuple[Basis, Problem]:
+        """The basis and the problem in it, all in float64."""
+        return problem_of(
+            self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
+        )
+
+    def _summed(self, weights: Tensor) -> _Summed:
+        self.products += 2
+        k = self.n_classes
+        loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
+        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + k))
+        for start in range(0, len(self.y), step):
+            some = slice(start, start + step)
+            rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
+            z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
+            part = Problem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
+            more, residuals = part.loss(part.logits(weights))
+            loss += more
+            gradient += part.pulled(residuals)
+            residuals.view(-1)[part.place] += 1.0
+            together += residuals.T @ residuals
+        return _Summed(loss, gradient, together)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Summed:
+    """Sums over all images."""
+
+    loss: float
+    gradient: Tensor  # of the loss, (n_classes, dim + 1)
+    together: Tensor  # (n_classes, n_classes), products of the probabilities of two classes
+
+
+def _newton_step(sums: _Summed) -> Tensor:
+    """What Newton's method takes off the intercepts (n_classes,).
+
+    The second derivative is minus the products of probabilities, and on its diagonal what makes rows sum to 0.
+    """
+    hessian = -sums.together
+    hessian.fill_diagonal_(0.0)
+    diagonal = -hessian.sum(dim=1)
+    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _ALMOST_FLAT, _TINY))
+    step: Tensor = torch.linalg.solve_ex(hessian, sums.gradient[:, -1])[0]
+    return step
 
 
 def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:
@@ -188,9 +269,17 @@ def problem_of(
     n, dim = x.shape
     mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
     scale = float(np.abs(np.stack([x.max(axis=0), x.min(axis=0)]) - mean.numpy()).max()) or 1.0
+    if x.dtype == np.float32:
+        mean = mean.float().double()  # so that the same number is taken off in float32 and in float64
     like = torch.empty(0, dtype=dtype, device=device)
     rows = centred_and_scaled(x, mean.to(device), scale, like)
-    if n < dim:
+    if n < dim and dtype == torch.float64:
+        left, values, right = torch.linalg.svd(rows, full_matrices=False)
+        kept = values > values.max() * dim * torch.finfo(dtype).eps
+        axes = right[kept].T
+        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
+        z[:, :-1] = left[:, kept] * values[kept]
+    elif n < dim:
         tall = rows.double()
         values, vectors = torch.linalg.eigh(tall @ tall.T)
         kept = values > max(float(values[-1]), 0.0) * n * 1e-14

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .logistic_path import STEP, Fit, Path, PathPoint
+from .logistic_path import STEP, Fit, Path
 from .logistic_solver import Point
 from .logistic_steps import interpolated, lowest_from
 
@@ -23,7 +23,7 @@ _FITTED = 1e-5  # objective per image, in nats, at which the walk has reached it
 _PATIENCE = {"log_loss": 1, "error": 2}  # fits without a better one that end the walk
 
 
-def searched(path: Path, most: int) -> tuple[Point, PathPoint]:
+def searched(path: Path, most: int) -> Fit:
     """Looks for the best penalty with at most so many fits (three at least); returns the fit under it."""
     if path.problem.z.shape[1] == 1:  # features that tell nothing: every penalty gives the same
         return path.along([1.0])
@@ -34,7 +34,7 @@ def searched(path: Path, most: int) -> tuple[Point, PathPoint]:
     if _promised_more(path, fits[best], final):
         again = path.fitted(fits[best].point, fits[best].point.penalty, path.tol)
         final = min(again, final, key=path.key)
-    return final.point, final.record
+    return final
 
 
 def _walked(path: Path, most: int) -> list[Fit]:

@@ -1,10 +1,10 @@
 """One penalty at a time: quasi-Newton steps on the logits of all images, two matrix products an iteration.
 
 A step is a direction in the parameters and the same direction in the logits (one product); any length of it is then
-tried without a product; its gradient is the second. The search stops by a certificate. The loss is convex and the
-penalty strongly so: the objective exceeds its least value by no more than the squared gradient over twice the penalty
-(the duality gap of the dual point that the probabilities are), and the solver stops when that is a small share of the
-objective itself.
+tried without a product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights,
+the objective exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of
+the dual point that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a
+small share of the objective itself; :meth:`.logistic_problem.Exact.certificate` then says whether it is so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .logistic_curvature import Memory, Preconditioner, dot, squared
-from .logistic_problem import Change, Problem
+from .logistic_problem import Problem
 
 _TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
 """A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""
@@ -37,11 +37,12 @@ class Point:
     logits: Tensor  # (n, n_classes), of the training images
     gradient: Tensor | None = None  # of the loss alone, (n_classes, rank + 1)
     objective: float = float("inf")
-    gap: float = float("inf")  # bound of what the objective is above its least value, as a share of it
+    gap: float = float("inf")  # about a bound of what the objective is above its least value, as a share of it
     gradient_norm: float = float("inf")  # of the objective
     iterations: int = 0
     converged: bool = False
     stalled: bool = False
+    weights: Tensor | None = None  # float64 (n_classes, dim + 1), of the scaled features, if float64 found them
 
 
 class Solver:
@@ -59,10 +60,9 @@ class Solver:
         logits = parameters[:, -1].expand(self.problem.n, -1).contiguous()
         return Point(penalty=penalty, parameters=parameters, logits=logits)
 
-    def refreshed(self, point: Point) -> Point:
-        """The same parameters with logits and gradient computed anew, free of what rounding left in them."""
-        logits = self.problem.logits(point.parameters)
-        return Point(penalty=point.penalty, parameters=point.parameters, logits=logits)
+    def at(self, parameters: Tensor, penalty: float) -> Point:
+        """A start from parameters (n_classes, rank + 1)."""
+        return Point(penalty=penalty, parameters=parameters, logits=self.problem.logits(parameters))
 
     def minimise(
         self,
@@ -71,7 +71,6 @@ class Solver:
         *,
         tol: float,
         max_iterations: int,
-        quick: bool = False,
         along: tuple[Tensor, Tensor] | None = None,
     ) -> Point:
         """Minimises loss + penalty / 2 |weights|^2.
@@ -84,9 +83,6 @@ class Solver:
         tol : float
             Stop when ``gap`` is no larger.
         max_iterations : int
-        quick : bool
-            Products in bfloat16, of what changes, where the problem has them; the first gradient is exact all the same.
-            ``gap`` then is what the rounded changes add up to: compute logits and gradient anew to be sure of it.
         along : pair of tensors, optional
             A first direction, in parameters and logits, that costs no product: where the path was going.
         """
@@ -95,11 +91,10 @@ class Solver:
         parameters, logits, gradient = start.parameters, start.logits, start.gradient
         ridge = torch.full_like(problem.spectrum, penalty)
         ridge[-1] = 0.0
-        quick = quick and problem.quick is not None
-        space = self._space = _Space.for_a_fit(self._space, logits, quick=quick)
+        space = self._space = self._space or _Space(*(torch.empty_like(logits) for _ in range(4)))
         loss, residuals = problem.loss(logits, out=space.before)
         weight = squared(parameters)
-        if gradient is None or quick:  # that of a quick fit is a sum of rounded changes
+        if gradient is None:
             gradient = problem.pulled(residuals)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
         patience, visible = _PATIENCE[logits.dtype], _VISIBLE[logits.dtype]
@@ -130,9 +125,9 @@ class Solver:
                 memory.pairs.clear()
                 continue
             if move is None:
-                move = problem.logits(step, quick=quick, out=space.move)
+                move = problem.logits(step, out=space.move)
             line = _Line(loss, objective, slope, slope - dot(gradient, step), penalty * squared(step))
-            length, loss = self._searched(line, logits, move, residuals, space, quick=quick)
+            length, loss = self._searched(line, logits, move, space)
             if length == 0.0:
                 stalled = True
                 break
@@ -140,14 +135,8 @@ class Solver:
                 memory.pairs.clear()
             step = step * length
             parameters = parameters + step
-            if quick:
-                change = problem.pulled(space.change)
-                change[:, -1] = space.sums - gradient[:, -1]
-                gradient = gradient + change
-            else:
-                before, gradient = gradient, problem.pulled(space.residuals)
-                change = gradient - before
-            memory.remember(step, change)
+            before, gradient = gradient, problem.pulled(space.residuals)
+            memory.remember(step, gradient - before)
             weight = squared(parameters)
             spare = logits if iterations else torch.empty_like(logits)  # the first logits are the caller's
             logits, space.logits = space.logits, spare
@@ -167,20 +156,18 @@ class Solver:
         left = weights / (2.0 * penalty) + float((intercepts / (2.0 * curvature)).sum())
         return left, (weights + float(intercepts.sum())) ** 0.5
 
-    def _searched(
-        self, line: _Line, logits: Tensor, move: Tensor, residuals: Tensor, space: _Space, *, quick: bool
-    ) -> tuple[float, float]:
+    def _searched(self, line: _Line, logits: Tensor, move: Tensor, space: _Space) -> tuple[float, float]:
         """A good length along a direction, by parabolas through the slope and tried lengths, and the loss there.
 
         Where that is, ``space`` holds; a length of 0 if no better place was found.
         """
-        change = Change(residuals, space.change, space.sums) if quick else None
         length, best_length, best = 1.0, 0.0, line.objective
         for _ in range(10):
-            loss = self.problem.stepped(logits, move, length, space.logits, space.residuals, change)
+            loss = self.problem.stepped(logits, move, length, space.logits, space.residuals)
             value = line.value(loss, length)
             excess = value - line.objective - length * line.slope
-            if abs(line.slope) * length < _TOO_SMALL_TO_SEE[logits.dtype] * line.objective:
+            unseen = _TOO_SMALL_TO_SEE[logits.dtype] * line.objective
+            if abs(line.slope) * length < unseen and value <= line.objective + unseen:
                 return length, loss
             ideal = -0.5 * line.slope * length**2 / excess if excess > 0.0 else 4.0 * length
             if value < line.objective and 0.5 * length <= ideal <= 2.0 * length:
@@ -192,7 +179,7 @@ class Solver:
             length = min(max(ideal, 0.1 * length), 4.0 * length)
         if best_length == 0.0:
             return 0.0, line.loss
-        return best_length, self.problem.stepped(logits, move, best_length, space.logits, space.residuals, change)
+        return best_length, self.problem.stepped(logits, move, best_length, space.logits, space.residuals)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,23 +199,12 @@ class _Line:
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """Memory for what a search tries, that of the iteration and of the fit before: new pages cost more than sums."""
+    """Tables (n, n_classes) that iterations and fits use again, for new pages cost more than sums.
 
-    logits: Tensor
-    before: Tensor  # residuals where the search starts
-    residuals: Tensor
-    sums: Tensor  # of the residuals, by class
-    move: Tensor  # of the logits, in bfloat16 if products are
-    change: Tensor  # of the residuals, in bfloat16; empty if products are not
+    None of them is part of a point that was returned.
+    """
 
-    @classmethod
-    def for_a_fit(cls, last: _Space | None, logits: Tensor, *, quick: bool) -> _Space:
-        """That of the last fit as far as it serves, which no point that was returned is part of."""
-        kind = torch.bfloat16 if quick else logits.dtype
-        if last is None:
-            first, second, third = (torch.empty_like(logits) for _ in range(3))
-            last = cls(first, second, third, torch.empty_like(logits[0]), move=logits[:0], change=logits[:0])
-        if last.move.shape != logits.shape or last.move.dtype != kind:
-            last.move = torch.empty_like(logits, dtype=kind)
-            last.change = torch.empty_like(logits, dtype=kind) if quick else logits[:0]
-        return last
+    logits: Tensor  # where a search tries
+    before: Tensor  # residuals where it starts
+    residuals: Tensor  # where it tries
+    move: Tensor  # of the logits, along the direction

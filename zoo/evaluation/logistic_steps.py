@@ -8,35 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from .logistic_solver import Point, Solver
-
-
-def solved(
-    solver: Solver,
-    start: Point,
-    penalty: float,
-    *,
-    tol: float,
-    max_iterations: int,
-    quick: bool = False,
-    along: tuple[Tensor, Tensor] | None = None,
-) -> Point:
-    """The fit under a penalty; where float32 comes no nearer to it than ``tol`` allows, float64 goes on."""
-    point = solver.minimise(start, penalty, tol=tol, max_iterations=max_iterations, quick=quick, along=along)
-    if quick or not point.stalled or point.converged or solver.problem.z.dtype == torch.float64:
-        return point
-    exact = Solver(solver.problem.in_float64())
-    again = exact.refreshed(Point(penalty=penalty, parameters=point.parameters.double(), logits=point.logits))
-    again.iterations = point.iterations
-    end = exact.minimise(again, penalty, tol=tol, max_iterations=max_iterations)
-    solver.problem.products = exact.problem.products
-    like = point.parameters.dtype
-    gradient = None if end.gradient is None else end.gradient.to(like)
-    return Point(
-        penalty=penalty, parameters=end.parameters.to(like), logits=end.logits.to(like), gradient=gradient,
-        objective=end.objective, gap=end.gap, gradient_norm=end.gradient_norm, iterations=end.iterations,
-        converged=end.converged, stalled=end.stalled,
-    )  # fmt: skip
+from .logistic_solver import Point
 
 
 def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | None:

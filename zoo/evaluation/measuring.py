@@ -220,5 +220,7 @@ def _measured(
     kept: KeptRuns | None,
 ) -> ProbeRun:
     parent, classes = train.origin.images_hash, train.classes
-    division = divide(setting, train.y, n_test=len(test.y), seed=seed, parent=parent, classes=classes)
+    division = divide(
+        setting, train.y, n_test=len(test.y), seed=seed, parent=parent, classes=classes, contents=train.contents
+    )  # fmt: skip
     return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, kept=kept)

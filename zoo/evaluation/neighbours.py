@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import DataError, MissingExtra, QueryError
 from .neighbours_search import Reference, nearest
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
-from .streamed_rows import Labelled, scanned
+from .streamed_rows import Labelled, require_finite
 
 try:
     import numpy as np
@@ -74,7 +74,7 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.device = device
 
-    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> NeighbourProbe:
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> NeighbourProbe:
         """Keeps the features, without a copy, and chooses k.
 
         Parameters
@@ -84,6 +84,9 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Labels of two classes or more.
         x_val, y_val : optional
             What k is chosen on.
+        groups : uint64 array, shape (n,), optional
+            Rows with the same number are copies of one image. They are not left out to choose k, for the nearest
+            neighbour of each would be its copy; unless all rows have copies.
 
         Raises
         ------
@@ -99,22 +102,26 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = labels_of(y, rows.shape[0], "y")
         self.classes_ = classes_of(labels)
         self.n_features_in_ = rows.shape[1]
-        data = Labelled(rows, numbered(labels, self.classes_))
+        data = Labelled(rows, numbered(labels, self.classes_), is_wide=True)
         queries = None
         if both_or_neither(x_val, y_val):
             rows_val = width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "the probe")
             labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
-            queries = Labelled(rows_val, numbered(labels_val, self.classes_), name="x_val")
-        scanned(data)
-        self._reference = Reference(data, device=self._device, block_bytes=self.block_bytes)
+            queries = Labelled(rows_val, numbered(labels_val, self.classes_), name="x_val", is_wide=True)
+        self._reference = Reference.of(data, device=self._device, block_bytes=self.block_bytes)
         tried, notes = self._clipped(wanted, len(data))
         errors: dict[int, float] = {}
         on = None
         if queries is not None:
-            scanned(queries)
+            _require_all_finite(queries)
             on, errors = "validation data", self._errors(queries, tried, left_out=False)
         elif len(tried) > 1:
-            drawn = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))[: self.n_left_out]
+            order = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))
+            if groups is not None:
+                _, number, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+                alone = order[counts[number[order]] == 1]
+                order = alone if len(alone) else order
+            drawn = order[: self.n_left_out]
             tried, more = self._clipped(tried, len(data) - 1)
             notes += [note for note in more if note not in notes]
             on = "left-out training images"
@@ -163,8 +170,8 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _queries(self, x: Any) -> Labelled:
         check_is_fitted(self)
         rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
-        queries = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64))
-        scanned(queries)
+        queries = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
+        _require_all_finite(queries)
         return queries
 
     def _errors(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> dict[int, float]:
@@ -177,7 +184,7 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _votes(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> Iterator[tuple[int, Array]]:
         """For each block of queries and each k the votes, float64 (m, n_classes), the nearest neighbour's being 1."""
-        for similarities, neighbours in nearest(self._reference, queries, tried, left_out=left_out):
+        for similarities, neighbours in nearest(self._reference, queries, max(tried), left_out=left_out):
             weights = np.exp((similarities - similarities[:, :1]) / self.temperature)  # (m, largest k)
             labels = self._reference.data.y[neighbours]
             rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
@@ -185,3 +192,8 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 votes = np.zeros((len(labels), len(self.classes_)))
                 np.add.at(votes, (rows[:, :k], labels[:, :k]), weights[:, :k])
                 yield k, votes
+
+
+def _require_all_finite(data: Labelled) -> None:
+    for part, block in data.blocks():
+        require_finite(block, part, data)

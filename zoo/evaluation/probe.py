@@ -15,11 +15,10 @@ from typing import Any
 
 from ..errors import DataError, MissingExtra, QueryError
 from .logistic_path import Path, PathPoint, Validation
-from .logistic_problem import centred_and_scaled, problem_of
+from .logistic_problem import Exact, centred_and_scaled, problem_of
 from .logistic_reference import Reference, weights_of
 from .logistic_rows import held_out_rows, table_of
 from .logistic_search import searched
-from .quick import precision_for
 from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .threads import threads_for
 
@@ -34,6 +33,8 @@ except ModuleNotFoundError as error:
 Array = np.ndarray[Any, Any]
 _MOST_FITS = 24
 _ROWS_AT_A_TIME = 8192
+_SIZES = 1e-140, 1e140  # of features
+_PENALTIES = 1e-290, 1e290  # whose products and quotients with what is added up float64 can hold
 
 
 class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,11 +43,19 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     The intercept is not penalised. For two classes W is the difference of their weights, as in scikit-learn, so that
     the same C means the same there and here.
 
-    Converged means: the squared norm of the gradient by the weights, over twice the penalty 1 / C, is at most ``tol``
-    times the objective (a small term for the intercepts is added). That is a bound, for the objective is strongly
-    convex: it exceeds its least value by no more than this share of itself. With the default of 1e-4 it is typically
-    above it by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below
-    where a problem is easy.)
+    Converged means that no weights and intercepts have an objective that is lower than that of the fit by more than
+    ``tol`` times it. That is a bound, for the objective with the best intercepts of given weights is strongly convex in
+    these: what is missing is at most the squared norm of its gradient over twice the penalty 1 / C, and what the fit's
+    own intercepts cost against the best ones. With the default of 1e-4 the objective is typically above its least value
+    by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below where a
+    problem is easy.)
+
+    Every fit that counts, all but those of the walk described below, is measured in float64 from its weights and the
+    features as they were given, whatever it was solved in: ``objective``, ``gap`` (the share above), ``gradient_norm``
+    and ``converged`` are what that says, on any processor. Where it does not hold in float32, the fit goes on in
+    float64. It cannot hold where the penalty is below the rounding of the loss, with C times the squared size of the
+    features above some 1e20: such a fit ends where float64 gets no lower, and is reported as not converged. Otherwise
+    the size of the features only changes what a C means.
 
     Parameters
     ----------
@@ -56,8 +65,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ends when validation is past its best by one value of C (by log loss; two by error), but not before half of the
         features' directions count and something beats guessing; or when the training images are fitted to 1e-5 nats
         each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
-        their row in ``path_``). A later, second optimum would be missed. Then the best C between the best three is
-        interpolated and fitted until it has converged.
+        their row in ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the
+        best three is interpolated and fitted until it has converged.
     select : {"error", "log_loss"}
         What is least on the validation images. Of equal errors the lower log loss wins, then stronger regularisation.
     C : float, optional
@@ -69,12 +78,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
-    precision : {"auto", "float32", "float64", "bfloat16"}
-        Of the matrix products; what is added up over images is in float64 always. "bfloat16": on the way only, for
-        changes of what float32 has computed; every fit that counts is checked, and ended if need be, in float32. "auto"
-        takes it for large problems where the processor has instructions for it; the same images may then get another
-        C on another machine, within what the early stops of the walk leave open. Where float32 does not reach ``tol``,
-        float64 takes over by itself.
+    precision : {"float32", "float64"}
+        Of the matrix products on the way; what is added up over images is in float64 always. The same images may get
+        another C on another machine, within what the early stops of the walk leave open.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
@@ -113,7 +119,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         stop: str = "convergence",
         max_iter: int = 1000,
-        precision: str = "auto",
+        precision: str = "float32",
         device: str | None = None,
         seed: int = 0,
         progress: Callable[[PathPoint], None] | None = None,
@@ -133,9 +139,10 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If features or labels are not what they must be: other shapes, NaN or infinity, one class only.
+            If features or labels are not what they must be: other shapes, NaN or infinity, one class only, a size
+            whose square float64 cannot hold.
         QueryError
-            If a parameter has no meaning.
+            If a parameter has no meaning, or C none for features of this size.
         """
         self._check()
         rows = table_of(x, "x")
@@ -183,7 +190,15 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def decision_function(self, x: Any) -> Array:
-        """Logits (n, n_classes); for two classes the difference of the second and the first, (n,)."""
+        """Logits; for two classes the difference of the second and the first.
+
+        Products are made in the precision of the features, at least float32 (float64 also if the probe's is): those of
+        float64 features do not depend on how the rows are batched, but for some 1e-15 of their size.
+
+        Returns
+        -------
+        float64 (n, n_classes), or (n,) for two classes
+        """
         logits = self._logits(x)
         difference: Array = logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
         return difference
@@ -203,34 +218,34 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[PathPoint, list[PathPoint], int, int]:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         n_classes = len(self.classes_)
-        auto = precision_for(len(x) * min(x.shape) * n_classes, device)
-        self._precision = auto if self.precision == "auto" else self.precision
-        dtype = torch.float64 if self._precision == "float64" else torch.float32
+        dtype = torch.float64 if self.precision == "float64" else torch.float32
         basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
+        exact = Exact(x, problem.y, n_classes=n_classes, basis=basis)
         judge = None
-        if self._precision == "bfloat16":
-            problem.quick = problem.z.bfloat16()
         if validation is not None:
             judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
-            judge.quick = None if problem.quick is None else judge.z.bfloat16()
+        if not _SIZES[0] <= basis.scale <= _SIZES[1]:
+            raise DataError(
+                f"The features of x differ from their means by up to {basis.scale:.3g}, expected a size from "
+                f"{_SIZES[0]:g} to {_SIZES[1]:g}, whose square float64 can hold: multiply them by a number."
+            )
         factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
+        penalties = [_penalty(value, factor, basis.scale) for value in self._values(c)]
         path = Path(
-            problem, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter, c_times_penalty=factor,
-            progress=self.progress,
+            basis, problem, exact, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter,
+            c_times_penalty=factor, progress=self.progress,
         )  # fmt: skip
         with threads_for(problem.z.numel() * n_classes):
             if c is not None:
-                point, record = path.towards(factor / c)
-            elif self.Cs is None or isinstance(self.Cs, int):
-                point, record = searched(path, self.Cs or _MOST_FITS)
+                found = path.towards(*penalties)
+            elif penalties:
+                found = path.along(penalties)
             else:
-                point, record = path.along([factor / value for value in self.Cs])
-        if self._precision == "bfloat16" and not path.quick:
-            self._precision = "bfloat16, then float32"
-        weights, intercepts = basis.weights(point.parameters)
-        self.coef_, self.intercept_ = weights.cpu().numpy(), intercepts.cpu().numpy()
-        self._keep(basis.mean.cpu(), basis.scale, point.parameters[:, -1].double().cpu(), dtype)
-        return record, path.records, path.iterations, problem.products
+                found = searched(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+        assert found.weights is not None  # for it counts
+        self._precision = self.precision
+        self._adopt(found.weights[:, :-1].cpu(), found.weights[:, -1].cpu(), basis.mean.cpu(), basis.scale)
+        return found.record, path.records, path.iterations, path.products
 
     def _fit_by_sklearn(
         self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
@@ -241,21 +256,20 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         if c is not None:
             model, record = search.fitted(c)
-        elif self.Cs is None or isinstance(self.Cs, int):
-            model, record = search.searched(self.Cs or _MOST_FITS)
+        elif values := self._values(c):
+            model, record = search.along(values)
         else:
-            model, record = search.along(self.Cs)
-        self.coef_, self.intercept_ = weights_of(model)
+            model, record = search.searched(self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+        weights, intercepts = (torch.from_numpy(one) for one in weights_of(model))
         self._precision = str(x.dtype)
-        dtype = torch.float64 if x.dtype == np.float64 else torch.float32
-        self._keep(torch.zeros(x.shape[1], dtype=torch.float64), 1.0, torch.from_numpy(self.intercept_), dtype)
+        self._adopt(weights, intercepts, torch.zeros(x.shape[1], dtype=torch.float64), 1.0)
         return record, search.records, search.iterations, 2 * search.iterations
 
-    def _keep(self, mean: torch.Tensor, scale: float, intercepts: torch.Tensor, dtype: torch.dtype) -> None:
-        """What predictions are made of: as in the fit, from features that are centred first and lose no digits."""
-        self._mean, self._scale, self._dtype = mean, scale, dtype
-        self._weights = torch.from_numpy(self.coef_ * scale).to(dtype)
-        self._intercepts = intercepts
+    def _adopt(self, weights: torch.Tensor, intercepts: torch.Tensor, mean: torch.Tensor, scale: float) -> None:
+        """A fit of centred and scaled features; predictions are made as in it, so that large means cost no digits."""
+        self._weights, self._intercepts, self._mean, self._scale = weights, intercepts, mean, scale
+        self.coef_ = (weights / scale).numpy()
+        self.intercept_ = intercepts.numpy() - self.coef_ @ mean.numpy()
 
     def _logits(self, x: Any) -> Array:
         check_is_fitted(self)
@@ -263,21 +277,27 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out = np.empty((rows.shape[0], len(self.classes_)))
         for start in range(0, len(out), _ROWS_AT_A_TIME):
             some = table_of(rows[start : start + _ROWS_AT_A_TIME], "x", first=start)
-            scaled = centred_and_scaled(some, self._mean, self._scale, self._weights)
-            out[start : start + len(some)] = ((scaled @ self._weights.T).double() + self._intercepts).numpy()
+            is_wide = some.dtype == np.float64 or self._precision == "float64"
+            weights = self._weights if is_wide else self._weights.float()
+            scaled = centred_and_scaled(some, self._mean, self._scale, weights)
+            out[start : start + len(some)] = ((scaled @ weights.T).double() + self._intercepts).numpy()
         return out
+
+    def _values(self, c: float | None) -> tuple[float, ...]:
+        """The values of C that are to be fitted; none where they are to be searched."""
+        if c is not None:
+            return (c,)
+        return tuple(self.Cs) if isinstance(self.Cs, list | tuple | np.ndarray) else ()
 
     def _check(self) -> None:
         for name, allowed in (
             ("select", ("error", "log_loss")),
             ("stop", ("convergence", "scikit-learn")),
-            ("precision", ("auto", "float32", "float64", "bfloat16")),
+            ("precision", ("float32", "float64")),
         ):
             if getattr(self, name) not in allowed:
                 raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
-        several: tuple[Any, ...] = ()
-        if isinstance(self.Cs, list | tuple | np.ndarray):
-            several = tuple(self.Cs)
+        several = self._values(None)
         if self.Cs is not None and not several and not (_is_number(self.Cs, Integral) and self.Cs >= 3):  # type: ignore[operator]
             raise QueryError(f"Cs is {self.Cs!r}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
         values = several + (() if self.C is None else (self.C,))
@@ -286,6 +306,17 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise QueryError(f"{name} is {value!r}, expected a finite number above 0.")
         if not (_is_number(self.max_iter, Integral) and self.max_iter > 0):
             raise QueryError(f"max_iter is {self.max_iter!r}, expected a whole number above 0.")
+
+
+def _penalty(c: float, factor: float, scale: float) -> float:
+    """The penalty of scaled features that C is."""
+    penalty = float(factor) / float(c)
+    if not _PENALTIES[0] <= penalty <= _PENALTIES[1]:
+        raise QueryError(
+            f"C is {c:g} where the features of x differ from their means by up to {scale:.3g}; expected C times the "
+            f"square of that from {1 / _PENALTIES[1]:g} to {1 / _PENALTIES[0]:g}, which float64 can hold."
+        )
+    return penalty
 
 
 def _jsonable(record: PathPoint) -> dict[str, Any]:

@@ -29,7 +29,16 @@ R_UF is a worse estimate than R_AS, for a probe easily fits all of a small S_te;
 the first two parts are known as their sum only, ``approximation_plus_usability``.
 
 The intervals are those of :mod:`zoo.evaluation.intervals`: over test images, over training images, each of which
-counts the same wherever it enters (in R_AF, in R_PhiF and in R_AS), and over the seeds of S_sub.
+counts the same wherever it enters (in R_AF, in R_PhiF and in R_AS), and over the seeds of S_sub. They are given these
+probes: that other training images would have given other probes is not in them. With ``n_refits`` there are others, by
+a bootstrap that is: training and test images are drawn again with replacement, and every probe is tuned and trained
+again on what was drawn. Images that were drawn several times count as copies, so that no image is on both sides of a
+part that is held out; an image of R_AF is evaluated as often as it is trained on, as in R_AF itself. Each replicate has
+seeds of its own for its S_sub. The interval is the value plus and minus Student's t times the standard deviation over
+replicates, and never narrower than the one given these probes. Rows of results/ have the latter.
+
+Whether the probes behind R_AS, each trained without another S_sub, differ by more than their images explain is tested:
+:func:`~zoo.evaluation.intervals.disagreement`, at the level ``LEVEL``.
 
 References
 ----------
@@ -39,22 +48,26 @@ Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..cards import catalogue
+from ..datasets.imagesets import digest
 from ..errors import DataError, MissingExtra, QueryError
 from ..features import Features
-from ..metadata import NOT_PUBLISHED, EncoderCard
+from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
 from ..results import RiskDecomposition
-from .intervals import N_DRAWS, Interval, error_draws, interval, outcomes_of
+from .intervals import N_DRAWS, Interval, disagreement, error_draws, interval, outcomes_of
 from .measuring import check_count, check_features, check_pair
 from .pretraining import ASSUMPTION, pretraining_warning
+from .rows import chosen_rows
 from .runs import ProbeRun, TunedProbe, run_probe
 from .settings import Division, divide, divide_own, label_setting, rows_held_out
 
 try:
     import numpy as np
+    from scipy.special import stdtrit
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="A risk decomposition") from error
 
@@ -70,6 +83,10 @@ Number = TypeVar("Number", float, Any)
 Order = Literal["standard", "alternative"]
 ORDERS: tuple[Order, ...] = ("standard", "alternative")
 N_SUBSETS = 3
+LEVEL = 0.01  # share of data sets with stable probes of which it is said nevertheless that their probes disagree
+FEWEST_REFITS = 5
+_FEWEST_DRAWS = 100
+_REFIT_STREAM = 7_004  # keeps resamples apart from all other draws of a seed
 FULL = label_setting("full")
 OWN_SPLIT, SUBSET_SPLIT, TEST_SPLIT = "train -> train", "train minus subset -> subset", "val -> val"
 
@@ -86,6 +103,15 @@ class Risk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Refit:
+    """The parts on resampled images, with probes that were tuned and trained again."""
+
+    n: int  # replicates
+    intervals: dict[str, Interval]  # of each part that is known, around the value that was measured
+    replicates: dict[str, Floats]  # (n,) of each of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RiskReport:
     """The parts of an encoder's full-shot error, with their uncertainty and what they were computed from."""
 
@@ -93,7 +119,7 @@ class RiskReport:
     dataset: str
     order: Order
     decomposition: RiskDecomposition  # in percentage points, signed
-    intervals: dict[str, Interval]  # of each part that is known, of their sum in "full_shot_error"
+    intervals: dict[str, Interval]  # given these probes, of each part that is known; their sum is "full_shot_error"
     risks: dict[str, Risk]  # by name
     draws: dict[str, Floats]  # (n_bootstrap,) of each in intervals; draw i is of the same images and seeds everywhere
     n_train: int  # images of S_tr
@@ -102,6 +128,13 @@ class RiskReport:
     seed: int
     assumption: str  # what must be true of the images for the parts to mean what they are called
     warning: str  # why it is not, "" if there is no reason to doubt it
+    disagreement: float | None = None  # p-value of the probes behind R_AS being as good as each other
+    refit: Refit | None = None
+
+    @property
+    def is_unstable(self) -> bool:
+        """True if the probes behind R_AS differ by more than their images explain."""
+        return self.disagreement is not None and self.disagreement < LEVEL
 
 
 def decompose(
@@ -114,6 +147,7 @@ def decompose(
     seed: int = 0,
     order: Order = "standard",
     n_bootstrap: int = N_DRAWS,
+    n_refits: int = 0,
     card: EncoderCard | None = None,
     kept: KeptRuns | None = None,
     progress: Callable[[str], None] | None = None,
@@ -135,6 +169,9 @@ def decompose(
         Which generalization comes first: Eq. 1 or Eq. 5, which needs no S_sub.
     n_bootstrap : int
         Draws of the bootstrap.
+    n_refits : int
+        Resamples of the images on which every probe is tuned and trained again, for intervals that hold what the
+        training images do to the probes; 0 for none, else at least 5. Each costs as much as the decomposition.
     card : EncoderCard, optional
         Of the encoder; the report then says if it was pretrained on other images.
     kept : KeptRuns, optional
@@ -155,7 +192,7 @@ def decompose(
     QueryError
         If the order, the number of seeds or the recorded error cannot be.
     """
-    _check_request(order, n_subsets=n_subsets, n_bootstrap=n_bootstrap, supervised=supervised)
+    _check_request(order, n_subsets=n_subsets, n_bootstrap=n_bootstrap, n_refits=n_refits, supervised=supervised)
     check_pair(train, test)
     if order == "standard" and len(test.y) >= len(train.y):
         raise DataError(
@@ -170,8 +207,9 @@ def decompose(
 
     announce("R_US")
     division = divide(
-        FULL, train.y, n_test=len(test.y), seed=seed, parent=train.origin.images_hash, classes=train.classes
-    )
+        FULL, train.y, n_test=len(test.y), seed=seed, parent=train.origin.images_hash, classes=train.classes,
+        contents=train.contents,
+    )  # fmt: skip
     runs: dict[str, tuple[ProbeRun, ...]] = {}
     runs["R_US"] = (run_probe(probe(), train, test, division, setting="full", split=FULL.split, seed=seed, kept=kept),)
     announce("R_AF")
@@ -198,6 +236,17 @@ def decompose(
     intervals = {name: interval(value, part_draws[name]) for name, value in parts.items()}
     if recorded is not None:
         intervals["approximation"] = errors["R_PhiF"]
+    refit = None
+    if n_refits:
+        replicates = []
+        for number in range(n_refits):
+            replicates.append(
+                _replicate(
+                    train, test, number, probe=probe, supervised=supervised, n_subsets=n_subsets, seed=seed,
+                    order=order, kept=kept, progress=partial(_announce, announce, number, n_refits),
+                )
+            )  # fmt: skip
+        refit = _refit(intervals, replicates)
     return RiskReport(
         encoder=train.origin.encoder,
         dataset=train.origin.dataset,
@@ -219,7 +268,80 @@ def decompose(
         seed=seed,
         assumption=ASSUMPTION,
         warning="" if card is None else pretraining_warning(card, dataset=train.origin.dataset),
+        disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y)),
+        refit=refit,
     )
+
+
+def _announce(announce: Callable[[str], None], number: int, n: int, name: str) -> None:
+    announce(f"refit {number + 1} of {n}: {name}")
+
+
+def _disagreement(runs: Sequence[ProbeRun], *, n_train: int) -> float | None:
+    if len(runs) < 2:
+        return None
+    return disagreement(outcomes_of(n_train, [(run.evaluated, run.correct) for run in runs]))
+
+
+def _replicate(
+    train: Features,
+    test: Features,
+    number: int,
+    *,
+    probe: Callable[[], TunedProbe],
+    supervised: Features | float | None,
+    n_subsets: int,
+    seed: int,
+    order: Order,
+    kept: KeptRuns | None,
+    progress: Callable[[str], None],
+) -> dict[str, float]:
+    """The parts of one resample, in percentage points."""
+    random = np.random.default_rng([seed, _REFIT_STREAM, number])
+    rows, test_rows = _drawn_again(train.y, random), _drawn_again(test.y, random)
+    report = decompose(
+        _resampled(train, rows), _resampled(test, test_rows), probe=probe, n_subsets=n_subsets,
+        supervised=_resampled(supervised, rows) if isinstance(supervised, Features) else supervised,
+        seed=int(random.integers(2**30)), order=order, n_bootstrap=_FEWEST_DRAWS, kept=kept, progress=progress,
+    )  # fmt: skip
+    return {name: found.value for name, found in report.intervals.items()}
+
+
+def _refit(given_these: Mapping[str, Interval], replicates: Sequence[Mapping[str, float]]) -> Refit:
+    found: dict[str, Interval] = {}
+    values = {name: np.array([one[name] for one in replicates]) for name in given_these}
+    times = float(stdtrit(len(replicates) - 1, 0.975))
+    for name, one in given_these.items():
+        margin = times * float(values[name].std(ddof=1))
+        low, high = one.value - margin, one.value + margin
+        if name == "full_shot_error":
+            low, high = max(low, 0.0), min(high, 100.0)
+        if one.ci_low is not None and one.ci_high is not None:
+            low, high = min(low, one.ci_low), max(high, one.ci_high)
+            found[name] = Interval(value=one.value, ci_low=low, ci_high=high)
+        else:  # an error that was recorded elsewhere
+            found[name] = one
+    return Refit(n=len(replicates), intervals=found, replicates=values)
+
+
+def _drawn_again(labels: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """As many rows, drawn with replacement; a class of which none is drawn takes the place of a row of a larger one."""
+    rows = random.integers(len(labels), size=len(labels))
+    for label in np.setdiff1d(labels, labels[rows]):
+        present, counts = np.unique(labels[rows], return_counts=True)
+        spare = np.flatnonzero(np.isin(labels[rows], present[counts > 1]))
+        rows[random.choice(spare)] = random.choice(np.flatnonzero(labels == label))
+    return np.sort(rows).astype(np.int64)
+
+
+def _resampled(features: Features, rows: NDArray[np.int64]) -> Features:
+    """These rows as features of their own; a row that comes several times is a copy of itself."""
+    contents = rows.astype(np.uint64) if features.contents is None else features.contents[rows]
+    images = digest(["resample", features.origin.images_hash, rows.astype("<i8")])
+    return Features(
+        x=chosen_rows(features.x, rows), y=features.y[rows], origin=replace(features.origin, images_hash=images),
+        classes=features.classes, contents=contents,
+    )  # fmt: skip
 
 
 def _parts(risks: Mapping[str, Number], *, order: Order) -> dict[str, Number]:
@@ -248,9 +370,10 @@ def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, 
 
 def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, kept: KeptRuns | None) -> ProbeRun:
     everything, parent, classes = np.arange(len(train.y), dtype=np.int64), train.origin.images_hash, train.classes
-    subset = rows_held_out(train.y, everything, n=n, seed=seed, parent=parent, classes=classes)
+    contents = train.contents
+    subset = rows_held_out(train.y, everything, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
     rest = np.setdiff1d(everything, subset, assume_unique=True)
-    division = divide_own(train.y, rest, n_test=n, seed=seed, parent=parent, classes=classes)
+    division = divide_own(train.y, rest, n_test=n, seed=seed, parent=parent, classes=classes, contents=contents)
     return run_probe(
         probe, train, train, division, setting="full", split=SUBSET_SPLIT, seed=seed, evaluated=subset, kept=kept
     )
@@ -276,11 +399,15 @@ def _risk(name: str, error: Interval, runs: tuple[ProbeRun, ...]) -> Risk:
     return Risk(name=name, metric=metric, split=runs[0].split if runs else OWN_SPLIT, error=error, runs=runs)
 
 
-def _check_request(order: str, *, n_subsets: int, n_bootstrap: int, supervised: Features | float | None) -> None:
+def _check_request(
+    order: str, *, n_subsets: int, n_bootstrap: int, n_refits: int, supervised: Features | float | None
+) -> None:
     if order not in ORDERS:
         raise QueryError(f"There is no decomposition {order!r}; expected 'standard' (Eq. 1) or 'alternative' (Eq. 5).")
     check_count(n_subsets, what="held-out subsets")
-    check_count(n_bootstrap, what="draws of the bootstrap", fewest=100)
+    check_count(n_bootstrap, what="draws of the bootstrap", fewest=_FEWEST_DRAWS)
+    if n_refits:
+        check_count(n_refits, what="refits", fewest=FEWEST_REFITS)
     if isinstance(supervised, int | float) and not 0 <= supervised <= 100:
         raise QueryError(f"The training error of the supervised twin is {supervised}; expected 0 to 100 percent.")
 
@@ -288,10 +415,12 @@ def _check_request(order: str, *, n_subsets: int, n_bootstrap: int, supervised: 
 def _check_twin(twin: Features, train: Features) -> None:
     check_features(twin)
     name = twin.origin.encoder
-    if name in catalogue() and catalogue()[name].objective.mode != "supervised":
+    mode = catalogue()[name].objective.mode if name in catalogue() else "supervised"
+    if mode != "supervised":
+        was = "whose card does not say how it was trained" if isinstance(mode, Missing) else f"trained as {mode!r}"
         raise DataError(
-            f"The twin {name!r} was trained as {catalogue()[name].objective.mode!r}; expected a network that was "
-            "trained with the labels, or its training error in percent."
+            f"Found the twin {name!r}, {was}; expected a network that was trained with the labels, which its card says "
+            "by objective.mode = 'supervised', or its training error in percent."
         )
     if twin.origin.images_hash != train.origin.images_hash or not np.array_equal(twin.y, train.y):
         raise DataError(

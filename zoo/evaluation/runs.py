@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ..errors import MissingExtra
+from ..datasets.contents import has_copies
+from ..errors import DataError, MissingExtra
 from ..features import Features
 from .rows import chosen_rows
 from .settings import Division
@@ -29,7 +31,8 @@ class TunedProbe(Protocol):
 
     To be trained again at what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
     with a parameter ``C`` and the chosen one in ``report_["C"]``. One that has neither must, when ``fit`` is given no
-    validation rows, hold out some of its rows for the choice by itself and then train on all of them.
+    validation rows, hold out some of its rows for the choice by itself and then train on all of them; where it takes
+    ``groups``, it is told which rows are copies of each other.
     """
 
     report_: dict[str, Any]  # after fit: what was chosen, and how the fit went
@@ -110,7 +113,7 @@ def run_probe(
     evaluated : int64 array, optional
         Rows of ``evaluation``; all of them by default.
     kept : KeptRuns, optional
-        Where the run is looked for, and kept.
+        Where the run is looked for, and kept; if that fails, ``kept.problems`` has the reason.
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
     own_choice = division.refits and not isinstance(probe, Refittable | Regularised)
@@ -119,7 +122,10 @@ def run_probe(
         rows["tuning"] = _hash(division.tuning)
     key = ""
     if kept is not None:
-        key = kept.key(train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows)
+        apart = {"copies": "together"} if own_choice and has_copies(train.contents) else {}
+        key = kept.key(
+            train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows, **apart
+        )  # fmt: skip
         if (found := kept.find(key)) is not None:
             return found
         if isinstance(probe, Resumable) and probe.folder is None:
@@ -140,7 +146,10 @@ def run_probe(
         report=report,
     )
     if kept is not None:
-        kept.keep(key, run)
+        try:
+            kept.keep(key, run)
+        except DataError as error:  # a full disk takes no number away
+            kept.problems.append(str(error))
     return run
 
 
@@ -152,7 +161,10 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
         probe.fit(x, y, x_val=x_val, y_val=y_val)
         return probe, dict(probe.report_)
     if not isinstance(probe, Refittable | Regularised):
-        probe.fit(x, y)
+        if train.contents is not None and "groups" in signature(probe.fit).parameters:
+            probe.fit(x, y, groups=train.contents[division.train])  # type: ignore[call-arg]
+        else:
+            probe.fit(x, y)
         return probe, dict(probe.report_)
     probe.fit(chosen_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
     choice = dict(probe.report_)

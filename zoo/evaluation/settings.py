@@ -9,6 +9,9 @@ as many as the test set has and no more. Three rules say which, in every setting
 * Else (full-shot) that share of the setting's own labels, at most as many as the test set has, is held out for the
   choice; then the probe is trained again, at what was chosen, on all labels of the setting.
 
+Where images are known to be copies of each other, none of the tuning rows is a copy of a row that the choice is trained
+on.
+
 References
 ----------
 Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Appendix C.3.
@@ -32,6 +35,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..datasets.contents import Contents
 
     Indices = NDArray[np.int64]
 
@@ -105,7 +110,14 @@ def label_setting(name: str) -> LabelSetting:
 
 
 def divide(
-    setting: LabelSetting, labels: Indices, *, n_test: int, seed: int, parent: str, classes: tuple[str, ...] = ()
+    setting: LabelSetting,
+    labels: Indices,
+    *,
+    n_test: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
 ) -> Division:
     """The rows that a probe is trained on in a setting, and those that its settings are chosen on.
 
@@ -123,6 +135,8 @@ def divide(
         Fingerprint of the training set.
     classes : tuple of str
         Names for messages.
+    contents : uint64 array, shape (n,), optional
+        What is in each image; copies have the same.
 
     Raises
     ------
@@ -137,26 +151,46 @@ def divide(
     else:
         train = everything
     outside = np.setdiff1d(everything, train, assume_unique=True)
+    if contents is not None:
+        outside = outside[~np.isin(contents[outside], contents[train])]
     available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
     if available >= min(n_test, math.ceil(TUNING_SHARE * len(train))):
         n = min(n_test, available)
-        tuning = rows_held_out(labels, outside, n=n, seed=seed, parent=parent, classes=classes)
+        tuning = rows_held_out(labels, outside, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
         return Division(train=train, tuning=tuning, refits=False)
-    return divide_own(labels, train, n_test=n_test, seed=seed, parent=parent, classes=classes)
+    return divide_own(labels, train, n_test=n_test, seed=seed, parent=parent, classes=classes, contents=contents)
 
 
 def divide_own(
-    labels: Indices, train: Indices, *, n_test: int, seed: int, parent: str, classes: tuple[str, ...] = ()
+    labels: Indices,
+    train: Indices,
+    *,
+    n_test: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
 ) -> Division:
     """Rows for the choice out of the training rows themselves; the parameters are those of :func:`divide`."""
     n = min(n_test, math.ceil(TUNING_SHARE * len(train)))
-    tuning = rows_held_out(labels, train, n=n, seed=seed, parent=parent, classes=classes)
+    tuning = rows_held_out(labels, train, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
     return Division(train=train, tuning=tuning, refits=True)
 
 
 def rows_held_out(
-    labels: Indices, rows: Indices, *, n: int, seed: int, parent: str, classes: tuple[str, ...] = ()
+    labels: Indices,
+    rows: Indices,
+    *,
+    n: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
 ) -> Indices:
-    """So many of some rows, in the proportions of their classes, each of which keeps a row; sorted."""
-    chosen: Indices = rows[held_out(labels[rows], n, seed=seed, parent=parent, classes=classes).indices]
+    """So many of some rows, in the proportions of their classes, each of which keeps a row; sorted.
+
+    Of copies all are held out or none.
+    """
+    own = None if contents is None else contents[rows]
+    chosen: Indices = rows[held_out(labels[rows], n, seed=seed, parent=parent, classes=classes, contents=own).indices]
     return chosen

@@ -10,13 +10,12 @@ time. Here many candidates are trained in the same pass over the data (:mod:`.st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtra, QueryError
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
-from .streamed_rows import Labelled, Moments, scanned, stratified, writable
+from .streamed_rows import Labelled, Moments, require_finite, scanned, stratified, with_copies, writable
 from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
 from .streamed_space import Space
 from .streamed_state import Kept, identity_of
@@ -132,7 +131,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.checkpoint_every_s = checkpoint_every_s
         self.progress = progress
 
-    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> StreamedProbe:
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> StreamedProbe:
         """Tunes and trains.
 
         Parameters
@@ -143,6 +142,8 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x_val, y_val : optional
             What the settings are chosen on. Without them a share of the training data is held out from tuning; the
             final training uses all of it either way.
+        groups : uint64 array, shape (n,), optional
+            Rows with the same number are copies of one image; all of them are held out, or none.
 
         Raises
         ------
@@ -174,7 +175,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             candidates_per_pass=self.candidates_per_pass, standard_first=self.standard_first, seed=self.seed,
             kept=self._kept(data, given), progress=self.progress,
         )  # fmt: skip
-        trials = tuned(search, *self._tuning_data(data, given), self._setting(TUNING))
+        trials = tuned(search, *self._tuning_data(data, given, groups), self._setting(TUNING))
         chosen, trained = finished(search, trials, data, self._setting(FINAL))
         self._adopt(trained, moments)
         error, log_loss = (
@@ -208,7 +209,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts)
 
     def decision_function(self, x: Any) -> Array:
-        """Logits, float32 (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn."""
+        """Logits (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn.
+
+        In the precision of the features, at least float32.
+        """
         logits = np.concatenate(list(self._logits(x)))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
@@ -241,10 +245,12 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
         return Kept(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
 
-    def _tuning_data(self, data: Labelled, given: Labelled | None) -> tuple[Labelled, Labelled]:
+    def _tuning_data(self, data: Labelled, given: Labelled | None, groups: Any) -> tuple[Labelled, Labelled]:
         """What the trials are trained and validated on."""
         if given is None:
             held_out = stratified(data.y, self.validation_share, seed=(self.seed, 1), keep_one=True)
+            if groups is not None:
+                held_out = with_copies(held_out, data.y, np.asarray(groups))
             if not len(held_out):
                 raise DataError("No class has two rows, so that none can be held out: give x_val and y_val.")
             given, data = data.subset(held_out), data.subset(np.setdiff1d(np.arange(len(data)), held_out))
@@ -264,11 +270,12 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _logits(self, x: Any) -> Iterator[Array]:
         check_is_fitted(self)
         rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
-        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64))
+        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
         device = self._setting(FINAL).device
-        moved = partial(torch.as_tensor, dtype=torch.float32, device=device)
-        centre, weight, offset = moved(self._centre), moved(self.coef_).T, moved(self._offset)
-        for _, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
-            if not np.isfinite(block).all():
-                scanned(data)
-            yield torch.addmm(offset, writable(block).to(device) - centre, weight).cpu().numpy()
+        for part, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
+            require_finite(block, part, data)
+            x = writable(block).to(device)
+            centre, weight, offset = (
+                torch.as_tensor(one, dtype=x.dtype, device=device) for one in (self._centre, self.coef_, self._offset)
+            )
+            yield torch.addmm(offset, x - centre, weight.T).cpu().numpy()

@@ -115,15 +115,21 @@ def both_or_neither(x_val: Any, y_val: Any) -> bool:
     return x_val is not None
 
 
-def float32_of(rows: Any, name: str) -> Array:
-    """Rows that were read, as contiguous float32; numbers too large for it become infinite."""
+def floats_of(rows: Any, name: str) -> Array:
+    """Rows that were read, as contiguous float32, or float64 if they hold more digits than that."""
     array = np.asarray(rows)
     if array.dtype.kind == "c":
         raise DataError(f"Complex data not supported: {name} holds {array.dtype}, expected float32 features.")
     if array.dtype.kind not in "fiub":
         try:
-            array = array.astype(np.float32)
+            array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"{name} holds {array.dtype} ({error}), expected float32 features.") from error
+    is_single = np.result_type(array.dtype, np.float32) == np.float32
+    return np.ascontiguousarray(array, dtype=np.float32 if is_single else np.float64)
+
+
+def float32_of(rows: Any, name: str) -> Array:
+    """Rows that were read, as contiguous float32; numbers too large for it become infinite."""
     with np.errstate(over="ignore"):  # becomes infinite, which is refused with the number of the row
-        return np.ascontiguousarray(array, dtype=np.float32)
+        return floats_of(rows, name).astype(np.float32, copy=False)

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ..datasets.contents import beside_the_first
 from ..errors import DataError, MissingExtra
-from .streamed_checks import Array, Rows, float32_of
+from .streamed_checks import Array, Rows, float32_of, floats_of
 
 try:
     import numpy as np
@@ -30,13 +31,15 @@ class Labelled:
     """Some of the rows of a set of features, and their classes.
 
     ``index`` are the rows of ``x`` that belong, ascending, or None for all; ``y`` int64 (n,) are numbers of classes in
-    the order of the rows, -1 for a label that no class has; ``name`` is what errors call ``x``.
+    the order of the rows, -1 for a label that no class has; ``name`` is what errors call ``x``. Rows are read as
+    float32 unless ``is_wide``, which leaves float64 as it is.
     """
 
     x: Rows
     y: Array
     index: Array | None = None
     name: str = "x"
+    is_wide: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
@@ -47,10 +50,9 @@ class Labelled:
         return self.x.shape[1]
 
     def read(self, position: slice | Array) -> Array:
-        """Rows at positions among those that belong, ascending: float32 (m, dim)."""
-        if self.index is None:
-            return float32_of(self.x[_slice_if_possible(position)], self.name)
-        return float32_of(self.x[_slice_if_possible(self.index[position])], self.name)
+        """Rows at positions among those that belong, ascending: (m, dim)."""
+        rows = self.x[_slice_if_possible(position if self.index is None else self.index[position])]
+        return floats_of(rows, self.name) if self.is_wide else float32_of(rows, self.name)
 
     def blocks(self, n_rows: int = 0) -> Iterator[tuple[slice, Array]]:
         """All rows in their order, ``n_rows`` at a time or as many as are sensible."""
@@ -62,7 +64,7 @@ class Labelled:
     def subset(self, positions: Array) -> Labelled:
         """Only the rows at some positions, ascending."""
         index = positions if self.index is None else self.index[positions]
-        return Labelled(self.x, self.y[positions], index, self.name)
+        return Labelled(self.x, self.y[positions], index, self.name, self.is_wide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ def scanned(data: Labelled) -> Moments:
     n, mean = 0, np.zeros(data.dim)
     squares = np.zeros(data.dim)  # sum of squared deviations from the mean
     for part, block in data.blocks():
-        _refuse_non_finite(block, part, data)
+        require_finite(block, part, data)
         m, own = len(block), block.mean(axis=0, dtype=np.float64)
         shift = own.astype(np.float32)
         centred, rest, step = block - shift, own - shift, own - mean
@@ -94,7 +96,14 @@ def scanned(data: Labelled) -> Moments:
     return Moments(mean, np.maximum(squares / n, 0))
 
 
-def _refuse_non_finite(block: Array, part: slice, data: Labelled) -> None:
+def require_finite(block: Array, part: slice, data: Labelled) -> None:
+    """Refuses a block of rows, those of a part of the data, with NaN or infinity in it.
+
+    Raises
+    ------
+    DataError
+        Names the first such row and feature.
+    """
     finite = np.isfinite(block)
     if finite.all():
         return
@@ -212,6 +221,19 @@ def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -
         wanted = max(1, int(share * len(rows) + 0.5))
         drawn.append(generator.permutation(rows)[: min(wanted, len(rows) - keep_one)])
     return np.sort(np.concatenate(drawn))
+
+
+def with_copies(held_out: Array, y: Array, groups: Array) -> Array:
+    """Positions held out such that every row goes with the first of its group, and no class is held out whole.
+
+    >>> with_copies(np.array([0]), np.array([0, 0, 0, 1]), np.array([5, 6, 5, 7])).tolist()
+    [0, 2]
+    """
+    is_out = np.zeros(len(y), bool)
+    is_out[held_out] = True
+    together = beside_the_first(is_out, groups)
+    whole = np.setdiff1d(y, y[~together])
+    return np.flatnonzero(together & ~np.isin(groups, groups[np.isin(y, whole)]))
 
 
 def writable(rows: Array) -> torch.Tensor:

@@ -17,7 +17,7 @@ from ..metadata import EncoderCard, Missing
 from ..provenance import Found
 from ..representations import MARK, own_id
 from ..version import __version__
-from ..weights.places import shown
+from ..weights.places import portable, shown
 from ..weights.store import Record, kept_name
 from .addresses import without_keys
 from .earlier import ASIDE, CARD, CONFIG, FORMAT, WEIGHTS, config_bytes, difference, restore_interrupted
@@ -153,7 +153,7 @@ def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, An
             "released_at": shown(url) if url.startswith(("http://", "https://")) else None,
             "sources": [
                 {
-                    "place": shown(origin.place),
+                    "place": shown(portable(origin.place)),
                     "sha256": origin.sha256,
                     "size_bytes": origin.size_bytes,
                     "format": origin.format,

@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
 from ..version import __version__
-from ..weights.places import shown
+from ..weights.places import portable, shown
 from ..weights.store import REGISTERED, Record
 from .addresses import without_keys
 from .code import plain_code, zoo_code
@@ -99,7 +99,9 @@ def model_card(card: EncoderCard, record: Record) -> ModelCard:
 
 
 def _tags(card: EncoderCard) -> list[str]:
-    kind = "supervised" if card.objective.mode == "supervised" else "self-supervised-learning"
+    mode = card.objective.mode
+    kind: str | Missing = "supervised" if mode == "supervised" else "self-supervised-learning"
+    kind = mode if isinstance(mode, Missing) else kind
     words = [kind, card.objective.name, card.architecture.family, card.architecture.name]
     known = ["-".join(word.casefold().split()) for word in words if not isinstance(word, Missing)]
     return [LIBRARY, *dict.fromkeys(known)]
@@ -115,6 +117,7 @@ def _datasets(card: EncoderCard) -> list[str] | None:
 def _opening(card: EncoderCard) -> str:
     mode, name = card.objective.mode, card.objective.name
     how = "with labels" if mode == "supervised" else f"with a {mode} objective"
+    how = "" if isinstance(mode, Missing) else how
     how += "" if isinstance(name, Missing) else f" ({_inline(name)})"
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
@@ -123,8 +126,9 @@ def _opening(card: EncoderCard) -> str:
     px, n = card.preprocess.crop_px, card.architecture.n_parameters
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"`{_inline(card.architecture.exact)}`, {size}"
+    trained = f", trained {how.strip()}" if how else ""
     text = (
-        f"An image encoder ({network}), trained {how}. It turns an image of {px} x {px} pixels into "
+        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
         f"{card.representation.dim} features: {layer}."
     )
     url = _web(card.provenance.url)
@@ -196,6 +200,8 @@ def _training(card: EncoderCard) -> str:
                 unknown.append(label)
             elif not isinstance(value, Missing):
                 rows.append((label, _shown(value)))
+    if not rows:
+        return "## Training\n\nHow it was trained is not stated."
     text = "## Training\n\n" + _table(("fact", "value"), rows)
     return f"{text}\n\nNot published: {', '.join(unknown)}." if unknown else text
 
@@ -238,7 +244,7 @@ def _citation(card: EncoderCard, found: Measured) -> str:
 
 def _provenance(card: EncoderCard, record: Record) -> str:
     rows = [
-        (f"`{_inline(shown(origin.place))}`", origin.format, f"{origin.size_bytes:,}", f"`{origin.sha256}`")
+        (f"`{_inline(shown(portable(origin.place)))}`", origin.format, f"{origin.size_bytes:,}", f"`{origin.sha256}`")
         for origin in record.origins
         if not origin.place.startswith(REGISTERED)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ..datasets import ImageSet
@@ -15,6 +16,7 @@ from .index import (
     Finished,
     Index,
     claim,
+    encoded,
     finished_shards,
     read_index,
     remove_leftovers,
@@ -168,6 +170,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         names=[images.names[position] for position in read],
         classes=images.classes,
         skipped=tuple(skipped),
+        contents=None if images.contents is None else images.contents[read],
     )
 
 
@@ -188,7 +191,15 @@ def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
     features = load_features(folder)
     require_same_origin(folder, features.origin, origin)
     _require_wanted(forward, features.skipped)
+    if features.contents is None:  # computed before anybody looked at what is in the images
+        features = replace(features, contents=_contents(forward, features.skipped))
     return features
+
+
+def _contents(forward: Forward, skipped: Sequence[Skipped]) -> np.ndarray | None:
+    """What is in the images of the rows."""
+    contents = forward.images.contents
+    return None if contents is None else np.delete(contents, [image.position for image in skipped])
 
 
 def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
@@ -230,6 +241,7 @@ def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Inde
         shard_size=forward.shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
+        contents=encoded(_contents(forward, skipped)),
     )
 
 

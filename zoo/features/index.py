@@ -1,13 +1,14 @@
 """What makes a folder of shards complete, and what says whose an unfinished one is.
 
 ``index.json`` is written last and never changed: format, origin, classes, the shards with their sizes and hashes, the
-images that were skipped, and a checksum of all this. ``run.json`` is there while a run is on: its origin and the size
-of its shards. Of several processes that finish one folder, the first to write the index is right, and the others read
-what it wrote.
+images that were skipped, a hash of what is in each of the others if it is known, and a checksum of all this.
+``run.json`` is there while a run is on: its origin and the size of its shards. Of several processes that finish one
+folder, the first to write the index is right, and the others read what it wrote.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -18,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import replaced
-from ..errors import DataError
+from ..errors import DataError, MissingExtra
 from .origin import Origin, differences, origin_facts, origin_from, run_hash
 from .shards import FORMAT, Listed, Shard, Skipped, file_digest, read_shard, shard_files
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="Working with features") from error
 
 INDEX, RUN = "index.json", "run.json"
 
@@ -47,6 +53,17 @@ class Index:
     shard_size: int
     shards: tuple[Listed, ...]
     skipped: tuple[Skipped, ...]
+    contents: str | None = None  # base64 of uint64, little-endian: a hash of what is in the image of each row
+
+
+def encoded(contents: np.ndarray | None) -> str | None:
+    """Contents of images, uint64 (n_rows,), as an index has them."""
+    return None if contents is None else base64.b64encode(contents.astype("<u8").tobytes()).decode()
+
+
+def decoded(contents: str | None) -> np.ndarray | None:
+    """Contents of images, uint64 (n_rows,), from an index."""
+    return None if contents is None else np.frombuffer(base64.b64decode(contents), "<u8").astype(np.uint64)
 
 
 def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
@@ -95,6 +112,7 @@ def read_index(folder: Path) -> Index | None:
             shard_size=facts["shard_size"],
             shards=tuple(Listed(**shard) for shard in facts["shards"]),
             skipped=tuple(Skipped(**image) for image in facts["skipped"]),
+            contents=facts.get("contents"),  # older folders have none
         )
     except DataError:
         raise

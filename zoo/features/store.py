@@ -11,6 +11,8 @@ from .index import (
     INDEX,
     RUN,
     Index,
+    decoded,
+    encoded,
     listed_shards,
     read_index,
     require_intact,
@@ -52,6 +54,9 @@ class Features:
         Images of the set that could not be read and have no row.
     folder : Path or None
         From where they were loaded.
+    contents : uint64 array, shape (n_images,), or None
+        A hash of what is in each image, as :class:`~zoo.datasets.ImageSet` has it; copies have the same one. None
+        where it is not known.
     """
 
     x: np.ndarray | Rows
@@ -61,6 +66,7 @@ class Features:
     classes: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     folder: Path | None = None
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         x, y = self.x, self.y
@@ -73,6 +79,11 @@ class Features:
             raise DataError(
                 f"The features of {self.origin.dataset!r} have {len(y):,} rows and {len(self.names):,} names of "
                 "images; expected one a row."
+            )
+        if self.contents is not None and (self.contents.dtype, self.contents.shape) != (np.dtype(np.uint64), y.shape):
+            raise DataError(
+                f"The features of {self.origin.dataset!r} have {len(y):,} rows and contents of images as "
+                f"{self.contents.dtype} {self.contents.shape}; expected uint64, one a row."
             )
 
     def __len__(self) -> int:
@@ -153,6 +164,7 @@ class Features:
             shard_size=shard_size,
             shards=tuple(listed),
             skipped=self.skipped,
+            contents=encoded(self.contents),
         )
 
 
@@ -180,6 +192,7 @@ def load_features(folder: str | Path) -> Features:
         classes=index.classes,
         skipped=index.skipped,
         folder=source,
+        contents=decoded(index.contents),
     )
 
 

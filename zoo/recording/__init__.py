@@ -11,14 +11,26 @@ still never replaces a file that has changed since it was read, looks again afte
 repeats itself until they are.
 
 A number that was recorded never changes. The same row again is no error, so that a run which is repeated or resumed
-records what is missing; another value for the same row is refused. There is no way to replace one here: a better
-measurement has a protocol or a source of its own, and a wrong row is an erratum, or is taken out by hand.
+records what is missing; another value for the same row is refused, or told and left out. There is no way to replace
+one here: a better measurement has a protocol or a source of its own, and a wrong row is an erratum, or is taken out by
+hand.
+
+Two values are the same number if they differ by no more than ``ROUNDING`` of their size. Features are float32, whose
+unit of rounding is 2**-24; a sum of 2**14 products in another order, as another processor takes it, typically moves by
+the root of their number times that (Higham and Mary 2019), which is 2**-17. An error of a probe counts images, so that
+a single image of fewer than 100,000 that falls into another class is another number. The ends of an interval come from
+random draws, and are the same up to ``ENDS`` of its width, five times what they vary by from one bootstrap to another.
+
+References
+----------
+N. J. Higham and T. Mary 2019, A New Approach to Probabilistic Rounding Error Analysis.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
 import random
@@ -26,26 +38,69 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..atomic import replaced
 from ..cards import Catalogue, catalogue
 from ..content import user_folder
-from ..errors import ResultsError
+from ..errors import ResultsError, warn
 from ..measurements import Measurement, row_of
 from ..resultchecks import Key, Row, checked_rows, key_of
-from ..resultfiles import rows_of
+from ..resultfiles import believable_rows_of, require_table
 from ..results import read_files
 from ..vocabulary import CI_HIGH, CI_LOW, COLUMNS, DATASET, ENCODER, METRIC, PROTOCOL, SEED, SOURCE, SPLIT, VALUE
-from .provenance import PROVENANCE_KEYS, file_stem, provenance_line, provenance_of, sidecar_of
+from .provenance import (
+    PROVENANCE_KEYS,
+    file_stem,
+    images_behind,
+    provenance_line,
+    provenance_of,
+    require_same_images,
+    sidecar_of,
+)
 from .turns import turn
 
-__all__ = ["PROVENANCE_KEYS", "Recorded", "provenance_of", "record"]
+__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "record", "require_same_images"]
 
 _ATTEMPTS = 50  # of writing rows that others, who write at the same moment, take away
 _PAUSE_S = 0.01
 _STALE_S = 3600.0  # nobody writes one file for an hour
-_ROUNDING = 1e-9  # the same number from sums in another order
+ROUNDING = 2.0**-17  # of a value
+ENDS = 0.05  # of the width of an interval
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A number that is recorded already, and was measured to be another; the recorded one stays."""
+
+    place: str  # file and line of the recorded row
+    encoder: str
+    metric: str
+    dataset: str
+    split: str
+    seed: int | None
+    protocol: str
+    source: str
+    recorded: float
+    now: float
+    recorded_interval: tuple[float, float] | None
+    interval_now: tuple[float, float] | None
+
+    @property
+    def is_of_interval(self) -> bool:
+        """True if the value is the same, and its interval another."""
+        return _is_same_value(self.recorded, self.now)
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        what = f"{self.metric} of {self.encoder} on {self.dataset}, {self.split}{seed}, by {self.protocol}"
+        before, now = f"{self.recorded:.6g}", f"{self.now:.6g}"
+        if self.is_of_interval:
+            before, now = (_in_words(ends) for ends in (self.recorded_interval, self.interval_now))
+            what = f"95 % interval of {what}"
+        elif before == now:
+            before, now = repr(self.recorded), repr(self.now)
+        return f"{what}: recorded: {before}, now: {now}; the recorded one stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +110,7 @@ class Recorded:
     paths: tuple[Path, ...]  # the files that they belong to
     n_new: int  # rows that were added
     n_known: int  # rows that were there already, with the same value
+    differences: tuple[Difference, ...] = ()  # rows that are there with another value or interval, and stay so
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +120,12 @@ class _Entry:
     provenance: bytes  # line of the file beside it
 
 
-def record(measured: Mapping[Measurement, Mapping[str, Any]], *, folder: Path | None = None) -> Recorded:
+def record(
+    measured: Mapping[Measurement, Mapping[str, Any]],
+    *,
+    folder: Path | None = None,
+    differing: Literal["refuse", "tell"] = "refuse",
+) -> Recorded:
     """Adds rows to the user's results, with their provenance.
 
     Everything is checked before anything is written, by the checks that reading makes. All rows of one encoder appear
@@ -78,6 +139,9 @@ def record(measured: Mapping[Measurement, Mapping[str, Any]], *, folder: Path | 
     folder : Path, optional
         Where the files of the encoders lie; ``results/measured`` of the zoo home. Only what is below a folder of
         results is found again.
+    differing : {"refuse", "tell"}
+        What becomes of a row that is there with another value or interval: "refuse" records nothing at all and raises,
+        "tell" records the others and tells of it in ``differences``. Either way the recorded one stays.
 
     Returns
     -------
@@ -87,27 +151,48 @@ def record(measured: Mapping[Measurement, Mapping[str, Any]], *, folder: Path | 
     Raises
     ------
     ResultsError
-        If a value is not what its column takes, or a row is there with another value or interval; if the provenance
-        lacks a key or holds what JSON cannot; if a file is damaged or cannot be written. What had been recorded stays.
+        If a value is not what its column takes, or a row is there with another value or interval; if rows of the same
+        data set were measured on other images; if the provenance lacks a key or holds what JSON cannot; if a file is
+        damaged or cannot be written. What had been recorded stays.
     """
     cards = catalogue()
+    for dataset, images in _images_of(measured):
+        require_same_images(dataset, images)
     folder = user_folder() / "results" / "measured" if folder is None else folder
     by_file: dict[Path, dict[Key, _Entry]] = {}
     for key, entry in _entries(measured, cards).items():
         by_file.setdefault(folder / f"{file_stem(entry.row[ENCODER])}.csv", {})[key] = entry
+    differences: list[Difference] = []
     try:
         with turn(user_folder() / "results" / ".lock"):
-            fresh = {path: _unknown(path, entries, cards) for path, entries in by_file.items()}
+            fresh = {}
+            for path, entries in by_file.items():
+                fresh[path], others = _unknown(path, entries, cards)
+                differences += others
+            if differences and differing == "refuse":
+                raise ResultsError(_refusal(differences[0]))
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
-                _append(path, entries, cards)
-        _until_kept({path: entries for path, entries in fresh.items() if entries}, cards)
+                _append(path, entries)
+        _until_kept({path: entries for path, entries in fresh.items() if entries})
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
             "room or make the folder writable, and record again."
         ) from error
-    return Recorded(paths=tuple(by_file), n_new=n_new, n_known=len(measured) - n_new)
+    n_known = len(measured) - n_new - len(differences)
+    return Recorded(paths=tuple(by_file), n_new=n_new, n_known=n_known, differences=tuple(differences))
+
+
+def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
+    """The different images behind measurements, by data set; of images with maps those of the same task alone."""
+    found = set()
+    for one, told in measured.items():
+        images = images_behind(told)
+        if len(images) > 1:
+            del images["images"]
+        found.add((one.dataset, json.dumps(images, sort_keys=True)))
+    return [(dataset, json.loads(images)) for dataset, images in sorted(found)]
 
 
 def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue) -> dict[Key, _Entry]:
@@ -130,16 +215,16 @@ def _csv_line(fields: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def _unknown(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> dict[Key, _Entry]:
-    """Those that no results file has yet; refuses one that is there with another number."""
+def _unknown(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> tuple[dict[Key, _Entry], list[Difference]]:
+    """Those that no results file has yet, and how others differ from what is there."""
     there = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards)}
-    fresh = {}
+    fresh, differences = {}, []
     for key, entry in entries.items():
         if key not in there:
             fresh[key] = entry
-        else:
-            _require_same(*there[key], entry.row)
-    return fresh
+        elif (difference := _difference(*there[key], entry.row)) is not None:
+            differences.append(difference)
+    return fresh, differences
 
 
 def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list[tuple[str, Row]]:
@@ -150,11 +235,12 @@ def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list
     if not any(_is_same(path, other) for other in files):
         files[path] = _content(path)
     seen: dict[Key, str] = {}
-    rows = []
+    rows, left_out = [], list[str]()
     for other, content in files.items():
         folded = content.lower()
         if any(encoder in folded for encoder in encoders) and any(source in content for source in sources):
-            rows += rows_of(other, content, cards, seen)
+            rows += believable_rows_of(other, content, cards, seen, left_out)
+    warn(left_out)
     return [(seen[key_of(row)], row) for row in rows]
 
 
@@ -162,33 +248,66 @@ def _is_same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def _require_same(place: str, old: Row, new: Row) -> None:
-    for column in (VALUE, CI_LOW, CI_HIGH):
-        if not _agree(old[column], new[column]):
-            seed = f", seed {new[SEED]}" if new[SEED] else ""
-            raise ResultsError(
-                f"{place}: {old[METRIC]!r} of {old[ENCODER]!r} on {old[DATASET]!r}, {old[SPLIT]!r}{seed}, by "
-                f"{old[PROTOCOL]!r} has the {COLUMNS[column]} {old[column] or 'nothing'}, and is now to have "
-                f"{new[column] or 'nothing'}, but a recorded number never changes; give the new one another protocol "
-                "or source, or take the old row out if it is wrong."
-            )
+def _difference(place: str, old: Row, new: Row) -> Difference | None:
+    """How a number differs from the one that is recorded; None if it is the same."""
+    ends = [_ends(row) for row in (old, new)]
+    values = [float(row[VALUE]) for row in (old, new)]
+    if _is_same_value(*values) and _is_same_interval(*ends):
+        return None
+    return Difference(
+        place=place, encoder=old[ENCODER], metric=old[METRIC], dataset=old[DATASET], split=old[SPLIT],
+        seed=int(old[SEED]) if old[SEED] else None, protocol=old[PROTOCOL], source=old[SOURCE], recorded=values[0],
+        now=values[1], recorded_interval=ends[0], interval_now=ends[1],
+    )  # fmt: skip
 
 
-def _agree(one: str, other: str) -> bool:
-    if not one or not other:
+def _refusal(found: Difference) -> str:
+    seed = f", seed {found.seed}" if found.seed is not None else ""
+    what, before, now = COLUMNS[VALUE], repr(found.recorded), repr(found.now)
+    if found.is_of_interval:
+        nothing = ("nothing", "nothing")
+        old, new = (found.recorded_interval or nothing, found.interval_now or nothing)
+        end = 0 if old[0] != new[0] else 1
+        what, before, now = COLUMNS[CI_LOW + end], str(old[end]), str(new[end])
+    return (
+        f"{found.place}: {found.metric!r} of {found.encoder!r} on {found.dataset!r}, {found.split!r}{seed}, by "
+        f"{found.protocol!r} has the {what} {before}, and is now to have {now}, but a recorded number never changes; "
+        "give the new one another protocol or source, or take the old row out if it is wrong."
+    )
+
+
+def _ends(row: Row) -> tuple[float, float] | None:
+    return (float(row[CI_LOW]), float(row[CI_HIGH])) if row[CI_LOW] and row[CI_HIGH] else None
+
+
+def _is_same_value(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-9)
+
+
+def _is_same_interval(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    if one is None or other is None:
         return one == other
-    return math.isclose(float(one), float(other), rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    width = max(one[1] - one[0], other[1] - other[0])
+    return all(
+        _is_same_value(before, now) or abs(before - now) <= ENDS * width for before, now in zip(one, other, strict=True)
+    )
 
 
-def _append(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> None:
+def _in_words(ends: tuple[float, float] | None) -> str:
+    return "nothing" if ends is None else f"{ends[0]:.6g} to {ends[1]:.6g}"
+
+
+def _append(path: Path, entries: dict[Key, _Entry]) -> None:
     """Adds the lines that are not there; nothing, if somebody else wrote in between."""
     if not entries:
         return
     _remove_stale(path.parent)
     before, beside = _content(path), _content(sidecar_of(path))
+    if before:
+        require_table(path, before)
     content = before or _csv_line(COLUMNS).encode()
     content += b"".join(entry.line for entry in entries.values() if not _has(content, entry.line))
-    rows_of(path, content, cards, {})  # once more, as it will be read
+    require_table(path, content)  # once more, as it will be read
     lines = beside if beside.endswith(b"\n") or not beside else beside + b"\n"
     lines += b"".join(entry.provenance for entry in entries.values() if not _has(lines, entry.provenance))
     try:
@@ -217,7 +336,7 @@ class _ChangedError(Exception):
     """Another process has written the file since it was read."""
 
 
-def _until_kept(fresh: dict[Path, dict[Key, _Entry]], cards: Catalogue) -> None:
+def _until_kept(fresh: dict[Path, dict[Key, _Entry]]) -> None:
     """Looks whether the lines are there once everybody who was just writing has done so, and adds them again if not."""
     for _ in range(_ATTEMPTS):
         if not fresh:
@@ -227,7 +346,7 @@ def _until_kept(fresh: dict[Path, dict[Key, _Entry]], cards: Catalogue) -> None:
         if fresh:
             with turn(user_folder() / "results" / ".lock"):
                 for path, entries in fresh.items():
-                    _append(path, entries, cards)
+                    _append(path, entries)
     raise ResultsError(
         f"{', '.join(map(str, fresh))}: the rows are not kept, so many others write there; record them again."
     )

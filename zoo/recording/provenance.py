@@ -18,7 +18,8 @@ from ..content import content_folder, user_folder
 from ..errors import ResultsError
 from ..measurements import Measurement, row_of
 from ..resultchecks import Row, key_of
-from ..vocabulary import COLUMNS, ENCODER, PROTOCOL, SOURCE, VALUE
+from ..resultfiles import read_rows
+from ..vocabulary import COLUMNS, DATASET, ENCODER, PROTOCOL, SOURCE, VALUE
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -48,15 +49,8 @@ def provenance_of(measurement: Measurement) -> dict[str, Any] | None:
     row = row_of(measurement)
     row[ENCODER] = catalogue().id_of(row[ENCODER])
     wanted, found = _identity(row, measurement), None
-    for where, line in _lines(file_stem(row[ENCODER])):
-        try:
-            told = json.loads(line)
-            provenance = told.pop("provenance")
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise ResultsError(
-                f"{where}: found {line[:60]!r}, expected a JSON object with the key 'provenance'; restore the line, or "
-                "remove it."
-            ) from error
+    for _, told in _told(file_stem(row[ENCODER])):
+        provenance = told.pop("provenance")
         if told == wanted:
             found = provenance
     return found
@@ -78,6 +72,63 @@ def provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str,
         )
     line = _identity(row, measurement) | {"provenance": _plain(provenance, named)}
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuses images under the name of a data set if rows that are recorded under it were measured on others.
+
+    Rows of any encoder count, the shipped ones and the user's; one without provenance says nothing.
+
+    Parameters
+    ----------
+    dataset : str
+        The name, as rows have it.
+    images : mapping
+        Fingerprints of "train" and "val": under "images" of the images with their labels, and under the name of a
+        task of the images with their maps.
+
+    Raises
+    ------
+    ResultsError
+        If they are others; or if a file of results or of provenance is damaged.
+    """
+    if not any(images.values()):
+        return
+    known = {(key_of(row), float(row[VALUE])) for row in read_rows() if row[DATASET] == dataset}
+    for where, told in _told("*", containing=f'"dataset":{json.dumps(dataset)}') if known else ():
+        provenance = told.pop("provenance")
+        if (tuple(told.get(COLUMNS[column]) for column in _IDENTITY), told.get("value")) not in known:
+            continue  # taken out, or never written
+        for kind, parts in images_behind(provenance).items():
+            for part, recorded in parts.items():
+                now = images.get(kind, {}).get(part)
+                if now is not None and now != recorded:
+                    raise ResultsError(
+                        f"These are other images than those recorded as {dataset!r}: {part!r} has the hash {now[:12]}, "
+                        f"and what is recorded of {told[COLUMNS[ENCODER]]} was measured on {recorded[:12]} ({where}); "
+                        "name them with --dataset NAME; another split of the same images counts as others, too."
+                    )
+
+
+def images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Fingerprints of the two parts of the data set that a number was measured on, by kind and part.
+
+    Only what is of a whole part: a sample of its images, or views of them, have other fingerprints.
+    """
+    report, settings, found = (provenance.get(key) for key in ("report", "settings", "images_hash"))
+    report, settings = (one if isinstance(one, Mapping) else {} for one in (report, settings))
+    kinds: dict[str, Any] = {}
+    most, n_taken = settings.get("n_images"), report.get("n_images")
+    if most is None or (isinstance(n_taken, int) and n_taken < most):
+        task = report.get("task", "classification")
+        kinds["images" if task == "classification" else task] = found
+    if provenance.get("data_hash") is not None:
+        kinds["images"] = provenance["data_hash"]
+    return {
+        kind: {part: parts[part] for part in ("train", "val") if isinstance(parts.get(part), str)}
+        for kind, parts in kinds.items()
+        if isinstance(parts, Mapping)
+    }
 
 
 def sidecar_of(path: Path) -> Path:
@@ -115,6 +166,23 @@ def _plain(value: Any, named: str) -> Any:
         f"The provenance of {named} holds {value!r} of type {type(value).__name__}, expected texts, numbers, true or "
         "false, None, and lists and tables of them."
     )
+
+
+def _told(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and content of every line of provenance of an encoder, or of all, that contains a text."""
+    for where, line in _lines(stem):
+        if containing not in line:
+            continue
+        try:
+            told = json.loads(line)
+            if not isinstance(told["provenance"], Mapping):
+                raise TypeError
+        except (ValueError, KeyError, TypeError) as error:
+            raise ResultsError(
+                f"{where}: found {line[:60]!r}, expected a JSON object with the key 'provenance'; restore the line, or "
+                "remove it."
+            ) from error
+        yield where, told
 
 
 def _lines(stem: str) -> Iterator[tuple[str, str]]:

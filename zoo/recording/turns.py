@@ -54,7 +54,7 @@ def turn(path: Path, *, patience_s: float = _PATIENCE_S) -> Iterator[None]:
             if time.monotonic() > deadline:
                 raise ResultsError(
                     f"Another process has kept {path} locked for {patience_s:.0f} seconds, expected a moment; end that "
-                    "process if it hangs, and record again."
+                    "process if it hangs, and try again."
                 )
             time.sleep(random.uniform(_LOOK_S / 2, 2 * _LOOK_S))
         try:

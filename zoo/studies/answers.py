@@ -22,6 +22,8 @@ class Answer:
     held_as_the_paper_did: bool = False
     contradicted: bool = False
     reason: str = ""
+    caveat: str = ""
+    rests_on: str = ""
     value: float | None = None
 
 
@@ -40,7 +42,7 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
     return statement_claim(
         claim, source=source, paper=paper, ours=found.ours, holds=found.holds,
         held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason,
-        value=found.value,
+        caveat=found.caveat, rests_on=found.rests_on, value=found.value,
     )  # fmt: skip
 
 
@@ -69,6 +71,22 @@ def some_of(estimates: Sequence[Estimate], what: str) -> Sequence[Estimate]:
     if not estimates:
         raise QueryError(f"Too few encoders of the table have {what} to compare; measure some.")
     return estimates
+
+
+def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
+    """What HC3 standard errors say of a p-value below ``level`` that is not below it with them; empty if it stays.
+
+    >>> one = Estimate(term="log(z_dim)", value=-4.0, p=0.01, p_robust=0.2, n=30, unit="points")
+    >>> undone_by_hc3(one), undone_by_hc3(one.described(p_robust=0.02)), undone_by_hc3(one.described(p=0.3))
+    ('with HC3 standard errors, which allow for unequal variances, p is 0.2', '', '')
+    """
+    if estimate.p is None or estimate.p >= level:
+        return ""
+    if estimate.p_robust is None:
+        return "HC3 standard errors, which allow for unequal variances, cannot be had, so that p stands unchecked"
+    if estimate.p_robust < level:
+        return ""
+    return f"with HC3 standard errors, which allow for unequal variances, p is {estimate.p_robust:.2g}"
 
 
 def excludes_zero(estimate: Estimate) -> bool:

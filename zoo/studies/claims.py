@@ -1,9 +1,17 @@
 """Holding a number or a statement against the paper's: the verdict is computed, never written down.
 
-A number *agrees* if it is the printed one at the printed precision, a statement if it holds on our rows. It is
-*corrected* if the rows settle that it is wrong: the paper's own computation, fault included, gives the printed number,
-or that is a misprint of ours, or a count, or the rows show the opposite of the statement. Otherwise it is *not
-reproducible*: the printed number does not come out and nothing shows why, or what it needs was never published.
+One rule decides every number, and the first verdict that fits is given:
+
+* it *agrees* if ours is the printed one at the printed precision;
+* it is *corrected* if the rows settle that the printed one is wrong: the paper's own computation, fault included, gives
+  the printed number; or that is a misprint, or cut off where it should have been rounded; or a count;
+* it is *compatible* if the printed number is of other encoders, folds or random splits than ours and lies within our
+  95 % interval over these, which is no wider than 1, the size of half of all correlations and of a whole variance
+  (100 where it is in percent);
+* it is *not reproducible* if nothing of this holds, or if what it needs was never published.
+
+A statement agrees if it holds on our rows, is corrected if it held by the paper's own computation with a fault or if
+the rows show the opposite, and is not reproducible otherwise: words have no interval to be compatible with.
 """
 
 from __future__ import annotations
@@ -13,6 +21,9 @@ import re
 
 from .findings import Claim, Verdict
 
+WIDEST = 1.0
+"""Width of a 95 % interval of a correlation or a share of variance beyond which it holds nearly anything."""
+Interval = tuple[float | None, float | None]
 _NUMBER = re.compile(r"([<>]?)\s*([+-]?\d*\.?\d+)(?:e([+-]?\d+))?(\s*%)?$")
 
 
@@ -24,18 +35,39 @@ def agrees_with(printed: str, value: float) -> bool:
     >>> agrees_with("-3.9", -3.82), agrees_with(".51", 0.5051)
     (False, True)
     """
-    found = _NUMBER.match(printed.strip())
-    if found is None:
-        raise ValueError(f"got {printed!r}, expected one printed number such as '-3.9', '4e-9' or '<1e-9'")
-    bound, digits, exponent, _ = found.groups()
-    number = float(f"{digits}e{exponent or 0}")
+    bound, number, decimals = _read(printed)
     if math.isnan(value):
         return False
     if bound:
         return value < number if bound == "<" else value > number
-    decimals = len(digits.partition(".")[2]) - int(exponent or 0)
     # half a unit of the last printed place, and a little for the ties that binary fractions blur
     return abs(value - number) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
+
+
+def is_cut_off(printed: str, value: float) -> bool:
+    """True if the printed number is a value whose further digits were left out instead of rounded.
+
+    >>> is_cut_off("-.58", -0.588), is_cut_off("-.58", -0.581), is_cut_off("-.58", -0.579)
+    (True, True, False)
+    """
+    bound, number, decimals = _read(printed)
+    if bound or not math.isfinite(value):
+        return False
+    scaled = value * 10.0**decimals
+    return math.isclose(math.trunc(scaled * (1 + 1e-9)), number * 10.0**decimals, abs_tol=1e-6)
+
+
+def is_compatible(printed: str, interval: Interval | None, *, widest: float = WIDEST) -> bool:
+    """True if the printed number lies within an interval that is no wider than ``widest``.
+
+    >>> is_compatible("0.26", (-0.04, 0.35)), is_compatible("0.42", (-0.04, 0.35)), is_compatible("0.42", (-0.8, 0.8))
+    (True, False, False)
+    """
+    bound, number, _ = _read(printed)
+    low, high = interval or (None, None)
+    if bound or low is None or high is None:
+        return False
+    return low <= number <= high and high - low <= widest
 
 
 def number_claim(
@@ -46,8 +78,12 @@ def number_claim(
     ours: float | None,
     as_the_paper_did: float | None = None,
     misprint_of: str | None = None,
+    cut_off: bool = False,
     settled: bool = False,
+    interval: Interval | None = None,
+    widest: float = WIDEST,
     reason: str = "",
+    caveat: str = "",
     shown: str | None = None,
 ) -> Claim:
     """A printed number beside ours.
@@ -63,21 +99,41 @@ def number_claim(
     as_the_paper_did : float, optional
         By the paper's own computation, faults included, where it differs from the sound one.
     misprint_of : str, optional
-        What should have been printed; the claim is corrected if that agrees with ours.
+        What should have been printed, or is printed elsewhere; the claim is corrected if ours agrees with that, or what
+        the paper's own computation gives.
+    cut_off : bool
+        Whether the printed number may be ours with its last digits left out; the claim is corrected if it is.
     settled : bool
         The rows leave no doubt, as of a count: another number than the printed one corrects it.
+    interval : (float, float), optional
+        95 %, over what the printed number does not share with ours: encoders, folds, random splits. None for a number
+        of the same rows, whose difference no sampling explains.
+    widest : float
+        Width beyond which the interval says nothing; 100 for percentages of a variance.
     reason : str
         One line on why ours differs, shown only if it does.
+    caveat : str
+        One line that is shown whatever the verdict.
     shown : str, optional
         ``ours`` as text; by default it has one digit more than is printed.
     """
-    explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
-    misprint = misprint_of is not None and ours is not None and agrees_with(misprint_of, ours)
     agrees = ours is not None and agrees_with(printed, ours)
-    verdict = _verdict(agrees, explained or misprint or (settled and ours is not None))
+    explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
+    meant = misprint_of is not None and any(
+        one is not None and agrees_with(misprint_of, one) for one in (ours, as_the_paper_did)
+    )
+    is_cut = cut_off and ours is not None and is_cut_off(printed, ours)
+    verdict = _verdict(
+        agrees,
+        explained or meant or is_cut or (settled and ours is not None),
+        compatible=ours is not None and is_compatible(printed, interval, widest=widest),
+    )
+    if is_cut and verdict == "corrected":
+        more = beside(printed, ours or 0.0)
+        reason = f"cut off, not rounded: {more} is printed as {printed}" + (f"; {reason}" if reason else "")
     text = shown or ("not identified" if ours is None else beside(printed, ours))
     return Claim(claim=claim, source=source, paper=printed, ours=text, verdict=verdict,
-                 reason=_reason(verdict, reason, claim), value=ours)  # fmt: skip
+                 reason=_reason(verdict, reason, caveat), value=ours)  # fmt: skip
 
 
 def statement_claim(
@@ -90,16 +146,19 @@ def statement_claim(
     held_as_the_paper_did: bool = False,
     contradicted: bool = False,
     reason: str = "",
+    caveat: str = "",
+    rests_on: str = "",
     value: float | None = None,
 ) -> Claim:
     """A statement in words: it agrees if it holds on our table, as a computation decided.
 
     It is corrected if it held by the paper's own computation with a known fault, or if our rows show the opposite; a
-    statement that they merely fail to show is not reproducible.
+    statement that they merely fail to show is not reproducible. ``rests_on`` names the encoders, if they are a handful,
+    without which the verdict would be another.
     """
     verdict = _verdict(holds, held_as_the_paper_did or contradicted)
     return Claim(claim=claim, source=source, paper=paper, ours=ours, verdict=verdict,
-                 reason=_reason(verdict, reason, claim), value=value)  # fmt: skip
+                 reason=_reason(verdict, reason, caveat), value=value, rests_on=rests_on)  # fmt: skip
 
 
 def beside(printed: str, value: float) -> str:
@@ -114,13 +173,27 @@ def beside(printed: str, value: float) -> str:
     return f"{value:.{len(found[2].partition('.')[2]) + 1}f}"
 
 
-def _verdict(holds: bool, explained: bool) -> Verdict:
-    if holds:
+def _read(printed: str) -> tuple[str, float, int]:
+    """Bound ("<", ">" or ""), number, and the decimal place of its last digit."""
+    found = _NUMBER.match(printed.strip())
+    if found is None:
+        raise ValueError(f"got {printed!r}, expected one printed number such as '-3.9', '4e-9' or '<1e-9'")
+    bound, digits, exponent, _ = found.groups()
+    return bound, float(f"{digits}e{exponent or 0}"), len(digits.partition(".")[2]) - int(exponent or 0)
+
+
+def _verdict(agrees: bool, explained: bool, *, compatible: bool = False) -> Verdict:
+    if agrees:
         return "agrees"
-    return "corrected" if explained else "not reproducible"
+    if explained:
+        return "corrected"
+    return "compatible" if compatible else "not reproducible"
 
 
-def _reason(verdict: Verdict, reason: str, claim: str) -> str:
+def _reason(verdict: Verdict, reason: str, caveat: str) -> str:
     if verdict == "agrees":
-        return ""
-    return reason or "ours is computed from the published rows as the paper describes it, and differs"
+        return caveat
+    if verdict == "compatible":
+        reason = "it lies within our 95 % interval" + (f"; {reason}" if reason else "")
+    reason = reason or "ours is computed from the published rows as the paper describes it, and differs"
+    return f"{reason}; {caveat}" if caveat else reason

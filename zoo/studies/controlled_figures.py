@@ -13,7 +13,7 @@ from ..analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, controlled_grou
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .drawing import COLOURS, FULL_WIDTH, MARKS, legend_below, new_figure
+from .drawing import COLOURS, FULL_WIDTH, MARKS, legend_below, letter, new_figure, risk_label
 from .findings import Figure
 
 try:
@@ -45,11 +45,11 @@ _TICK_INCHES = 0.33  # from one number below an axis to the next
 
 _TWO, _THREE = ("usability", "probe_gen"), ("usability", "probe_gen", "enc_gen")
 _FIGURES = (  # name, title, treatment, outcomes, label of the axis
-    ("views", "Number of views, all else equal (Figure 9b)", "nviews", _TWO, "Views of an image"),
+    ("views", "Number of views, all else equal (Figure 9b)", "nviews", _TWO, "Number of views of an image"),
     ("projector", "Projection head, all else equal (Figure 11)", "projection2_arch", _TWO, "Projection head"),
-    ("dimensions", "Dimensions, all else equal (Figure 19a)", "z_dim", _TWO, "Dimensions of the representation"),
+    ("dimensions", "Dimensions, all else equal (Figure 19a)", "z_dim", _TWO, "Representation [dimensions]"),
     ("imagenet22k", "Pretraining data, all else equal (Figure 21)", "pretraining_data", _THREE, "Pretraining data"),
-    ("epochs", "Epochs, all else equal (Figure 25)", "epochs", _THREE, "Epochs of pretraining"),
+    ("epochs", "Epochs, all else equal (Figure 25)", "epochs", _THREE, "Pretraining [epochs]"),
 )
 
 
@@ -159,15 +159,15 @@ def lines_of_groups(members: Members, *, x_label: str, legend_columns: int = 3) 
             x = own[members.treatment].map(levels.index) if levels else own[members.treatment]
             order = x.sort_values(kind="stable").index
             axes.plot(x[order].astype(float), own.loc[order, outcome], label=group, **look)
-        axes.set_title(OUTCOMES[outcome].label)
+        axes.set_ylabel(f"{OUTCOMES[outcome].label} [points]")
         axes.set_xlabel(x_label)
         if levels:
             axes.set_xticks(range(len(levels)), [_LEVELS.get(level, level) for level in levels])
             axes.set_xlim(-0.35, len(levels) - 0.65)
         else:
             _number_ticks(axes, members.frame[members.treatment].unique().tolist(), FULL_WIDTH / n_panels - 0.7)
-    panels[0].set_ylabel("Error (percentage points)\nlower is better")
-    legend_below(drawing, panels[0], n_columns=legend_columns)
+    letter(panels)
+    legend_below(drawing, panels[0], n_columns=legend_columns, title="Lower is better", handlelength=3.0)
     return drawing
 
 
@@ -185,8 +185,8 @@ def representations_of_one_network(members: Members) -> Drawing:
             own["usability"], own["probe_gen"], s=own["z_dim"] * per_dimension, color=look["color"], alpha=0.8,
             edgecolors="white", linewidths=0.4, zorder=3,
         )  # fmt: skip
-    axes.set_xlabel("Usability (percentage points; lower is better)")
-    axes.set_ylabel("Probe generalization (percentage points; lower is better)")
+    axes.set_xlabel(risk_label("usability"))
+    axes.set_ylabel(risk_label("probe_gen"))
     axes.margins(0.08)
     handles = [
         Line2D([], [], linestyle="", marker="o", color=look["color"], label=group, markersize=5)

@@ -112,7 +112,9 @@ def why_it_differs(
             f"{ours.fit.residual_df}), which gives {short(theirs.estimate(level))}; each once: {short(estimate)}"
         )
         if bound is not None and all((one.estimate(level).p or 0.0) >= bound for one in (ours, theirs)):
-            reason += f"; neither is below {bound:.0e}"
+            reason += f"; neither is below {bound:.0e}" + (
+                f", and the appendix prints {misprint_of}" if misprint_of else ""
+            )
         if of_all.n_encoders != ours.n_encoders:
             reason += f"; all {of_all.n_encoders} encoders with this risk give {short(of_all.estimate(level))}"
         return reason

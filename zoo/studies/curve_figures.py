@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
 from .curve_texts import caption_of, improvement_text, label_of, require_drawable, words_of
-from .drawing import COLOURS, FULL_WIDTH, MARKS, new_figure
+from .drawing import COLOURS, FULL_WIDTH, MARKS, letter, new_figure
 from .findings import Figure
 
 try:
@@ -39,6 +39,7 @@ _MARKS = MARKS[1:]  # circles too
 _SCRATCH_LOOKS: Any = (("black", "-"), ("#777777", (0, (4, 1.5))), ("#AAAAAA", (0, (1.5, 1))))
 _BLIND_LINE: Any = (0, (5, 2))
 _MAXIMAL_LINE: Any = (0, (1, 1.5))
+_ASIDE = 0.011  # of the span of risks of scratch, between the bars of two encoders with as many labels
 _MOST_BANDS = 3  # curves with a band each; more of them would hide each other, and get bars
 _BEYOND = 0.6  # of the span of all values, that intervals may add to the axis at either end
 _LEGEND_INCHES = 0.155  # of a line
@@ -73,7 +74,9 @@ def curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None)
     return Figure(
         name=name or f"curves_{metric}",
         title=f"What pre-training is worth: {curves[0].task} on {curves[0].dataset}, {words_of(metric)}",
-        caption=caption_of(curves) + " Intervals that leave the frame are cut." * _is_cut(curves),
+        caption=f"(a) Against the number of labels, (b) against training from scratch. {caption_of(curves)}"
+        + " Encoders stand side by side where their intervals would hide each other." * (len(curves) > 1)
+        + " Intervals that leave the frame are cut." * _is_cut(curves),
         draw=partial(draw_curves, tuple(curves)),
     )
 
@@ -91,10 +94,7 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
     draw_against_n(left, curves, look)
     draw_against_scratch(right, curves, look)
     right.set_ylabel("")
-    first = curves[0]
-    left.set_title("(a) against labels", pad=_ABOVE)
-    right.set_title("(b) against training from scratch", pad=_ABOVE)
-    drawing.suptitle(f"{first.task} on {first.dataset}: {words_of(first.metric)}", x=0.01, ha="left", fontsize=9)
+    letter([left, right], above=_ABOVE)
     drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns)
     return drawing
 
@@ -122,7 +122,7 @@ def draw_against_n(axes: Axes, curves: Sequence[CalibratedCurve], look: Look | N
     ticks = _told_apart(every)
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel="labelled images n", ylabel="calibrated risk cR (lower is better)")
+    axes.set(xlabel="number of labelled images n", ylabel=_risk_label(curves))
 
 
 def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Look | None = None) -> None:
@@ -141,7 +141,7 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
                 axes.plot([own.ci_low, own.ci_high], [own.value] * 2, color=scratch.ink, linewidth=0.7, alpha=0.6)
     if len(every) == 1:
         _write_n(axes, every[0].points, ends)
-    for curve in curves:
+    for place, curve in enumerate(curves):
         ink, mark = chosen[label_of(curve)]
         points = [point.calibrated_scratch.value for point in curve.points]
         if len(curves) == 1 and len(points) > 1:  # the area of the cumulative improvement
@@ -149,10 +149,11 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
             area = axes.fill_between(points, points, y, color=ink, alpha=0.12, linewidth=0, hatch="////", edgecolor=ink)
             low, high = axes.get_ylim()  # what lies left of 0 does not count
             area.set_clip_path(Rectangle((0, low), ends[1], high - low, transform=axes.transData))
-        _draw_curve(axes, points, curve, ink, mark, n_curves=len(curves), band=False)
+        aside = _ASIDE * (ends[1] - ends[0]) * (place - (len(curves) - 1) / 2)
+        _draw_curve(axes, [x + aside for x in points], curve, ink, mark, n_curves=len(curves), band=False)
     span = ends[1] - ends[0]
     axes.set_xlim(ends[0] - 0.05 * span, ends[1] + 0.05 * span)
-    axes.set(xlabel="calibrated risk of scratch (more labels to the left)", ylabel="calibrated risk cR")
+    axes.set(xlabel="cR of scratch [0 maximal, 1 blind guess]\nmore labels to the left", ylabel=_risk_label(curves))
 
 
 def legend_handles(curves: Sequence[CalibratedCurve], look: Look | None = None) -> list[Line2D]:
@@ -161,7 +162,8 @@ def legend_handles(curves: Sequence[CalibratedCurve], look: Look | None = None) 
     handles = []
     for curve in curves:
         ink, mark = chosen[label_of(curve)]
-        text = f"{label_of(curve)}: CCI {improvement_text(curve.improvement)}"
+        only = " (images only)" if curve.images_only and curve.improvement is not None else ""
+        text = f"{label_of(curve)}: CCI {improvement_text(curve.improvement)}{only}"
         handles.append(_handle(ink, text, marker=mark))
     for one in _by_scratch(curves):
         handles.append(_handle(one.ink, one.name, linestyle=one.line, marker="o", markerfacecolor="white"))
@@ -188,11 +190,21 @@ def limits(curves: Sequence[CalibratedCurve]) -> tuple[float, float]:
     return (max(lowest, low - _BEYOND * span) - 0.05 * span, min(highest, high + _BEYOND * span) + 0.05 * span)
 
 
+def _risk_label(curves: Sequence[CalibratedCurve]) -> str:
+    return f"calibrated {words_of(curves[0].metric)} cR\n[0 maximal, 1 blind guess]\nlower is better"
+
+
 def _is_cut(curves: Sequence[CalibratedCurve]) -> bool:
     low, high = limits(curves)
     points = [point for curve in curves for point in curve.points]
     shown = [one for point in points for one in (point.calibrated, point.calibrated_scratch)]
-    return any((one.ci_low or 0.0) < low or (one.ci_high or 0.0) > high for one in shown)
+    scratch = [point.calibrated_scratch for point in points]
+    values = [one.value for one in scratch]
+    first, last = min(0.0, *values), max(1.0, *values)
+    span = last - first
+    return any((one.ci_low or 0.0) < low or (one.ci_high or 0.0) > high for one in shown) or any(
+        (one.ci_low or 0.0) < first - 0.05 * span or (one.ci_high or 0.0) > last + 0.05 * span for one in scratch
+    )
 
 
 def _draw_controls(axes: Axes, *, corners: tuple[str, str]) -> None:

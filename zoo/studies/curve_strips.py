@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, MissingExtra
-from .drawing import FULL_WIDTH
+from .drawing import FULL_WIDTH, SMALLEST
 from .findings import Figure
 
 try:
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 11  # of a band; narrower cells could not be read on a page
 _LARGEST = 1.05  # inches of a cell
 _EDGE, _GAP, _GROUP_GAP, _ROW_GAP = 0.06, 0.03, 0.12, 0.03  # inches
-_LINE, _TITLE, _BAND_GAP, _BAR = 0.11, 0.3, 0.12, 0.5  # inches
-_LETTER_POINTS = 5.6
+_LINE, _BAND_GAP, _BAR = 0.115, 0.12, 0.5  # inches
 _COLOURS = "viridis"  # perceptually uniform; the smaller the darker
 _INVALID = "#BBBBBB"
 
@@ -139,10 +138,9 @@ def draw_strip(strip: Strip) -> Drawing:
     heads = [_LINE * (max(len(lines) for lines in own) + 1) + 0.09 for own in names]
     rows = len(strip.images) * cell + (len(strip.images) - 1) * _ROW_GAP
     width = max(2 * _EDGE + max(len(band) * cell + _gaps(band) for band in bands), 2.6)
-    height = _TITLE + sum(heads) + rows * len(bands) + _BAND_GAP * len(bands) + _BAR * _is_depth(strip)
+    height = _EDGE + sum(heads) + rows * len(bands) + _BAND_GAP * len(bands) + _BAR * _is_depth(strip)
     drawing = Drawing(figsize=(width, height))
-    drawing.text(_EDGE / width, 1 - 0.05 / height, f"{strip.task} on {strip.dataset}", va="top", fontsize=9)
-    top = height - _TITLE
+    top = height - _EDGE
     for band, lines, head in zip(bands, names, heads, strict=True):
         _draw_band(drawing, band, lines, top=top, head=head, cell=cell)
         top -= head + rows + _BAND_GAP
@@ -169,7 +167,7 @@ def _draw_band(
             begun = x
         y = top - head
         drawing.text((x + cell / 2) / width, (y + 0.03) / height, "\n".join(own), ha="center", va="bottom",
-                     fontsize=_LETTER_POINTS, linespacing=1.15)  # fmt: skip
+                     fontsize=SMALLEST, linespacing=1.15)  # fmt: skip
         for row, picture in enumerate(column.pictures):
             bottom = y - (row + 1) * cell - row * _ROW_GAP
             axes = drawing.add_axes((x / width, bottom / height, cell / width, cell / height))
@@ -244,7 +242,7 @@ def _wrapped(name: str, cell: float) -> list[str]:
     >>> _wrapped("pocket_simclr_rn_shapes", 0.6)
     ['pocket_', 'simclr_rn_', 'shapes']
     """
-    letters = max(6, int(cell * 72 / (_LETTER_POINTS * 0.6)))
+    letters = max(6, int(cell * 72 / (SMALLEST * 0.6)))
     pieces = [piece[start : start + letters] for piece in re.split(r"(?<=[_@+:\- ])", name)
               for start in range(0, len(piece), letters)]  # fmt: skip
     lines = [""]

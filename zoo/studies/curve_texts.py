@@ -40,12 +40,14 @@ def caption_of(curves: Sequence[CalibratedCurve]) -> str:
     n_seeds = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     tested = "" if first.n_test is None else f" of {first.n_test:,} test images"
     has_intervals = any(point.calibrated.ci_low is not None for point in points)
+    images_only = any(curve.images_only for curve in curves)
+    over = " over test images only, without how much seeds vary" if images_only else ""
     sentences = [
         f"Risk is {words_of(first.metric)}{in_unit(first.unit)}{tested}, calibrated so that the blind guess "
         f"({first.blind.value:.4g}) lies at 1 and maximal supervision ({first.maximal.value:.4g}) at 0; lower is "
         "better.",
         f"Mean over {n_seeds} seed{'' if seeds == [1] else 's'}"
-        + (", bands and bars are 95 % intervals." if has_intervals else ", without intervals."),
+        + (f", bands and bars are 95 % intervals{over}." if has_intervals else ", without intervals."),
     ]
     ranges = sorted({curve.improvement_range for curve in curves if curve.improvement_range is not None})
     if ranges:

@@ -14,6 +14,7 @@ from .findings import Claim, Findings, Verdict
 from .running import StudyRun
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+"""From the best to the worst."""
 FORMAT = "zoo-study-1"
 
 
@@ -48,7 +49,7 @@ def other_name(run: StudyRun) -> str:
 
 
 def verdict_counts(claims: Any) -> dict[str, int]:
-    """Number of claims by verdict, in the order agrees, corrected, not reproducible."""
+    """Number of claims by verdict, in the order of :data:`VERDICTS`."""
     counts = Counter(claim.verdict for claim in claims)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -78,6 +79,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
     document = {
         "name": run.study.name,
         "question": run.study.question,
+        "verdicts": verdict_counts(run.findings.claims),
         "claims": [_claim(claim, different.get(claim.claim)) for claim in run.findings.claims],
         **_numbers(run.findings),
         "notes": list(run.findings.notes),

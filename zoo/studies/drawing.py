@@ -1,16 +1,20 @@
 """How figures look: one style, one palette for each kind of group, and the marks that studies share.
 
 A figure is made without pyplot, so nothing is global and no window opens. Colours are Okabe and Ito's, which
-colour-blind readers can tell apart; groups differ in the shape of their marks as well.
+colour-blind readers can tell apart; groups differ in the shape of their marks as well. A figure has no title, which
+stands with its caption in a report; panels have letters, and an axis says what it shows, in which unit, and which
+direction is better. No text is smaller than :data:`SMALLEST`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.outcomes import OUTCOMES
 from ..atomic import replaced
 from ..errors import MissingExtra
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FULL_WIDTH, HALF_WIDTH = 7.0, 3.4  # inches, of a page and of a column
+SMALLEST = 6.0  # points, of any text: a page shows a figure in its own size
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5C00", "#444444", "#F0E442")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 COMPONENT_COLOURS = {
@@ -60,21 +65,17 @@ def new_figure(
 
 
 def palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
-    """Colour and mark of each group, in their order; known groups keep their own colour.
+    """Colour and mark of each group, in their order; known groups have the same ones in every figure.
 
-    >>> palette(["contrastive", "mine"], MODE_COLOURS)["contrastive"]
-    ('#0072B2', 'o')
+    >>> palette(["mine", "siamese"], MODE_COLOURS)
+    {'mine': ('#7A5C00', 'X'), 'siamese': ('#009E73', '^')}
     """
-    known = dict(colours or {})
-    spare = [colour for colour in COLOURS if colour not in known.values()] or list(COLOURS)
-    found, used = {}, 0
-    for position, group in enumerate(groups):
-        if group in known:
-            colour = known[group]
-        else:
-            colour, used = spare[used % len(spare)], used + 1
-        found[group] = (colour, MARKS[position % len(MARKS)])
-    return found
+    known = dict(zip(colours or {}, zip((colours or {}).values(), cycle(MARKS), strict=False), strict=True))
+    taken = {one for pair in known.values() for one in pair}
+    inks, marks = ([one for one in every if one not in taken] or list(every) for every in (COLOURS, MARKS))
+    others = [group for group in groups if group not in known]
+    spare = {group: (inks[place % len(inks)], marks[place % len(marks)]) for place, group in enumerate(others)}
+    return {group: known[group] if group in known else spare[group] for group in groups}
 
 
 def scatter_groups(
@@ -91,16 +92,47 @@ def scatter_groups(
         )  # fmt: skip
 
 
-def legend_below(drawing: Drawing, axes: Axes, *, n_columns: int = 4, title: str | None = None) -> None:
+def legend_below(
+    drawing: Drawing, axes: Axes, *, n_columns: int = 4, title: str | None = None, handlelength: float = 2.0
+) -> None:
     """The legend of one of the axes below the whole figure, where it hides no point."""
     handles, labels = axes.get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns, title=title)
+    drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns, title=title,
+                   handlelength=handlelength)  # fmt: skip
 
 
-def letter(axes: Sequence[Axes]) -> None:
-    """(a), (b), ... before the title of each of several axes."""
-    for position, one in enumerate(axes):
-        one.set_title(f"({chr(ord('a') + position)}) {one.get_title(loc='left')}".rstrip(), loc="left")
+def letter(axes: Sequence[Axes], names: Sequence[str] = (), *, above: float = 4.0) -> None:
+    """(a), (b), ... over the upper left corner of each of several axes, and the group that a panel is of, if any.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        One for each of the axes: "ResNet". What an axis shows belongs to its label.
+    above : float
+        Points over the frame.
+    """
+    for position, (one, name) in enumerate(zip(axes, names or [""] * len(axes), strict=True)):
+        text = f"({chr(ord('a') + position)}) {name}".rstrip()
+        one.annotate(text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", va="bottom",
+                     ha="left", annotation_clip=False)  # fmt: skip
+
+
+def say_above(axes: Axes, text: str) -> None:
+    """A number that belongs to a panel, such as a correlation, over its upper right corner."""
+    axes.annotate(text, (1, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", va="bottom", ha="right",
+                  size=7, annotation_clip=False)  # fmt: skip
+
+
+def risk_label(outcome: str, *, lines: bool = False) -> str:
+    """An axis of a component or an error: what it is, its unit, and that lower is better.
+
+    >>> risk_label("usability"), risk_label("train_test", lines=True)
+    ('Usability error [points], lower is better', 'Full-shot error [%]\\nlower is better')
+    """
+    one = OUTCOMES[outcome]
+    words = one.label if one.label.endswith("error") else f"{one.label} error"
+    gap = "\n" if lines else ", "
+    return f"{words} [{'%' if one.unit == 'percent' else 'points'}]{gap}lower is better"
 
 
 def save(drawing: Drawing, path: Path) -> list[Path]:

@@ -15,7 +15,8 @@ from ..analysis.stored_trees import stored_tuning
 from ..analysis.table import StudyTable
 from ..analysis.tree_features import TREE_FEATURES
 from ..errors import QueryError
-from .answers import Answer, answered
+from .answers import NOT_AVAILABLE, Answer, answered
+from .claims import WIDEST, number_claim
 from .directions import error_of
 from .findings import Claim, Table
 from .options import StudyOptions
@@ -112,19 +113,18 @@ def chance_of_folds(found: ExplainedVariance) -> tuple[float, float]:
 
 
 def claim_of_number(explained: Explained, features: str, outcome: str, printed: str, *, words: str) -> Claim:
-    """A printed percentage beside ours, by the paper's definition; it agrees if chance of the folds may make it so."""
-
-    def answer() -> Answer:
+    """A printed percentage beside ours, by the paper's definition; the interval is over other folds."""
+    claim = f"Percentage of variance explained {words}, by the paper's definition: {error_of(outcome)}"
+    try:
         found = explained.of(features, outcome)
-        low, high = chance_of_folds(found)
-        return Answer(
-            ours=f"{found.by_fold:.2f} (other folds: {low:.0f} to {high:.0f})", value=found.by_fold,
-            holds=low <= float(printed) <= high,
-            reason=f"the printed models were trained on another, older set of encoders; ours on {found.n}",
-        )  # fmt: skip
-
-    return answered(f"Percentage of variance explained {words}, by the paper's definition: {error_of(outcome)}",
-                    source="Table 6", paper=printed, answer=answer)  # fmt: skip
+    except QueryError as error:
+        return number_claim(claim, source="Table 6", printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
+    low, high = chance_of_folds(found)
+    return number_claim(
+        claim, source="Table 6", printed=printed, ours=found.by_fold, interval=(low, high), widest=100 * WIDEST,
+        shown=f"{found.by_fold:.2f} (other folds: {low:.0f} to {high:.0f})",
+        reason=f"the printed models were trained on another, older set of encoders; ours on {found.n}",
+    )  # fmt: skip
 
 
 def claim_of_definition(explained: Explained, features: str, outcome: str, printed: str) -> Claim:
@@ -132,12 +132,11 @@ def claim_of_definition(explained: Explained, features: str, outcome: str, print
 
     def answer() -> Answer:
         found = explained.of(features, outcome)
-        low, high = chance_of_folds(found)
         least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
         sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
         return Answer(
             ours=f"pooled {_pooled(found)}", value=found.pooled,
-            holds=found.by_fold - found.pooled < SAME, held_as_the_paper_did=low <= float(printed) <= high,
+            holds=found.by_fold - found.pooled < SAME, contradicted=found.by_fold - found.pooled >= SAME,
             reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
             f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
         )  # fmt: skip

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Drawing
 
-Verdict = Literal["agrees", "corrected", "not reproducible"]
+Verdict = Literal["agrees", "compatible", "corrected", "not reproducible"]
+"""What a printed number or statement comes to; :mod:`zoo.studies.claims` has the rule."""
 Cell = str | int | float | None
 
 
@@ -25,8 +26,18 @@ class Claim:
     paper: str  # what is printed: "-3.9"
     ours: str  # what we get: "-3.82"
     verdict: Verdict
-    reason: str = ""  # one line; never empty unless it agrees
+    reason: str = ""  # one line; never empty unless it agrees, and then a caveat
     value: float | None = None  # the number behind ``ours``, if it is one
+    rests_on: str = ""  # if a handful of encoders decide the verdict, which: "one encoder, of sela"
+
+
+def shown_verdict(verdict: str, rests_on: str) -> str:
+    """A verdict as it is shown, with the encoders that alone decide it.
+
+    >>> shown_verdict("corrected", "one encoder, of sela"), shown_verdict("agrees", "")
+    ('corrected (rests on one encoder, of sela)', 'agrees')
+    """
+    return f"{verdict} (rests on {rests_on})" if rests_on else verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

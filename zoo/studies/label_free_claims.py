@@ -1,9 +1,9 @@
 """What the papers of RankMe, LiDAR and CLID claim of label-free metrics, held against populations that are not theirs.
 
-A printed number *agrees* if it lies within our 95 % interval, and that is narrow enough to leave something out. A
-statement agrees if it holds on our encoders, beyond chance where there is an interval. Everything else is *not
-reproducible*, also where our encoders show the opposite beyond chance: they are not those of the paper, so that nothing
-here corrects it.
+A printed number is *compatible* if it lies within our 95 % interval and that is narrow enough to leave something out,
+as :mod:`.claims` has it for every number of other encoders than ours. A statement agrees if it holds on our encoders,
+beyond chance where there is an interval. Everything else is *not reproducible*, also where our encoders show the
+opposite beyond chance: they are not those of the paper, so that nothing here corrects it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ..analysis.estimates import Estimate
 from ..analysis.label_free_populations import needs_labels, title_of
 from ..analysis.label_free_predictions import ANY, OVERALL, Predictions
 from ..analysis.label_free_selection import REGRET
+from ..analysis.populations import FEWEST
 from ..errors import QueryError
 from ..publishedlabelfree import PAPERS, PrintedNumber
-from .answers import Answer, answered
+from .answers import NOT_AVAILABLE, Answer, answered
+from .claims import WIDEST, number_claim
 from .estimate_tables import interval
 from .findings import Claim
 from .label_free_tables import printed_regrets, printed_text, text_of
 
 Held = Predictions | str
 """What a claim is held against, or a sentence on why there is nothing."""
-_WIDEST = 1.0
-"""Width of an interval of a correlation beyond which it agrees with half of all numbers there are."""
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
-_OTHERS = "other encoders than the paper's, so nothing tells which of both the number is about"
+_OTHERS = "it is of other encoders than ours, so that nothing tells which of both is closer to the truth"
 
 
 def printed_claims(printed: Iterable[PrintedNumber], populations: Sequence[Predictions]) -> list[Claim]:
@@ -206,25 +206,28 @@ def grid_claim(where: str, estimates: Sequence[Estimate]) -> Claim:
 
 
 def _printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Claim:
-    statistic = one.statistic.capitalize()
-    name = f"{statistic} of {title_of(one.metric)} with accuracy is {printed_text(one)}"
-
-    def answer() -> Answer:
-        measured = []
-        for found in populations:
-            ours = found.correlation(one.metric, statistic)
-            if ours is not None and ours.value is not None and ours.ci_low is not None and ours.ci_high is not None:
-                within = ours.ci_low <= one.value <= ours.ci_high
-                tells = ours.ci_high - ours.ci_low <= _WIDEST
-                measured.append((ours.n or 0, Answer(
-                    ours=f"{_cell(ours)}, {ours.n} {found.population.name}", value=ours.value, holds=within and tells,
-                    reason=_OTHERS if not within else "so few encoders that the interval holds nearly everything",
-                )))  # fmt: skip
-        if measured:
-            return max(measured, key=lambda pair: pair[0])[1]
-        raise QueryError(f"No population here has {title_of(one.metric)} of at least 5 encoders; measure some.")
-
-    return answered(name, source=f"{_PAPER_OF[one.paper]}, {one.table}", paper=printed_text(one), answer=answer)
+    """Beside the same correlation of the largest population that has it."""
+    statistic, printed = one.statistic.capitalize(), printed_text(one)
+    name, source = (
+        f"{statistic} of {title_of(one.metric)} with accuracy is {printed}",
+        f"{_PAPER_OF[one.paper]}, {one.table}",
+    )
+    measured = [
+        (ours, found.population.name) for found in populations
+        if (ours := found.correlation(one.metric, statistic)) is not None and ours.value is not None
+        and ours.ci_low is not None and ours.ci_high is not None
+    ]  # fmt: skip
+    if not measured:
+        reason = f"No population here has {title_of(one.metric)} of at least {FEWEST} encoders; measure some."
+        return number_claim(name, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=reason)
+    ours, where = max(measured, key=lambda pair: pair[0].n)
+    reason = _OTHERS
+    if (ours.ci_high or 0.0) - (ours.ci_low or 0.0) > WIDEST:
+        reason = "so few encoders that the interval holds nearly everything"
+    return number_claim(
+        name, source=source, printed=printed, ours=ours.value, interval=(ours.ci_low, ours.ci_high),
+        shown=f"{_cell(ours)}, {ours.n} {where}", reason=reason,
+    )  # fmt: skip
 
 
 def _of(held: Held) -> Predictions:

@@ -60,11 +60,11 @@ def draw_curves(
     left.set_xscale("log")
     left.set_xticks(list(_TICKS), list(_TICKS.values()))
     left.set_xticks([], minor=True)
-    left.set(title="curves of five encoders", xlabel="labels of the probe", ylabel="error [%], lower is better")
+    left.set(xlabel="number of labels of the probe", ylabel="error [%], lower is better")
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), title="root mean square of the misses [points]")
     for (name, one), colour in zip(laws.items(), COLOURS, strict=False):
         _draw_cloud(right, one, f"{name} ({one.n_encoders})", colour)
-    right.set(title="parameters of resampled encoders", xlabel="alpha (exponent)", ylabel="W (weight of T)")
+    right.set(xlabel="alpha [exponent]", ylabel="W [weight of T]")
     right.plot(*printed, "x", color="black", markersize=6, label="printed", zorder=5)
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, title="encoders (number)")
     letter([left, right])
@@ -93,7 +93,16 @@ def _draw_cloud(axes: Axes, law: ScalingLaw, label: str, colour: str) -> None:
     alpha, w = law.draws.T
     axes.scatter(alpha, w, s=4, alpha=0.15, color=colour, linewidths=0)
     axes.errorbar(law.alpha.value or 0.0, law.W.value or 0.0, xerr=_arms(law.alpha), yerr=_arms(law.W), color=colour,
-                  marker="o", markeredgecolor="white", markersize=6, linewidth=1.4, label=label)  # fmt: skip
+                  elinewidth=1.4)  # fmt: skip
+    axes.plot(
+        law.alpha.value or 0.0,
+        law.W.value or 0.0,
+        "o",
+        color=colour,
+        markeredgecolor="white",
+        markersize=6,
+        label=label,
+    )
 
 
 def _arms(estimate: Estimate) -> list[list[float]]:

@@ -8,7 +8,7 @@ from ..analysis.estimates import Estimate
 from ..analysis.law_splits import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score
 from ..analysis.outcomes import COMPONENTS, ERRORS
 from ..analysis.scaling_law import ScalingLaw, residuals
-from ..analysis.standard_laws import STANDARD_LAWS, n_parameters
+from ..analysis.standard_laws import FLAT, STANDARD_LAWS, n_parameters
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
 from .findings import Rows, Table
@@ -63,6 +63,24 @@ def table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_repeats: int) -> Ta
         "others only its group and dimensions. e = encoder has more parameters than iid leaves rows to fit; of values "
         "that fit equally well those nearest to the law of all encoders are taken, and others would predict otherwise. "
         "K and b are no part of it, for an encoder has one size.",
+    )
+
+
+def older_table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_gone: int) -> Table:
+    """Table 9 of the encoders that it was printed from, as far as it is printed."""
+    cells = {(score.law, score.split): score for score in scores}
+    body = []
+    for law, (parameters, *printed) in PRINTED.items():
+        pairs = [(_text(cells[law, split].r2.value), number) for split, number in zip(SPLITS, printed, strict=True)]
+        body.append([law, str(law_parameters(rows, law)), parameters, *(cell for pair in pairs for cell in pair)])
+    return Table(
+        title="Table 9 without OpenCLIP",
+        headers=["law", "parameters", "printed", *(head for split in SPLITS for head in (split, f"{split}, printed"))],
+        rows=body,
+        note=f"R2 on held-out rows of {rows['encoder'].nunique()} encoders, the {n_gone} of OpenCLIP left out. All of "
+        "the row of Eq. 25 and the parameters come out as printed, so the table is of these encoders; iid is the mean "
+        "of many random splits, of which one is printed. The standard laws are fitted with K >= 0; with which bounds, "
+        "starts and split the paper fitted them it does not say.",
     )
 
 
@@ -132,16 +150,20 @@ def pairs_used(
 
 
 def limits_note(scores: Sequence[Score]) -> list[str]:
-    """Which fits of standard laws end on a limit of what is searched, in a sentence; none if none does."""
-    found = []
+    """Which fits of standard laws end on a limit of what is searched or have no use for dimensions, in sentences."""
+    reached: dict[bool, list[str]] = {True: [], False: []}
     for score in scores:
         for limit in dict.fromkeys(one for repeat in score.at_limits for one in repeat):
             count = sum(limit in repeat for repeat in score.at_limits)
             times = f" in {count} of {len(score.at_limits)} splits" if len(score.at_limits) > 1 else ""
-            found.append(f"{score.law} without the held-out {SPLITS[score.split]} ({limit}{times})")
-    if not found:
-        return []
-    return [f"These fits end on a limit of the search, so a wider one would fit a little better: {'; '.join(found)}."]
+            reached[limit == FLAT].append(f"{score.law} without the held-out {SPLITS[score.split]} ({limit}{times})")
+    notes = []
+    if reached[False]:
+        notes.append("These fits end on a limit of the search, so a wider one would fit a little better: "
+                     f"{'; '.join(reached[False])}.")  # fmt: skip
+    if reached[True]:
+        notes.append(f"In these fits the term of dimensions is a constant: {'; '.join(reached[True])}.")
+    return notes
 
 
 def _text(value: float | None) -> str:

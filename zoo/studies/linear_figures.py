@@ -13,7 +13,15 @@ from ..analysis.outcomes import OUTCOMES, Outcome
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
 from .controlled_tables import probability
-from .drawing import COMPONENT_COLOURS, MODE_COLOURS, legend_below, new_figure, scatter_groups
+from .drawing import (
+    COMPONENT_COLOURS,
+    MODE_COLOURS,
+    SMALLEST,
+    legend_below,
+    new_figure,
+    risk_label,
+    scatter_groups,
+)
 from .estimate_tables import interval
 from .findings import Figure, Rows, Table
 
@@ -96,11 +104,8 @@ def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], lab
         band = panels[row * len(outcomes) : (row + 1) * len(outcomes)]
         for axes, outcome in zip(band, outcomes, strict=True):
             _draw_panel(axes, [known.get((term, outcome.column)) for term in part], COMPONENT_COLOURS[outcome.column])
-            if row == 0:
-                axes.set_title(outcome.label.replace(" ", "\n"))
+            axes.set_xlabel("\n".join([*outcome.label.split(" "), "[points]"]))
         band[0].set_yticks(range(len(part)), [labels[term] for term in part])
-    for axes in panels[-len(outcomes) :]:
-        axes.set_xlabel("percentage points")
     handles = [
         Line2D([], [], color="#777777", marker="o", markersize=3.5, linewidth=2.0, label="classical 95 % interval"),
         Line2D([], [], color=_ROBUST, marker="|", markersize=3.2, linewidth=0.9, label="HC3 95 % interval"),
@@ -126,8 +131,8 @@ def _draw_panel(axes: Axes, estimates: Sequence[Estimate | None], colour: str) -
 
 def _draw_row(axes: Axes, row: int, estimate: Estimate, colour: str) -> None:
     if estimate.value is None:
-        axes.text(0.0, row, "not identified", ha="center", va="center", fontsize=5.5, color="#555555", style="italic",
-                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        axes.text(0.0, row, "not identified", ha="center", va="center", fontsize=SMALLEST, color="#555555",
+                  style="italic", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
         return
     axes.plot([estimate.value], [row - _GAP], "o", color=colour, markersize=3.5, zorder=4)
     if estimate.ci_low is not None and estimate.ci_high is not None:
@@ -167,8 +172,8 @@ def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequenc
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(min(ranks) / 1.25, max(ranks) * 1.25)
-    axes.set_xlabel("Effective dimensionality (dimensions, doubling scale)")
-    axes.set_ylabel("Usability error (percentage points)\nlower is better")
+    axes.set_xlabel("Effective dimensionality [dimensions, doubling scale]")
+    axes.set_ylabel(risk_label("usability", lines=True))
     legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
     return drawing
 

@@ -13,7 +13,7 @@ from ..analysis.outcomes import COMPONENTS
 from ..analysis.studycolumns import STUDY_COLUMNS
 from ..analysis.table import StudyTable, study_table
 from ..errors import QueryError
-from .answers import Answer, answered
+from .answers import Answer, answered, undone_by_hc3
 from .controlled_tables import per, probability
 from .estimate_tables import interval
 from .findings import Claim
@@ -51,6 +51,7 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
         none = found.used - int(found.fit.design[levels].to_numpy().sum())
         return Answer(
             ours=_shown(estimate), holds=_is(estimate, 1), value=estimate.value, contradicted=_is(estimate, -1),
+            caveat=undone_by_hc3(estimate),
             reason=f"the effect with the printed p-value is a fall, not a rise, against the {none} encoders without a "
             "projector",
         )  # fmt: skip
@@ -59,7 +60,7 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
         reference = {_PROJECTOR: "linear"}
         estimate = _tested(global_linear_effect(table, _PROJECTOR, "train_rank", references=reference).estimate(_MLP))
         return Answer(ours=_shown(estimate), holds=not _is(estimate), value=estimate.value, contradicted=_is(estimate),
-                      reason="there is a significant difference")  # fmt: skip
+                      caveat=undone_by_hc3(estimate), reason="there is a significant difference")  # fmt: skip
 
     def no_effect(treatment: str, *outcomes: str) -> Answer:
         found = [effect(treatment, outcome) for outcome in outcomes]
@@ -73,6 +74,7 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
         estimate = _tested(effect("family", "usability").estimate("family[vit]"))
         worse = _is(estimate, 1)
         return Answer(ours=_shown(estimate), holds=not worse, value=estimate.value, contradicted=worse,
+                      caveat=undone_by_hc3(estimate),
                       reason="the usability error of ViTs is significantly larger")  # fmt: skip
 
     def dimensions(outcome: str, sign: int) -> Answer:
@@ -127,6 +129,7 @@ def _effect(estimate: Estimate, sign: int) -> Answer:
     opposite = _is(estimate, -sign)
     reason = "there is a significant effect the other way" if opposite else "the effect is not significant"
     return Answer(ours=_shown(estimate), holds=_is(estimate, sign), value=estimate.value, contradicted=opposite,
+                  caveat=undone_by_hc3(estimate),
                   reason=f"{reason}: its p-value is {probability(estimate.p)}")  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ..analysis.importance import Importance
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .drawing import FULL_WIDTH, HALF_WIDTH, MODE_COLOURS, legend_below, letter, new_figure, palette, scatter_groups
+from .drawing import FULL_WIDTH, MODE_COLOURS, legend_below, letter, new_figure, palette, risk_label, scatter_groups
 from .shap_figures import Swarm, beeswarm, colours_for, explain_colours, spread
 
 try:
@@ -20,6 +20,8 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
+
+_GROUP_STEP = 0.13  # years between the columns of two groups of one year
 
 
 def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by: str) -> Drawing:
@@ -39,24 +41,33 @@ def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by
     axes.set_ylim(len(means) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(_axis(outcome))
+    axes.set_xlabel(risk_label(outcome))
     return drawing
 
 
 def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
-    """Every encoder by the year of its method; colours are groups."""
+    """Every encoder by the year of its method, which is a band; the groups of a year stand side by side within it."""
     rows = table.complete(outcome, by, "year")
-    drawing, (axes,) = new_figure(width=HALF_WIDTH + 1.2, height=3.3)
+    drawing, (axes,) = new_figure(height=3.3)
     years = rows["year"].to_numpy(float)
     order = sorted(rows[by].astype(str).unique(), key=lambda group: -int((rows[by] == group).sum()))
     rows = rows.iloc[np.argsort([order.index(str(group)) for group in rows[by]], kind="stable")]
     groups = [str(group) for group in rows[by]]
-    aside = {group: 0.7 * ((place + 0.5) / len(order) - 0.5) for place, group in enumerate(order)}
-    x = [float(year) + aside[group] for year, group in zip(rows["year"], groups, strict=True)]
+    present = {year: set(own) for year, own in rows[by].astype(str).groupby(rows["year"].astype(float))}
+    places = {year: [group for group in order if group in own] for year, own in present.items()}
+    x = [year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
+         for year, group in zip(rows["year"].astype(float), groups, strict=True)]  # fmt: skip
     scatter_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
-    axes.set_xticks(range(int(years.min()), int(years.max()) + 1))
+    every = range(int(years.min()), int(years.max()) + 1)
+    for year in every[::2]:
+        axes.axvspan(year - 0.5, year + 0.5, color="#F3F3F3", zorder=0, linewidth=0)
+    counts = rows["year"].astype(int).value_counts()
+    axes.set_xticks(every, [f"{year}\nn = {counts.get(year, 0)}" for year in every])
+    axes.set_xlim(every[0] - 0.5, every[-1] + 0.5)
+    axes.grid(visible=False, axis="x")
+    axes.tick_params(axis="x", length=0)
     axes.set_xlabel("year of publication of the method")
-    axes.set_ylabel(_axis(outcome))
+    axes.set_ylabel(risk_label(outcome))
     legend_below(drawing, axes, n_columns=3)
     return drawing
 
@@ -76,8 +87,7 @@ def draw_types(found: Importance, table: StudyTable, panels: Sequence[tuple[str,
             for mode in order
         ]
         beeswarm(one, swarms, colours, size=9)
-        one.set_title(title)
-        one.set_xlabel("SHAP value (points; negative is better)")
+        one.set_xlabel(f"SHAP value of the {title} [points]\nnegative is better")
     letter(axes)
     explain_colours(drawing, axes, colours, swarms, label="year of publication", below=False)
     return drawing
@@ -97,7 +107,7 @@ def draw_objectives(
         All panels have the same axis.
     """
     n_rows = -(-len(found) // n_columns)
-    height = n_rows * (0.19 * len(names) + 0.55) + 0.3
+    height = n_rows * (0.19 * len(names) + 0.85) + 0.3
     drawing, axes = new_figure(width=FULL_WIDTH, height=height, n_rows=n_rows, n_columns=n_columns, sharey=True)
     everywhere = [table.frame.loc[one.shap.index, "z_dim"] for one in found]
     colours = colours_for([number for column in everywhere for number in column])
@@ -105,7 +115,7 @@ def draw_objectives(
         float(one.shap.loc[one.values["objective"].isin(list(names)), "objective"].abs().max()) for one in found
     )
     swarms: list[Swarm] = []
-    for position, (one, importance, dimensions) in enumerate(zip(axes, found, everywhere, strict=False)):
+    for one, importance, dimensions in zip(axes, found, everywhere, strict=False):
         objectives = importance.values["objective"].astype(object)
         swarms = []
         for name in names:
@@ -113,14 +123,9 @@ def draw_objectives(
             chosen &= objectives.notna()
             swarms.append(Swarm(name, importance.shap.loc[chosen, "objective"].tolist(), dimensions[chosen].tolist()))
         beeswarm(one, swarms, colours, size=6, limit=1.06 * furthest if one_scale else None)
-        one.set_title(OUTCOMES[importance.outcome].label)
-        if position // n_columns == n_rows - 1 or position + n_columns >= len(found):
-            one.set_xlabel("SHAP value (points)")
+        one.set_xlabel(f"{OUTCOMES[importance.outcome].label}\nSHAP value [points]\nnegative is better")
+    letter(axes[: len(found)])
     for one in axes[len(found) :]:
         one.set_visible(False)
     explain_colours(drawing, axes, colours, swarms, label="representation dimensions", below=False)
     return drawing
-
-
-def _axis(outcome: str) -> str:
-    return f"{OUTCOMES[outcome].label} error (points; lower is better)"

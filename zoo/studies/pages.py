@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..errors import MissingExtra
+from .findings import shown_verdict
 
 try:
     import jinja2
@@ -15,22 +16,37 @@ except ModuleNotFoundError as error:
 
 _PLURAL = {"agrees": "agree"}
 TITLE = "What the published results mean"
+_OPEN_HEADERS = ("study", "claim", "source", "paper", "ours", "why")
 
 
-def html_page(document: Mapping[str, Any]) -> str:
-    """A page that stands alone but for the folder ``figures/`` beside it."""
+def html_page(
+    document: Mapping[str, Any], *, images: Mapping[str, str] | None = None, texts: Mapping[str, str] | None = None
+) -> str:
+    """The report as a page.
+
+    Parameters
+    ----------
+    images : mapping, optional
+        File of a figure, as the document names it, -> address of its picture. The page then stands alone, without
+        links to other files; by default it needs the folder ``figures/`` beside it.
+    texts : mapping, optional
+        Further files, by name, that a page which stands alone shows at its end.
+    """
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["number"] = number
     template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
-    return template.render(title=TITLE, **_shown(document)) + "\n"
+    return template.render(title=TITLE, images=images, texts=texts or {}, **_shown(document)) + "\n"
 
 
 def markdown_page(document: Mapping[str, Any]) -> str:
     """The same content as Markdown, with the figures as PNG."""
     shown = _shown(document)
-    lines = [f"# {TITLE}", "", shown["summary"], ""]
+    lines = [f"# {TITLE}", "", shown["summary"], "", "## Verdicts by study", ""]
+    lines += _markdown_table(shown["count_headers"], [[one["name"], *one["counts"]] for one in shown["studies"]])
+    for verdict, rows in shown["open"].items():
+        lines += [f"## {verdict.capitalize()}", "", *_markdown_table(_OPEN_HEADERS, rows)]
     for study in shown["studies"]:
         lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
         lines += _markdown_table(study["claim_headers"], study["claim_rows"])
@@ -63,7 +79,11 @@ def number(value: float | int | None) -> str:
 
 
 def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    verdicts = [*document["verdicts"]]
     return {
+        "count_headers": ["study", *verdicts, "claims"],
+        "open_headers": _OPEN_HEADERS,
+        "open": {verdict: rows for verdict in verdicts[:0:-1] if (rows := _open_rows(document, verdict))},
         "table": document["table"],
         "version": document["version"],
         "verdicts": document["verdicts"],
@@ -71,6 +91,15 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
         "estimate_headers": ESTIMATE_HEADERS,
         "studies": [_study(study) for study in document["studies"]],
     }
+
+
+def _open_rows(document: Mapping[str, Any], verdict: str) -> list[list[str]]:
+    """All claims of one verdict, over the studies."""
+    return [
+        [study["name"], claim["claim"], claim["source"], claim["paper"], claim["ours"],
+         f"{shown_verdict(verdict, claim['rests_on'])}: {claim['reason']}" if claim["rests_on"] else claim["reason"]]
+        for study in document["studies"] for claim in study["claims"] if claim["verdict"] == verdict
+    ]  # fmt: skip
 
 
 def summary(document: Mapping[str, Any]) -> str:
@@ -94,7 +123,7 @@ def _study(study: Mapping[str, Any]) -> dict[str, Any]:
         [
             claim["claim"], claim["source"], claim["paper"], claim["ours"],
             *([claim.get("ours_on_other_table", "the same")] if differs else []),
-            claim["verdict"], claim["reason"],
+            shown_verdict(claim["verdict"], claim["rests_on"]), claim["reason"],
         ]
         for claim in study["claims"]
     ]  # fmt: skip
@@ -104,6 +133,8 @@ def _study(study: Mapping[str, Any]) -> dict[str, Any]:
         "claim_headers": headers,
         "claim_rows": rows,
         "verdict_column": verdict_column,
+        "claim_classes": [claim["verdict"].replace(" ", "-") for claim in study["claims"]],
+        "counts": [*map(str, study["verdicts"].values()), str(len(study["claims"]))],
         "rows_lines": [rows_used(row) for row in study["rows"]],
         "estimate_rows": [estimate_cells(record) for record in study["estimates"]],
     }

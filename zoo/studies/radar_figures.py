@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.profiles import AXES
 from ..errors import MissingExtra
-from .drawing import FULL_WIDTH, new_figure
+from .drawing import FULL_WIDTH, SMALLEST, new_figure
 
 try:
     from matplotlib.lines import Line2D
@@ -54,7 +54,7 @@ def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = Non
     n_columns = min(4, len(radars))
     n_rows = math.ceil(len(radars) / n_columns)
     width = FULL_WIDTH * n_columns / 4
-    drawing, panels = new_figure(width=width, height=1.6 * n_rows + 0.3, n_rows=n_rows, n_columns=n_columns)
+    drawing, panels = new_figure(width=width, height=1.75 * n_rows + 0.3, n_rows=n_rows, n_columns=n_columns)
     _fill(panels, radars, long_labels=True)
     _legend(drawing, legend or {})
     return drawing
@@ -66,7 +66,7 @@ def radar_page(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = No
     Parameters are those of :func:`radar_row`.
     """
     n_rows = math.ceil(len(radars) / 5)
-    drawing, panels = new_figure(height=1.32 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
+    drawing, panels = new_figure(height=1.5 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
     _fill(panels, radars, long_labels=False)
     _legend(drawing, legend or {})
     return drawing
@@ -107,11 +107,11 @@ def draw_radar(axes: Axes, radar: Radar, *, long_labels: bool) -> None:
             note = "" if name in known else "\nunknown"
             words = LABELS[name] + ("\nassumed" if name in radar.assumed else note)
         sure = name in known and name not in radar.assumed
-        axes.text(1.1 * x, 1.1 * y, words, fontsize=6 if long_labels else 4.5, color="#222222" if sure else _UNKNOWN,
+        axes.text(1.1 * x, 1.1 * y, words, fontsize=SMALLEST, color="#222222" if sure else _UNKNOWN,
                   ha=_beside(x), va=_above(y), linespacing=1.15)  # fmt: skip
-    axes.set_title(radar.title, fontsize=7 if long_labels else 5, loc="center", pad=2, linespacing=1.15)
-    margin = 0.55 if long_labels else 0.2
-    axes.set(xlim=(-1 - margin, 1 + margin), ylim=(-1.2, 1.3), aspect="equal")
+    axes.text(0, 1.42, radar.title, fontsize=7 if long_labels else SMALLEST, ha="center", va="bottom", linespacing=1.1)
+    margin = 0.55 if long_labels else 0.3
+    axes.set(xlim=(-1 - margin, 1 + margin), ylim=(-1.25, 1.9), aspect="equal")
     axes.set_axis_off()
 
 

@@ -1,21 +1,25 @@
 """Writes the report of a run: a page, the same as Markdown, figures, and the numbers as JSON and CSV.
 
-The folder appears whole or not at all. An earlier report is replaced if nobody has touched it since.
+The folder, or the one file that stands alone, appears whole or not at all. An earlier report is replaced if it was not
+touched since.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..analysis.estimates import estimates_frame
-from ..atomic import synchronise_folder
+from ..atomic import replaced, synchronise_folder
 from ..errors import QueryError, StoreError
 from .document import FORMAT, document_of, figure_file
 from .drawing import save, style
@@ -24,18 +28,36 @@ from .pages import html_page, markdown_page
 from .running import StudyRun
 
 CONTENTS = "files.json"  # every file of the report and its SHA-256
+_SEAL = re.compile(rb"<!-- (\S+) sha256 ([0-9a-f]{64}) -->\n\Z")  # last line of a file, about all before it
 
 
-def require_reportable(folder: Path) -> None:
-    """Refuses a folder in which something would be lost, before any work is done for it.
+def page_of(target: Path) -> Path:
+    """The file that a report which stands alone is written to: ``report.html`` for ``report``.
+
+    >>> page_of(Path("report")).name, page_of(Path("mine.html")).name
+    ('report.html', 'mine.html')
+    """
+    return target if target.suffix.lower() in (".html", ".htm") else target.with_name(f"{target.name}.html")
+
+
+def require_reportable(folder: Path, *, single_file: bool = False) -> None:
+    """Refuses a place in which something would be lost, before any work is done for it.
+
+    Parameters
+    ----------
+    single_file : bool
+        The report is one file, :func:`page_of` the folder's name.
 
     Raises
     ------
     QueryError
-        If it is no folder, or holds anything but an untouched earlier report.
+        If it is no folder, or holds anything but an untouched earlier report; or if the file is no such report.
     StoreError
         If it cannot be read, or nothing can be written beside it.
     """
+    if single_file:
+        _require_page(Path(os.path.realpath(page_of(folder))))
+        return
     target = Path(os.path.realpath(folder))
     if target == Path.cwd():
         raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
@@ -49,11 +71,77 @@ def require_reportable(folder: Path) -> None:
                     f"{folder} is no untouched earlier report ({obstacle}), and nothing is overwritten; "
                     "name a new folder, or remove this one."
                 )
-        parent = next(parent for parent in target.parents if parent.exists())
+        _require_writable(target)
     except OSError as error:
         raise StoreError(f"The folder {folder} cannot be read ({error.strerror}); choose another name.") from error
+
+
+def _require_writable(target: Path) -> None:
+    parent = next(parent for parent in target.parents if parent.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise StoreError(f"Nothing can be written in {parent}, expected to make {folder} there; choose another name.")
+        raise StoreError(f"Nothing can be written in {parent}, expected to make {target} there; choose another name.")
+
+
+def _require_page(target: Path) -> None:
+    try:
+        if os.path.lexists(target):
+            if not target.is_file():
+                raise QueryError(f"{target} is no file, expected one for the report; choose another name.")
+            content = target.read_bytes()
+            seal = _SEAL.search(content)
+            if seal is None or seal[2].decode() != hashlib.sha256(content[: seal.start()]).hexdigest():
+                raise QueryError(
+                    f"{target} is no untouched earlier report, and nothing is overwritten; name a new file, or remove "
+                    "this one."
+                )
+        _require_writable(target)
+    except OSError as error:
+        raise StoreError(f"The file {target} cannot be read ({error.strerror}); choose another name.") from error
+
+
+def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = no_progress) -> Path:
+    """Draws the figures and writes the report as one page that stands alone, with its figures inside.
+
+    Parameters
+    ----------
+    runs : sequence of StudyRun
+        At least one.
+    target : Path
+        The file is :func:`page_of` it; absent, or an untouched earlier report.
+    progress : callable, optional
+        Told which figure is drawn.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    QueryError, StoreError
+        As :func:`require_reportable`; the file is then as it was. StoreError also if it cannot be written.
+    """
+    page = Path(os.path.realpath(page_of(target)))
+    _require_page(page)
+    document = document_of(runs)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            _draw(runs, folder, progress)
+            images = {
+                file: f"data:image/svg+xml;base64,{base64.b64encode((folder / f'{file}.svg').read_bytes()).decode()}"
+                for study in document["studies"] for file in (figure["file"] for figure in study["figures"])
+            }  # fmt: skip
+        texts = {name: text for run in runs for name, text in run.findings.files.items()}
+        content = html_page(document, images=images, texts=texts).encode()
+        seal = f"<!-- {FORMAT} sha256 {hashlib.sha256(content).hexdigest()} -->\n"
+        with replaced(page) as file:
+            file.write(content + seal.encode())
+    except OSError as error:
+        raise StoreError(
+            f"The report cannot be written to {page} ({error.strerror or error}); nothing was changed there."
+        ) from error
+    return page
 
 
 def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress = no_progress) -> list[Path]:

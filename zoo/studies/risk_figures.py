@@ -11,7 +11,18 @@ from ..analysis.outcomes import OUTCOMES
 from ..analysis.tradeoffs import pareto_front
 from ..analysis.trends import PARTS, YearRisks
 from ..errors import MissingExtra
-from .drawing import COLOURS, COMPONENT_COLOURS, MARKS, MODE_COLOURS, legend_below, letter, new_figure, scatter_groups
+from .drawing import (
+    COLOURS,
+    COMPONENT_COLOURS,
+    MARKS,
+    MODE_COLOURS,
+    legend_below,
+    letter,
+    new_figure,
+    risk_label,
+    say_above,
+    scatter_groups,
+)
 from .findings import Figure
 from .risk_tables import Years, not_measured
 
@@ -69,11 +80,14 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
         height=2.8 if n_rows == 1 else 0.6 + 1.9 * n_rows, n_rows=n_rows, n_columns=n_columns, sharey=True
     )
     years = sorted({year for group in panels.values() for year in group})
-    for panel, (title, group) in zip(axes, panels.items(), strict=False):
-        panel.set_title(_FAMILIES.get(title, title), loc="left")
+    for panel, group in zip(axes, panels.values(), strict=False):
         _draw_years(panel, list(group.values()), years, n_columns=n_columns)
     for panel in axes[::n_columns]:
-        panel.set_ylabel("Percentage points\n(lower is better)")
+        panel.set_ylabel("Risk component [points]\nlower is better")
+    for panel in axes[max(len(panels) - n_columns, 0) : len(panels)]:
+        panel.set_xlabel(
+            "Year of the method, and number of encoders" if n_columns == 1 else "Year, and number of encoders"
+        )
     for panel in axes[len(panels) :]:
         panel.set_visible(False)
     handles = [
@@ -88,7 +102,7 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
     axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))  # where the question marks stand
     drawing.legend(handles=handles, loc="outside lower center", ncols=5, handler_map=marks)
     if len(panels) > 1:
-        letter(axes[: len(panels)])
+        letter(axes[: len(panels)], [_FAMILIES.get(group, group) for group in panels])
     return drawing
 
 
@@ -109,7 +123,8 @@ def tradeoff_figure(chosen: pd.DataFrame, *, since: int) -> Figure:
         name="best_of_each_year_traded_off",
         title="Usability against probe generalization, best 20 % of each year (Figure 6)",
         caption=f"{len(chosen)} ImageNet-1K encoders, the best of each year by full-shot error among those with all "
-        "components; percentage points, lower is better. Lines join those of a year that no other one beats in both. "
+        "components; percentage points, lower is better: (a) all years, (b) since "
+        f"{since}. Lines join those of a year that no other one beats in both. "
         "Choosing for a low sum makes such curves by itself.",
         draw=lambda: draw_tradeoff(chosen, since=since),
     )  # fmt: skip
@@ -157,7 +172,7 @@ def draw_by_setting(estimates: Iterable[Estimate], settings: Sequence[str], frac
     drawing, (axes,) = new_figure(height=2.8)
     _draw_settings(axes, {terms[key]: one for key, one in found.items() if key in terms}, settings)
     axes.set_xlabel("Labels by which the best are chosen (fewer to the right)")
-    axes.set_ylabel("Mean risk component\n(percentage points, lower is better)")
+    axes.set_ylabel("Mean risk component [points]\nlower is better")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     legend_below(drawing, axes)
     return drawing
@@ -167,15 +182,15 @@ def draw_tradeoff(chosen: pd.DataFrame, *, since: int) -> Drawing:
     """Usability against probe generalization, all years and recent ones; lines join those that no other one beats."""
     drawing, axes = new_figure(height=3.2, n_columns=2)
     recent = chosen[chosen["year"] >= since]
-    for panel, title, rows in zip(axes, ("all years", f"since {since}"), (chosen, recent), strict=True):
-        panel.set_title(title, loc="left")
+    for panel, rows in zip(axes, (chosen, recent), strict=True):
         _scatter_years(panel, rows, "usability", "probe_gen", size=22.0)
         for year, group in rows.groupby("year"):
             front = pareto_front(group, "usability", "probe_gen")
             panel.plot(
                 front["usability"], front["probe_gen"], color=_year_look(year)[0], linewidth=0.9, alpha=0.7, zorder=1
             )
-        _label_risks(panel, "usability", "probe_gen", unit="\n(percentage points, lower is better)")
+        panel.set_xlabel(risk_label("usability", lines=True))
+        panel.set_ylabel(risk_label("probe_gen", lines=True))
     letter(axes)
     legend_below(drawing, axes[0], n_columns=8, title="Year (encoders chosen)")
     return drawing
@@ -190,12 +205,10 @@ def draw_pairs(frame: pd.DataFrame, correlations: Mapping[tuple[str, str], Estim
         _label_risks(panel, first, second)
         tau = correlations.get((first, second))
         if tau is not None and tau.value is not None:
-            panel.set_title(f"τ = {tau.value:.2f}, n = {tau.n}", loc="right", fontsize=7)
+            say_above(panel, f"τ = {tau.value:.2f}, n = {tau.n}")
         else:
-            panel.set_title(f"n = {len(rows)}", loc="right", fontsize=7)
-    legend_below(
-        drawing, axes[0], n_columns=7, title="Year (encoders of panel a); axes in percentage points, lower is better"
-    )
+            say_above(panel, f"n = {len(rows)}")
+    legend_below(drawing, axes[0], n_columns=7, title="Year (encoders of panel a); lower is better on every axis")
     letter(axes)
     return drawing
 
@@ -206,7 +219,7 @@ def draw_correlations(estimates: Iterable[Estimate], settings: Sequence[str]) ->
     _draw_settings(axes, {(estimate.outcome, estimate.term): estimate for estimate in estimates}, settings)
     axes.axhline(0, color="#444444", linewidth=0.7)
     axes.set_xlabel("Error that is ranked (fewer labels to the right)")
-    axes.set_ylabel("Kendall's τ with the component\n(1: ranks encoders alike)")
+    axes.set_ylabel("Kendall's τ with the component\n[-1 to 1; 1: ranks encoders alike]")
     legend_below(drawing, axes)
     return drawing
 
@@ -222,8 +235,8 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
     scatter_groups(axes, ranked[full].tolist(), ranked[few].tolist(), ranked["mode"].tolist(), colours=MODE_COLOURS)
     axes.plot(front[full], front[few], color="#222222", linewidth=0.9, zorder=3, marker="o", markersize=6,
               markerfacecolor="none", markeredgewidth=0.7, label=f"beaten by none in both ({len(front)})")  # fmt: skip
-    for setting, set_label in ((full, axes.set_xlabel), (few, axes.set_ylabel)):
-        set_label(f"{OUTCOMES[setting].label} (percent, lower is better)")
+    axes.set_xlabel(risk_label(full))
+    axes.set_ylabel(risk_label(few))
     legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
     return drawing
 
@@ -290,9 +303,9 @@ def _year_look(year: object) -> tuple[str, str]:
     return COLOURS[position % len(COLOURS)], MARKS[position % len(MARKS)]
 
 
-def _label_risks(axes: Axes, first: str, second: str, *, unit: str = "") -> None:
-    axes.set_xlabel(f"{OUTCOMES[first].label}{unit}")
-    axes.set_ylabel(f"{OUTCOMES[second].label}{unit}")
+def _label_risks(axes: Axes, first: str, second: str) -> None:
+    axes.set_xlabel(f"{OUTCOMES[first].label} [points]")
+    axes.set_ylabel(f"{OUTCOMES[second].label} [points]")
 
 
 def _setting(setting: str) -> str:

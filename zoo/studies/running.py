@@ -116,12 +116,13 @@ def _judged(claim: Claim, known: Claim, table: StudyTable) -> Claim:
     """A claim with the verdict that it had on the table before: published, or corrected without the user's encoders."""
     if table.mine:
         if claim.ours == known.ours:
-            return replace(claim, verdict=known.verdict, reason=known.reason)
+            return replace(claim, verdict=known.verdict, reason=known.reason, rests_on=known.rests_on)
         mine = f"{len(table.mine)} encoder{'s' * (len(table.mine) != 1)} of yours"
         reason = f"without {mine}, {known.ours}" + (f": {known.reason}" if known.reason else "")
-        return replace(claim, verdict=known.verdict, reason=reason)
+        return replace(claim, verdict=known.verdict, reason=reason, rests_on=known.rests_on)
     if known.verdict != "agrees":
-        return replace(claim, verdict=known.verdict, reason=f"on the published rows, {known.ours}: {known.reason}")
+        reason = f"on the published rows, {known.ours}: {known.reason}"
+        return replace(claim, verdict=known.verdict, reason=reason, rests_on=known.rests_on)
     if claim.verdict == "agrees":
         return claim
     reason = f"{known.ours} on the published rows, which agrees; here errata applied and components signed"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
-from .drawing import palette
+from .drawing import SMALLEST, palette
 
 try:
     import numpy as np
@@ -29,6 +29,7 @@ MISSING = "#B8B8B8"  # colour of points whose choice is not known
 OTHER, OTHER_COLOUR = "other", "#444444"  # values too rare for a colour of their own
 _ROOM = 0.42  # of a row, on each side of its middle, that points may take
 _INSET = 1.04  # of a cut axis, so that triangles at its border are whole
+_TIGHT: Any = {"handletextpad": 0.1, "columnspacing": 0.8, "labelspacing": 0.3}
 _STEP = 0.085  # of a row, between points side by side where there is room
 
 
@@ -105,14 +106,10 @@ def colours_for(choices: Sequence[Any], known: Mapping[str, str] | None = None) 
     return value_colours(choices, known)
 
 
-def n_cut(swarms: Sequence[Swarm], limit: float) -> int:
-    """How many points lie beyond ``-limit`` or ``limit``, where an axis is cut."""
-    return sum(abs(value) > limit for swarm in swarms for value in swarm.x)
-
-
 def beeswarm(
-    axes: Axes, swarms: Sequence[Swarm], colours: Colours, *, limit: float | None = None, size: float = 7.0
-) -> None:
+    axes: Axes, swarms: Sequence[Swarm], colours: Colours, *, limit: float | None = None, size: float = 7.0,
+    rasterized: bool = False,
+) -> None:  # fmt: skip
     """One row a swarm, from the top; points that would cover each other move apart, always in the same way.
 
     Parameters
@@ -120,6 +117,8 @@ def beeswarm(
     limit : float, optional
         The axis goes little further than from ``-limit`` to ``limit``; points beyond are drawn there, as triangles
         that point outwards. By default the axis holds all points and 0.
+    rasterized : bool
+        Points are pixels in a figure that is otherwise lines, for figures of very many.
     """
     found = [float(value) for swarm in swarms for value in swarm.x]
     low, high = min([*found, 0.0]), max([*found, 0.0])
@@ -135,7 +134,7 @@ def beeswarm(
             if chosen.any():
                 axes.scatter(
                     shown[chosen], y[chosen], s=size if mark == "o" else 2 * size, c=list(colour[chosen]), marker=mark,
-                    linewidths=0, alpha=0.9, clip_on=mark == "o", zorder=2,
+                    linewidths=0, alpha=0.9, clip_on=mark == "o", zorder=2, rasterized=rasterized,
                 )  # fmt: skip
     axes.set_xlim((low, high) if limit is None else (_INSET * low, _INSET * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
@@ -175,27 +174,50 @@ def explain_colours(
         Under the axes; else a colour bar stands to their right.
     """
     several = list(axes) if isinstance(axes, Sequence) else [axes]
-    missing = any(_is_missing(choice) for swarm in swarms for choice in swarm.choices)
     if isinstance(colours, NumberColours):
         bar = drawing.colorbar(colours.scale, ax=several, location="bottom" if below else "right", pad=0.02,
                                aspect=30, shrink=0.9 if below else 0.8)  # fmt: skip
-        axis = bar.ax.xaxis if below else bar.ax.yaxis
-        axis.set_ticks(list(colours.ticks), labels=[short(tick) for tick in colours.ticks])
-        axis.set_ticks([], minor=True)
-        bar.set_label(" ".join([label, "(grey: missing)"] if missing else [label]).strip())
-        bar.outline.set_visible(False)
+        _finish_bar(bar, colours, swarms, label)
         return
-    entries = {**colours.by_value, **({"missing": MISSING} if missing else {})}
-    handles = [Line2D([], [], linestyle="", marker="o", markersize=3.5, color=colour, label=value)
-               for value, colour in entries.items()]  # fmt: skip
-    tight: Any = {"handletextpad": 0.1, "columnspacing": 0.8, "labelspacing": 0.3}
+    handles = _handles(colours, swarms)
     if len(several) == 1:
         down = 32 if several[0].get_xlabel() else 18  # points, below the ticks and what the axis is called
         lower = several[0].transAxes + ScaledTranslation(0.0, -down / 72, drawing.dpi_scale_trans)
         several[0].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=lower,
-                          ncols=n_columns, borderaxespad=0.0, title=label or None, **tight)  # fmt: skip
+                          ncols=n_columns, borderaxespad=0.0, title=label or None, **_TIGHT)  # fmt: skip
     else:
-        drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=label or None, **tight)
+        drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=label or None, **_TIGHT)
+
+
+def explain_colours_in(
+    drawing: Drawing, axes: Axes, colours: Colours, swarms: Sequence[Swarm], *, label: str = "", n_columns: int = 3
+) -> None:
+    """The same within axes of its own, which show nothing else."""
+    axes.set_axis_off()
+    if isinstance(colours, NumberColours):
+        bar = drawing.colorbar(colours.scale, cax=axes.inset_axes((0.03, 0.8, 0.94, 0.2)), orientation="horizontal")
+        _finish_bar(bar, colours, swarms, label)
+    else:
+        axes.legend(handles=_handles(colours, swarms), loc="upper center", ncols=n_columns, borderaxespad=0.0,
+                    title=label or None, **_TIGHT)  # fmt: skip
+
+
+def _finish_bar(bar: Any, colours: NumberColours, swarms: Sequence[Swarm], label: str) -> None:
+    axis = bar.ax.yaxis if bar.orientation == "vertical" else bar.ax.xaxis
+    axis.set_ticks(list(colours.ticks), labels=[short(tick) for tick in colours.ticks])
+    axis.set_ticks([], minor=True)
+    bar.set_label(" ".join([label, "(grey: missing)"] if _some_missing(swarms) else [label]).strip())
+    bar.outline.set_visible(False)
+
+
+def _handles(colours: ValueColours, swarms: Sequence[Swarm]) -> list[Line2D]:
+    entries = {**colours.by_value, **({"missing": MISSING} if _some_missing(swarms) else {})}
+    return [Line2D([], [], linestyle="", marker="o", markersize=3.5, color=colour, label=value)
+            for value, colour in entries.items()]  # fmt: skip
+
+
+def _some_missing(swarms: Sequence[Swarm]) -> bool:
+    return any(_is_missing(choice) for swarm in swarms for choice in swarm.choices)
 
 
 def importance_bars(
@@ -206,7 +228,10 @@ def importance_bars(
     heights = [means[feature] for feature in largest]
     bars = axes.barh(range(len(largest)), heights, height=0.72, color=colour)
     axes.bar_label(
-        bars, labels=[f"{height:.1f}" if height >= 1 else f"{height:#.2g}" for height in heights], padding=2, fontsize=6
+        bars,
+        labels=[f"{height:.1f}" if height >= 1 else f"{height:#.2g}" for height in heights],
+        padding=2,
+        fontsize=SMALLEST,
     )
     axes.set_yticks(range(len(largest)), [labels.get(feature, feature) for feature in largest])
     axes.set_ylim(max(n_features, len(largest)) - 0.4, -0.6)

@@ -9,7 +9,15 @@ from ..analysis.importance import Importance
 from ..analysis.studycolumns import STUDY_COLUMNS
 from ..analysis.table import StudyTable
 from .drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, letter, new_figure
-from .shap_figures import Colours, Swarm, beeswarm, colours_for, explain_colours, importance_bars
+from .shap_figures import (
+    Colours,
+    Swarm,
+    beeswarm,
+    colours_for,
+    explain_colours,
+    explain_colours_in,
+    importance_bars,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -43,38 +51,38 @@ def choice_swarms(
     return swarms
 
 
-def draw_choice(
-    found: Sequence[Importance], feature: str, table: StudyTable, *, normalised: bool = True, limit: float | None = None
-) -> Drawing:
+def draw_choice(found: Sequence[Importance], feature: str, table: StudyTable, *, normalised: bool = True) -> Drawing:
     """One choice: a row an outcome, a point an encoder, coloured by what it chose."""
     swarms = choice_swarms(found, feature, table, normalised=normalised)
     colours = _colours(feature, swarms)
     drawing, (axes,) = new_figure(width=0.66 * FULL_WIDTH, height=0.42 * len(swarms) + 1.25)
-    beeswarm(axes, swarms, colours, limit=limit, size=9)
-    words = "as a share of the mean outcome" if normalised else "in points"
-    axes.set_xlabel(f"SHAP value, {words}; negative is better")
+    beeswarm(axes, swarms, colours, size=9)
+    axes.set_xlabel(f"SHAP value [{'share of the mean outcome' if normalised else 'points'}], negative is better")
     explain_colours(drawing, [axes], colours, swarms, label=STUDY_COLUMNS[feature].label)
     return drawing
 
 
 def draw_choices(
-    panels: Sequence[tuple[str, Sequence[Importance]]], table: StudyTable, *, limit: float, n_columns: int = 3
+    panels: Sequence[tuple[str, Sequence[Importance]]], table: StudyTable, *, n_columns: int = 2
 ) -> Drawing:
-    """Several choices, a panel each, on one axis of normalised SHAP values that is cut at ``limit``."""
+    """Several choices, a panel each with its own axis and colours below it: SHAP values as shares of the mean."""
     n_rows = -(-len(panels) // n_columns)
-    drawing, axes = new_figure(height=1.95 * n_rows, n_rows=n_rows, n_columns=n_columns, sharey=True)
-    for one, (feature, found) in zip(axes, panels, strict=False):
+    heights = (1.6, 0.5)  # inches of a panel, and of what explains its colours
+    drawing, axes = new_figure(height=(sum(heights) + 0.15) * n_rows, n_rows=2 * n_rows, n_columns=n_columns,
+                               height_ratios=heights * n_rows)  # fmt: skip
+    places = [2 * n_columns * (place // n_columns) + place % n_columns for place in range(n_rows * n_columns)]
+    for position, (place, (feature, found)) in enumerate(zip(places, panels, strict=False)):
+        one, key = axes[place], axes[place + n_columns]
         swarms = choice_swarms(found, feature, table)
         colours = _colours(feature, swarms)
-        beeswarm(one, swarms, colours, limit=limit, size=4)
-        one.set_title(STUDY_COLUMNS[feature].label)
-        one.set_xticks([-0.5, 0.0, 0.5] if limit > 0.5 else [0.0])
-        longest = max((len(str(choice)) for swarm in swarms for choice in swarm.choices), default=0)
-        explain_colours(drawing, one, colours, swarms, n_columns=2 if longest > 11 else 3)
-    drawing.supxlabel("SHAP value / mean outcome (negative is better)", fontsize=8)
-    letter(axes[: len(panels)])
-    for one in axes[len(panels) :]:
-        one.set_visible(False)
+        beeswarm(one, swarms, colours, size=5, rasterized=True)
+        one.tick_params(axis="y", labelleft=position % n_columns == 0)
+        one.set_xlabel("SHAP value [share of the mean], negative is better", fontsize=7)
+        explain_colours_in(drawing, key, colours, swarms, label=STUDY_COLUMNS[feature].label)
+    letter([axes[place] for place in places[: len(panels)]])
+    for place in places[len(panels) :]:
+        axes[place].set_visible(False)
+        axes[place + n_columns].set_visible(False)
     return drawing
 
 
@@ -83,16 +91,15 @@ def draw_importances(found: Sequence[Importance], *, n_features: int = 8, n_colu
     n_rows = -(-len(found) // n_columns)
     names = {str(feature) for one in found for feature in one.shap}
     labels = {name: TICKS.get(name, STUDY_COLUMNS[name].label) for name in names}
-    drawing, axes = new_figure(height=n_rows * (0.17 * n_features + 0.55), n_rows=n_rows, n_columns=n_columns)
-    for position, (one, importance) in enumerate(zip(axes, found, strict=False)):
+    drawing, axes = new_figure(height=n_rows * (0.17 * n_features + 0.7), n_rows=n_rows, n_columns=n_columns)
+    for one, importance in zip(axes, found, strict=False):
         means = {str(feature): float(mean) for feature, mean in importance.mean_absolute.items()}
         colour = COMPONENT_COLOURS.get(importance.outcome, "#444444")
         importance_bars(one, means, labels, n_features=n_features, colour=colour)
-        one.set_title(f"{ROWS[importance.outcome]} ({importance.n})")
-        if position + n_columns >= len(found):
-            one.set_xlabel("mean |SHAP| (points)")
+        one.set_xlabel(f"{ROWS[importance.outcome]}, n = {importance.n}\nmean |SHAP| [points]")
     for one in axes[len(found) :]:
         one.set_visible(False)
+    letter(axes[: len(found)])
     return drawing
 
 

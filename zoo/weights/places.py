@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import string
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -139,6 +140,28 @@ def shown(place: str) -> str:
         return place.partition("?")[0].rpartition("@")[2]
     query = [(name, value[0]) for name, value in parse_qs(parts.query).items() if name in _HARMLESS]
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(query), ""))
+
+
+def is_path(place: str) -> bool:
+    """True for a path of this machine, whether anything is there or not.
+
+    >>> is_path("runs/a.pth"), is_path("file:///data/a.pth"), is_path("hf:owner/repo")
+    (True, True, False)
+    """
+    match = _SCHEME.fullmatch(place)
+    return match is None or match[1].lower() == "file"
+
+
+def portable(place: str) -> str:
+    """A place as other machines may know it: of an absolute path the name of the file, with a hash of the whole path.
+
+    >>> portable("/home/me/run.pth"), portable("runs/run.pth"), portable("https://host/a.pth")
+    ('run.pth#a93fce2c', 'runs/run.pth', 'https://host/a.pth')
+    """
+    if not is_path(place) or not (place.startswith(("~", "file:")) or Path(place).is_absolute()):
+        return place
+    digest = blake2b(place.encode(errors="surrogatepass"), digest_size=4).hexdigest()
+    return f"{Path(place).name}#{digest}"
 
 
 def hash_in_address(path: str) -> str:

@@ -40,7 +40,7 @@ from .reading_pickle import run
 from .reading_torch import MAGIC, read_archive, read_legacy
 from .reading_torchscript import flattened
 
-__all__ = ["Checkpoint", "Inert", "read_checkpoint"]
+__all__ = ["Checkpoint", "Inert", "is_mapped", "read_checkpoint"]
 
 _MAGIC_BYTES = MAGIC.to_bytes(10, "little")
 _OTHERS = (
@@ -94,6 +94,15 @@ def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
             "nothing of it was run, take it from another source or save its tensors alone."
         ) from reason.with_traceback(None)  # whose frames would keep the file mapped
     return Checkpoint(content=content, format=kind)
+
+
+def is_mapped(path: Path) -> bool:
+    """True if the tensors of a file are mapped from it; those of files of torch before 1.6 and of dill are copied."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) != b"\x80"
+    except OSError:
+        return False
 
 
 def _read(path: Path) -> tuple[Any, Format]:

@@ -1,10 +1,14 @@
 """Every name that the pickle of a checkpoint may ask for, who writes it, and what stands for it.
 
 ``None`` stands for it with an ``Inert``. None of these names is ever imported: adding one to this table gives a file no
-power, it only says that files with this name are checkpoints as people really write them.
+power, it only says that files with this name are checkpoints as people really write them. Hyperparameters may be of any
+class of the libraries that training scripts use, and of the script itself (``__main__``); all of these are inert.
 """
 
 from __future__ import annotations
+
+import re
+from functools import lru_cache
 
 from . import reading_builders as build
 from . import reading_tensors as tensors
@@ -87,6 +91,7 @@ NAMES: dict[str, Builder | None] = {
         dict.fromkeys(("AnyNode", "StringNode", "IntegerNode", "FloatNode", "BooleanNode", "EnumNode", "PathNode")),
     ),
     "typing.Any": None,
+    "functools.partial": None,  # an optimizer or a transform among hyperparameters
     # functions and classes that stand beside the weights by name alone
     "__main__.exclude_bias_and_norm": None,  # LARS of Barlow Twins and VICReg
     **dict.fromkeys(("vissl.optimizers.lars._LARS", "vissl.optimizers.lars._LARS._exclude_bias_and_norm")),  # VISSL's
@@ -112,11 +117,23 @@ NAMES: dict[str, Builder | None] = {
 }
 
 _SCRIPTED = "__torch__."
+_HYPERPARAMETER = re.compile(
+    r"(?:(?:torch\.(?:nn\.modules|optim)|torchvision\.(?:transforms|models|ops)|timm|lightly|pytorch_lightning|lightning"
+    r"|lightning_fabric|torchmetrics|solo|omegaconf)\.(?:[a-z_][a-z0-9_]*\.)*_?[A-Z]\w*"  # a class, by its capital
+    r"|torch\.nn\.functional\.\w+|torch\._C\._nn\.\w+"  # activations
+    r"|__main__\.[A-Za-z]\w*)",
+    re.ASCII,
+)
 
 
 def lookup(name: str) -> Global | None:
     """What stands for a name in any pickle; None if it has no place in a checkpoint."""
-    return _GLOBALS.get(name)
+    return _GLOBALS.get(name) or _hyperparameter(name)
+
+
+@lru_cache(maxsize=1000)
+def _hyperparameter(name: str) -> Global | None:
+    return Global(name) if _HYPERPARAMETER.fullmatch(name) else None
 
 
 def lookup_scripted(name: str) -> Global | None:

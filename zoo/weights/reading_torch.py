@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +15,13 @@ from .reading_machine import Bytes, Machine
 from .reading_names import lookup, lookup_scripted
 from .reading_pickle import run
 from .reading_tensors import STORAGES, Storage
-from .reading_zip import Member, members
+from .reading_zip import Member, check_sums, forget_pages, members
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file of torch before 1.6
 _LEGACY_VERSION = 1001
 _ALIGNMENT = 64  # bytes; torch aligns its storages to it
 _PICKLE = "data.pkl"
+_LARGE = 1024**2  # bytes of a storage
 _LENGTH = struct.Struct("<q")
 
 
@@ -34,6 +36,7 @@ def read_archive(data: Bytes, *, budget: Budget) -> tuple[Any, bool]:
     for name, member in found.items():
         if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
             raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
+    check_sums(data, found)
     order = found.get(f"{root}byteorder")
     if order is not None and _bytes_of(data, order) != b"little":
         raise Refusal("its numbers are not little-endian")
@@ -84,7 +87,7 @@ def read_legacy(data: Bytes, *, budget: Budget) -> Any:
             budget.spend(n * STORAGES[kind].itemsize)
             if n * STORAGES[kind].itemsize > len(data):
                 raise Refusal(f"its storage {clipped(key)} is longer than the file")
-            wanted[key] = kind, n, Storage(torch.empty(n, dtype=STORAGES[kind]))
+            wanted[key] = kind, n, Storage(_unfilled(n, STORAGES[kind]))
         return _same(wanted[key], kind, n)
 
     content = pickle(persistent)
@@ -103,7 +106,10 @@ def read_legacy(data: Bytes, *, budget: Budget) -> Any:
         position += _LENGTH.size
         if size:
             storage.elements.view(torch.uint8).copy_(_raw(data, position, size))
+            if size > _LARGE:
+                forget_pages(data)  # which are in memory twice now
         position += size
+    forget_pages(data)
     if position != len(data):
         raise Refusal("it has something after its last storage")
     return content
@@ -132,6 +138,12 @@ def _elements(data: Bytes, start: int, n: int, dtype: torch.dtype) -> Tensor:
         return torch.empty(0, dtype=dtype)
     raw = _raw(data, start, n * dtype.itemsize)
     return (raw.clone() if start % _ALIGNMENT else raw).view(dtype)
+
+
+def _unfilled(n: int, dtype: torch.dtype) -> Tensor:
+    """Elements to be filled; large ones in memory of their own, all of which goes back when they do."""
+    n_bytes = n * dtype.itemsize
+    return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=dtype) if n_bytes > _LARGE else torch.empty(n, dtype=dtype)
 
 
 def _raw(data: Bytes, start: int, size: int) -> Tensor:

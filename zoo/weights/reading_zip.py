@@ -7,7 +7,10 @@ APPNOTE.TXT, 6.3, describes the records.
 
 from __future__ import annotations
 
+import mmap
 import struct
+import sys
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,7 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
 _FULL_16, _FULL_32 = 0xFFFF, 0xFFFFFFFF
 _ZIP64 = 1  # the extra field that holds sizes beyond 4 GB
+_BLOCK = 16 * 1024**2  # bytes of a member that are checked at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Member:
     start: int
     size: int
     is_stored: bool
+    crc: int
 
 
 def members(data: Bytes) -> dict[str, Member]:
@@ -56,6 +61,39 @@ def members(data: Bytes) -> dict[str, Member]:
             raise Refusal("its zip members overlap")
         previous = member.start + member.size
     return found
+
+
+def check_sums(data: Bytes, found: dict[str, Member]) -> None:
+    """Refuses an archive with a stored member whose bytes are not those that its CRC-32 was computed from.
+
+    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member; of such an archive nothing is known.
+    The pages of a mapped file are given back while they are read, so that a check of gigabytes takes no memory.
+
+    Raises
+    ------
+    Refusal
+        If a member differs; names it.
+    """
+    if not any(member.crc for member in found.values()):
+        return
+    with memoryview(data) as view:
+        for name, member in found.items():
+            if not member.is_stored:
+                continue
+            crc = 0
+            for start in range(member.start, member.start + member.size, _BLOCK):
+                crc = zlib.crc32(view[start : min(start + _BLOCK, member.start + member.size)], crc)
+                if member.size > _BLOCK:
+                    forget_pages(data)
+            if crc != member.crc:
+                raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its CRC-32")
+    forget_pages(data)
+
+
+def forget_pages(data: Bytes) -> None:
+    """Gives the memory of a mapped file back; what is read again comes from the file, so nothing may have changed."""
+    if isinstance(data, mmap.mmap) and sys.platform == "linux":  # elsewhere it is advice that may be ignored
+        data.madvise(mmap.MADV_DONTNEED)
 
 
 def _directory(data: Bytes) -> tuple[int, int, int]:
@@ -92,7 +130,7 @@ def _directory(data: Bytes) -> tuple[int, int, int]:
 def _add_member(data: Bytes, position: int, found: dict[str, Member], *, before: int, end: int) -> int:
     """Adds the member whose entry is at ``position`` and returns where the next entry is."""
     entry = _unpack(_ENTRY, data, position)
-    signature, _, _, flags, method, _, _, _, packed, size, n_name, n_extra, n_comment, disk, _, _, offset = entry
+    signature, _, _, flags, method, _, _, crc, packed, size, n_name, n_extra, n_comment, disk, _, _, offset = entry
     after_name = position + _ENTRY.size + n_name
     following: int = after_name + n_extra + n_comment
     if signature != b"PK\1\2" or disk or following > end:
@@ -114,7 +152,7 @@ def _add_member(data: Bytes, position: int, found: dict[str, Member], *, before:
         raise Refusal(f"its zip member {clipped(name)} is not where and what the directory says")
     if method == 0 and packed != size:
         raise Refusal(f"its zip member {clipped(name)} has two sizes")
-    found[name] = Member(start, packed, method == 0)
+    found[name] = Member(start, packed, method == 0, crc)
     return following
 
 

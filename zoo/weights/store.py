@@ -19,13 +19,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
 from .places import shown
 
 _FORMAT = "zoo-record-1"
+_OF_OWN_FILES = ("selection", "reading")  # written where they say something: records of published files lack them
+_MOST_SHOWN = 6  # of what was left out, in a sentence
 
 REGISTERED = "zoo:"
 """Scheme of the places of registered encoders, in front of the SHA-256 of their converted weights."""
@@ -47,6 +49,54 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was taken of a user's own file, and what was done to it; as text it is one sentence.
+
+    Attributes
+    ----------
+    layout : str
+        Under whose names the tensors are: ``"timm"``.
+    checkpoint_key : str
+        Where in the file they are: ``"state_dict_ema"``, ``"state_dict/backbone"``; empty if the file is nothing else.
+    reason : str
+        Why these, where others would fit as well; otherwise empty.
+    others : tuple of str
+        Where those others are: what ``checkpoint_key`` can be set to.
+    unwrapped : tuple of str
+        Prefixes of wrappers that were taken off: ``"module."``.
+    left_out : tuple of str
+        What lies beside the encoder's tensors: heads, queues, other networks of the method.
+    widened_from : tuple of str
+        Types that became float32: ``"float16"``.
+    """
+
+    layout: str
+    checkpoint_key: str = ""
+    reason: str = ""
+    others: tuple[str, ...] = ()
+    unwrapped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    widened_from: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
+        clauses = [f"{what} was read under the names of the layout {self.layout!r}"]
+        if self.others:
+            keys = " or ".join(f"checkpoint_key={other!r}" for other in self.others)
+            clauses.append(f"taken is {self.reason}, {keys} takes the other{'s' if len(self.others) > 1 else ''}")
+        if self.unwrapped:
+            clauses.append(f"taken off: {', '.join(map(repr, self.unwrapped))}")
+        if self.left_out:
+            shown = [*self.left_out[:_MOST_SHOWN]]
+            more = len(self.left_out) - len(shown)
+            clauses.append(f"left out: {', '.join(shown)}{f' and {more} more' if more else ''}")
+        if self.widened_from:
+            clauses.append(f"widened to float32 from {' and '.join(self.widened_from)}")
+        sentence = "; ".join(clauses)
+        return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Provenance of one file of converted weights."""
 
@@ -60,13 +110,19 @@ class Record:
     sums: tuple[str, ...]  # of each of its blocks
     created: str  # day, as 2026-01-31
     versions: dict[str, str]  # of the libraries that converted it
+    selection: str = ""  # which of several encoders in the user's own file was asked for
+    reading: Reading | None = None  # of the user's own file
 
     @property
     def key(self) -> str:
         """Name of the record."""
         places = [origin.place for origin in self.origins]
         return record_key(
-            places, layout=self.layout, layout_version=self.layout_version, architecture=self.architecture
+            places,
+            layout=self.layout,
+            layout_version=self.layout_version,
+            architecture=self.architecture,
+            selection=self.selection,
         )
 
 
@@ -82,9 +138,11 @@ def kept_name(place: str) -> str:
     return f"{harmless}#{blake2b(place.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
 
 
-def record_key(places: Sequence[str], *, layout: str, layout_version: int, architecture: str) -> str:
+def record_key(
+    places: Sequence[str], *, layout: str, layout_version: int, architecture: str, selection: str = ""
+) -> str:
     """Name of the record of weights from these places (the card's, then its companions') in this architecture."""
-    text = "\0".join([*places, layout, str(layout_version), architecture])
+    text = "\0".join([*places, layout, str(layout_version), architecture, *([selection] if selection else [])])
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
@@ -144,7 +202,8 @@ def keep(folder: Path, record: Record) -> None:
 
 def record_bytes(record: Record) -> bytes:
     """A record as its file holds it."""
-    body = json.dumps({"format": _FORMAT, **asdict(record)}, indent=1).encode() + b"\n"
+    facts = {name: fact for name, fact in asdict(record).items() if name not in _OF_OWN_FILES or fact}
+    body = json.dumps({"format": _FORMAT, **facts}, indent=1).encode() + b"\n"
     return _checksum(body) + b"\n" + body
 
 
@@ -172,7 +231,9 @@ def parse_record(content: bytes, *, where: str) -> Record:
                 "another folder."
             )
         origins = tuple(_checked(Origin(**origin)) for origin in facts.pop("origins"))
-        record = _checked(Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"])}))
+        reading = _reading(facts.pop("reading", None))
+        record = Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
+        record = _checked(record)
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # a right checksum, and nonsense below it
         raise WeightsRefused(
             f"The record {where} does not say what a record of this version does ({error}); remove the file."
@@ -182,17 +243,26 @@ def parse_record(content: bytes, *, where: str) -> Record:
     return record
 
 
-T = TypeVar("T", Origin, Record)
+T = TypeVar("T", Origin, Record, Reading)
+
+
+def _reading(facts: Any) -> Reading | None:
+    if facts is None:
+        return None
+    fields: dict[str, Any] = {name: tuple(fact) if type(fact) is list else fact for name, fact in facts.items()}
+    return _checked(Reading(**fields))
 
 
 def _checked(value: T) -> T:
     """The value, if every field is of its type and every hash is one, for it becomes the name of a file."""
     for field, hint in get_type_hints(type(value)).items():
+        if field == "reading":  # checked on its own
+            continue
         found, kind = getattr(value, field), get_origin(hint) or hint
         items = found if kind is tuple and type(found) is tuple else ()
         if type(found) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
             raise ValueError(f"{field!r} is {found!r}"[:100])
-    if not re.fullmatch("[0-9a-f]{64}", value.sha256):
+    if not isinstance(value, Reading) and not re.fullmatch("[0-9a-f]{64}", value.sha256):
         raise ValueError(f"'sha256' is {value.sha256!r}"[:100])
     return value
 

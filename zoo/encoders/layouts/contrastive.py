@@ -138,5 +138,5 @@ def _fitting_projection(state: State, target: Mapping[str, Tensor]) -> State:
 LAYOUTS: dict[str, Layout] = {
     "clip": Layout(convert=clip, half=True),
     "openclip": Layout(convert=openclip, half=True),
-    "lossyless": Layout(convert=lossyless, half=True),
+    "lossyless": Layout(convert=lossyless, half=True, n_companions=1),
 }

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...errors import UnknownName, WeightsRefused
+from ...metadata import LAYOUT_NAMES
+from ...weights.store import Reading
 from ..encoder import Encoder
 from . import contrastive, haiku, libraries, residual, transformers
 from .steps import Layout, Misfit, State
+from .wrappers import COUNTER, LIBRARIES, Role, Undecided, fits, found
 
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
@@ -21,7 +26,6 @@ LAYOUTS: dict[str, Layout] = {
     **libraries.LAYOUTS,
 }
 
-_COUNTER = "num_batches_tracked"  # of BatchNorm; counts batches, plays no part in features, and JAX has none
 _PREFIX = "backbone."
 _OWN = "zoo"
 
@@ -32,17 +36,22 @@ def layout_named(name: str) -> Layout:
     Raises
     ------
     UnknownName
-        If there is none; lists the nearest ones.
+        If there is none; lists the nearest ones, then all.
     """
     if name not in LAYOUTS:
-        raise UnknownName("layout of weights", name, LAYOUTS)
+        raise UnknownName("layout of weights", name, LAYOUTS, hint=f"Layouts are {', '.join(LAYOUT_NAMES)}.")
     return LAYOUTS[name]
 
 
 def convert(
-    contents: Sequence[Any], encoder: Encoder, *, layout: str, what: str, initial: Mapping[str, Tensor]
-) -> State:
-    """The state dict of an encoder, from what its file holds.
+    contents: Sequence[Any],
+    encoder: Encoder,
+    *,
+    layout: str,
+    what: str,
+    untrained: Callable[[], Mapping[str, bytes]],
+) -> Converted:
+    """The state dict of an encoder, from what the files that its card names hold.
 
     Parameters
     ----------
@@ -55,13 +64,14 @@ def convert(
         the zoo has written, and is taken for that whatever is said here.
     what : str
         How messages name the file.
-    initial : mapping of str to Tensor
-        State dict of the encoder before training; no parameter may be equal to it.
+    untrained : callable
+        Gives the fingerprints of the encoder before training; no parameter may have one of them. Called once names and
+        shapes are right.
 
     Returns
     -------
-    dict of str to Tensor
-        Contiguous, on the CPU, under the names of ``encoder.state_dict()``.
+    mapping of str to Tensor
+        Under the names of ``encoder.state_dict()``; a tensor is made contiguous and widened when it is asked for.
 
     Raises
     ------
@@ -69,27 +79,76 @@ def convert(
         If anything is missing, left over, of another shape or type, not finite or untrained; names the first tensor.
     """
     wanted = encoder.state_dict()
-    target = {name.removeprefix(_PREFIX): tensor for name, tensor in wanted.items()}
     is_own = _has_own_names(contents[0], wanted)
     chosen = layout_named(_OWN if is_own else layout)
     try:
-        state = chosen.convert(*(contents[:1] if is_own else contents), target=target)
-        _complete_counters(state, target)
-        _check_names(state, target)
-        trained = {name for name, _ in encoder.named_parameters()}
-        result: State = {}
-        for name in wanted:
-            short = name.removeprefix(_PREFIX)
-            tensor = _fitting(short, state[short], wanted[name], half=chosen.half)
-            if name in trained and torch.equal(tensor, initial[name].cpu()):
-                raise Misfit(f"{short!r} is as it was before training")
-            result[name] = tensor
+        state = chosen.convert(*(contents[:1] if is_own else contents), target=_target(wanted))
+        return _checked(state, encoder, half=chosen.half, untrained=untrained)
     except Misfit as misfit:
-        raise WeightsRefused(
-            f"The weights of {what} do not fit the encoder as files of the layout {layout!r} do: {misfit}; "
-            "nothing was loaded, check that this is the right file for this encoder."
-        ) from misfit
-    return result
+        raise _refused(what, layout, misfit) from misfit
+
+
+def convert_own(
+    contents: Sequence[Any],
+    encoder: Encoder,
+    *,
+    layout: str,
+    is_only: bool,
+    checkpoint_key: str,
+    role: Role,
+    what: str,
+    untrained: Callable[[], Mapping[str, bytes]],
+) -> tuple[Converted, Reading]:
+    """The state dict of an encoder from a user's own file, out of the wrappers that it may be in.
+
+    Parameters
+    ----------
+    contents, encoder, what, untrained
+        As for :func:`convert`.
+    layout : str
+        Of the files of this encoder.
+    is_only : bool
+        Try no other layout; otherwise those of the libraries are tried too.
+    checkpoint_key : str
+        Which of several encoders in the file is meant; empty for what the rules of :mod:`.wrappers` say.
+    role : str
+        Which of student and teacher the method publishes.
+
+    Returns
+    -------
+    mapping of str to Tensor
+        As :func:`convert`; half precision is widened whoever wrote it.
+    Reading
+        What was taken, and what was done to it.
+
+    Raises
+    ------
+    WeightsRefused
+        As :func:`convert`; also if several encoders fit and nothing says which is meant.
+    """
+    wanted = encoder.state_dict()
+    names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))
+    try:
+        taken, reading = found(
+            contents, _target(wanted), layouts=LAYOUTS, wanted=names, checkpoint_key=checkpoint_key, role=role
+        )
+        state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
+        converted = _checked(state, encoder, half=True, untrained=untrained)
+    except Undecided as misfit:
+        raise WeightsRefused(f"The file of {what} {misfit}; nothing was loaded.") from misfit
+    except Misfit as misfit:
+        raise _refused(what, "", misfit) from misfit
+    return converted, replace(reading, widened_from=converted.widened_from)
+
+
+def fits_without_companions(content: Any, encoder: Encoder) -> bool:
+    """True if a user's own file holds all of the encoder, also what a card takes from a companion."""
+    return fits(content, _target(encoder.state_dict()), layouts={_OWN: LAYOUTS[_OWN]})
+
+
+def fingerprints(encoder: Encoder) -> dict[str, bytes]:
+    """A hash of the numbers of each parameter, by its name in the state dict."""
+    return {name: _fingerprint(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
 
 
 def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
@@ -113,20 +172,88 @@ def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_
     try:
         _check_names(dict(state), wanted)
         for name, tensor in wanted.items():
-            if is_trusted and (state[name].shape, state[name].dtype) == (tensor.shape, tensor.dtype):
-                continue
-            _fitting(name, state[name], tensor, half=False)
+            _check_form(name, state[name], tensor, half=False)
+            if not is_trusted:
+                _check_finite(name, state[name])
     except Misfit as misfit:
         raise WeightsRefused(f"The converted weights {what} do not fit the encoder: {misfit}; remove them.") from misfit
+
+
+class Converted(Mapping[str, Tensor]):
+    """A state dict whose tensors are views of a file until they are asked for, one by one.
+
+    Each is then contiguous and of the encoder's type, a copy where the file has it otherwise: nothing holds all of them
+    at once.
+    """
+
+    def __init__(self, state: State, wanted: Mapping[str, Tensor]) -> None:
+        self._state = state
+        self._types = {name: tensor.dtype for name, tensor in wanted.items()}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._state[name].detach().to(self._types[name]).contiguous()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    @property
+    def widened_from(self) -> tuple[str, ...]:
+        """Types of the file that are not the encoder's."""
+        return tuple(
+            sorted({_named(self._state[name].dtype) for name, dtype in self._types.items()
+                    if self._state[name].dtype != dtype})
+        )  # fmt: skip
+
+
+def _refused(what: str, layout: str, misfit: Misfit) -> WeightsRefused:
+    as_expected = f" as files of the layout {layout!r} do" if layout else ""
+    return WeightsRefused(
+        f"The weights of {what} do not fit the encoder{as_expected}: {misfit}; "
+        "nothing was loaded, check that this is the right file for this encoder."
+    )
+
+
+def _target(wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(_PREFIX): tensor for name, tensor in wanted.items()}
+
+
+def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[[], Mapping[str, bytes]]) -> Converted:
+    """The state under the encoder's names, once every number of it has been looked at, a tensor at a time."""
+    wanted = encoder.state_dict()
+    target = _target(wanted)
+    _complete_counters(state, target)
+    _check_names(state, target)
+    for name, tensor in target.items():
+        _check_form(name, state[name], tensor, half=half)
+    converted = Converted({name: state[name.removeprefix(_PREFIX)] for name in wanted}, wanted)
+    before = untrained()
+    for name in wanted:
+        tensor = converted[name]
+        _check_finite(name.removeprefix(_PREFIX), tensor)
+        if name in before and _fingerprint(tensor) == before[name]:
+            raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
+    return converted
+
+
+def _fingerprint(tensor: Tensor) -> bytes:
+    return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
 
 
 def _has_own_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:
     return isinstance(content, Mapping) and content.keys() == wanted.keys()
 
 
+def _is_odd_counter(name: str, tensor: Tensor) -> bool:
+    """True for a counter of batches that was made a float with everything else; it plays no part in features."""
+    return name.endswith(COUNTER) and tensor.is_floating_point()
+
+
 def _complete_counters(state: State, target: Mapping[str, Tensor]) -> None:
     for name in target:
-        if name.endswith(_COUNTER) and name not in state:
+        if name.endswith(COUNTER) and name not in state:
             state[name] = torch.zeros((), dtype=torch.int64)
 
 
@@ -137,17 +264,18 @@ def _check_names(state: State, target: Mapping[str, Tensor]) -> None:
             raise Misfit(f"the tensor {min(names)!r} {kind}{more}")
 
 
-def _fitting(name: str, tensor: Tensor, wanted: Tensor, *, half: bool) -> Tensor:
+def _check_form(name: str, tensor: Tensor, wanted: Tensor, *, half: bool) -> None:
     if tensor.shape != wanted.shape:
         raise Misfit(f"{name!r} has shape {tuple(tensor.shape)}, expected {tuple(wanted.shape)}")
-    if tensor.dtype != wanted.dtype:
-        if not (half and tensor.dtype in (torch.float16, torch.bfloat16) and wanted.dtype == torch.float32):
-            raise Misfit(f"{name!r} is {_named(tensor.dtype)}, expected {_named(wanted.dtype)}")
-        tensor = tensor.float()
+    is_widened = half and tensor.dtype in (torch.float16, torch.bfloat16) and wanted.dtype == torch.float32
+    if tensor.dtype != wanted.dtype and not is_widened:
+        raise Misfit(f"{name!r} is {_named(tensor.dtype)}, expected {_named(wanted.dtype)}")
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
     if tensor.is_floating_point() and not torch.isfinite(tensor).all():
         n = int((~torch.isfinite(tensor)).sum())
         raise Misfit(f"{name!r} has {n} numbers of {tensor.numel()} that are not finite")
-    return tensor.detach().contiguous()
 
 
 def _named(dtype: torch.dtype) -> str:

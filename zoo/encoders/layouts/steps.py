@@ -27,12 +27,14 @@ class Layout:
     """How the files of one source are laid out.
 
     ``version`` counts changes of the function: what an older version has converted is converted anew. ``half`` says
-    that the source releases half precision, which is widened; any other file must have the encoder's own types.
+    that the source releases half precision, which is widened; any other published file must have the encoder's own
+    types. ``n_companions`` further files are needed.
     """
 
     convert: Converter
     version: int = 1
     half: bool = False
+    n_companions: int = 0
 
 
 def nested(content: Any, *path: str) -> Any:

@@ -100,9 +100,15 @@ class CalibratedCurve:
     n_test: int | None
     notes: tuple[str, ...]
 
+    @property
+    def images_only(self) -> bool:
+        """Whether intervals are over test images alone: a single seed says nothing of how seeds vary."""
+        return min(point.n_seeds for point in self.points) == 1
+
     def as_dict(self) -> dict[str, Any]:
-        """All of it, as JSON holds it."""
+        """All of it, as JSON holds it; ``intervals_over`` says what the intervals are of."""
         found = asdict(self)
+        found["intervals_over"] = ["test images"] if self.images_only else ["test images", "seeds"]
         found["improvement_range"] = None if self.improvement_range is None else list(self.improvement_range)
         return found | {"points": list(found["points"]), "notes": list(self.notes)}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...content import cache_folder
+from ...datasets.imagefiles import notes_on
 from ...errors import DataError, MissingExtra, QueryError
 from ..intervals import N_DRAWS, Interval
 from .assembling import assembled, require_scale
@@ -92,7 +93,7 @@ class CurveReport:
     protocols : mapping from a control, or "encoder", to str
         Names of how the runs were done.
     notes : tuple of str
-        What the search for regimes did not reach.
+        What the search for regimes did not reach, and how images are read.
     """
 
     data: TransferData
@@ -190,7 +191,7 @@ def learning_curves(
         runs=found.runs,
         intervals=found.intervals,
         protocols={name: protocol_of(data.task, request.recipe, control=name) for name in controls},
-        notes=notes,
+        notes=(*notes, *notes_on([images_of(data.train), images_of(data.test)])),
     )
 
 

@@ -6,7 +6,7 @@ and a regime of n images takes the n lowest. Each class so has its share of ever
 seed a smaller regime is within every larger one. Maps have no classes: their images go by rank alone.
 
 The validation part is drawn of the regime in the same way with the ranks turned round, but for the last image of each
-class, which stays to train on.
+class, which stays to train on, and for copies of images that are trained on.
 
 References
 ----------
@@ -106,6 +106,12 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
     n_validation = min(max(1, int(validation_share * wanted + 0.5)), wanted - _LEAST_TO_TRAIN)
     validation = chosen[_held_out(labels[chosen], ~ranks[chosen], n_validation)]
     train = chosen[~np.isin(chosen, validation)]
+    contents = images_of(part).contents
+    if contents is not None:
+        leaked = np.isin(contents[validation], contents[train])
+        if leaked.any() and not leaked.all():  # if all are, there is nothing else to validate on
+            validation = validation[~leaked]
+            train = chosen[~np.isin(chosen, validation)]
     parts = [array.astype("<i8") for array in (train, validation)]
     return RegimeSubset(
         n_requested=wanted,

@@ -15,6 +15,7 @@ from ...preprocess import build_preprocess
 from ...vocabulary import METRICS
 from ..intervals import Interval
 from .candidates import Candidate
+from .data import images_of
 from .measuring import CurveReport
 from .recipe import recipe_dict, recipe_digest
 from .runs import CONTROLS, Control, CurveRun
@@ -102,6 +103,7 @@ class _Writing:
             "weights_hash": self.candidate.weights_hash if control == "encoder" else None,
             "preprocess_hash": self.preprocess_hash,
             "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
+            "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
             "features_hash": None,
             "subset_hash": run.report.get("subset_hash"),
             "code_version": code_version(),

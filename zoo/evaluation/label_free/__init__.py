@@ -8,9 +8,9 @@
 :mod:`zoo.labelfree` is the table of contents, ``catalogue`` calls a metric by its name.
 
 =======================  ===================================================================================
-``rank``, ``decay``      RankMe, ranks and alpha-ReQ; ``spectrum``, ``gram`` and ``moments`` are the sums of one
-                         pass over the rows that they come from, ``monitor`` follows a training with them
-``lidar``                LiDAR; ``whitening`` and ``scatter`` below it
+``rank``                 RankMe, ranks and alpha-ReQ, from the singular values of ``spectrum``
+``lidar``                LiDAR
+``monitor``              these, of a training while it runs
 ``pairs``                alignment, uniformity, contrast
 ``dimension``, ``local``  TwoNN, entropy from local dimension; ``nearest`` finds the neighbours
 ``learnability``         cluster learnability; ``clusters`` is k-means

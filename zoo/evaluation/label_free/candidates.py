@@ -1,44 +1,48 @@
-"""Rows that may be among the k nearest: all that are, and few others, from tiles of inexact products.
+"""Rows that may be among the k nearest: all that are, and few others, from tiles of float32 products.
 
-A tile of products of two blocks of rows serves the rows of both. In each direction its entries fall into groups, and
-the smallest of each is found; the k-th smallest of those that a row has seen so far bounds the distance of its k-th
-neighbour, and with it, by what rounding can have done, the entries that are worth keeping. Only groups that hold one
-are looked at once more. So a tile is read twice after it is multiplied, and nothing is sorted.
+With two features more, the product of a row with another is half their squared distance, |a|^2 / 2 + |b|^2 / 2 - ab, so
+that a tile of products serves the rows of both sides. In each direction its entries fall into groups, and the smallest
+of each is found; the k-th smallest of those that a row has seen so far bounds the distance of its k-th neighbour, and
+with it, by what rounding can have done, the entries that are worth keeping. Only groups that hold one are looked at
+once more. So a tile is read twice after it is multiplied, and nothing is sorted.
 
-With r the share by which rounding moves a row, a its length, and t the distance of rounded rows, the true distance d to
-a row of length at most a + d is within r (2 a + d) of t. An inner product of n features is taken to be right to
-8 sqrt(n) units of rounding, as for errors without a common direction (Higham and Mary 2019), exceeded once in 10^13
-products, where the worst case would be n units.
+What rounding can have done, with its unit u = 2^-24: a product K of rows of d features, which is a sum of d + 2 terms
+in any order, with or without fused operations, is off by at most g (|a|^2 + |b|^2), the rounding of the two squares
+included, with g = (d + 4) u / (1 - (d + 4) u). So for rows at the distance t, for which |b| <= |a| + t,
+
+    t^2 <= 2 K + 2 g (3 |a|^2 + 2 t^2)    and    K <= t^2 / 2 + g (|a|^2 + (|a| + t)^2).
+
+A row is moved by u |a| where it is rounded to float32, and for cosine distances by up to a constant m before: distances
+change by no more than the two rows are moved. That float64 rounds distances in their order as well is far below the
+2^-20 by which limits are raised.
 """
 
 from __future__ import annotations
 
-import math
-
 from ...errors import MissingExtra
 from ..streamed_checks import Array
 from .points import Points
-from .products import Kind
 
 try:
     import numpy as np
-    import torch
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 SPARE = 128
-"""Candidates beyond the neighbours that are asked for; where there are more, it is quicker to multiply exactly."""
+"""Candidates beyond the neighbours that are asked for; where there are more, it is quicker to multiply in float64."""
 
 _GROUPS = 64
 _BLOCK_BYTES = 1 << 25  # of rows that are made ready for products at a time
+_AT_ONCE = 512  # rows that are centred and rounded together, so that they stay in the cache
 _PENDING = 1 << 21  # candidates before those that have been outdone are thrown away
 _UNIT = 2.0**-24
-_TINY = 1e-35
+_UNDERFLOW = 2.0**-100  # what numbers that float32 takes for 0 add up to
+_RAISED = 1 + 2.0**-20
+_FAR = 2.0**126
+"""Half the squared distance of rows that are only there to fill a tile."""
 
 
-def candidates(
-    points: Points, queries: Array, among: Array, k: int, *, halved: bool, tile_rows: int
-) -> tuple[Array, Array, Array]:
+def candidates(points: Points, queries: Array, among: Array, k: int, *, tile_rows: int) -> tuple[Array, Array, Array]:
     """Pairs of a query and a row that may be among its k nearest, and the queries that have too many of them.
 
     Parameters
@@ -47,8 +51,6 @@ def candidates(
     queries, among : int64
         Rows; the same array, or any others. A row is never its own candidate.
     k : int
-    halved : bool
-        Products of bfloat16 instead of float32.
     tile_rows : int
         Rows that are multiplied with as many others at a time, about.
 
@@ -59,7 +61,7 @@ def candidates(
     lost : int64
         Places, ascending, that are left out of ``at``.
     """
-    search = _Search(points, queries, among, k, halved=halved, tile_rows=tile_rows)
+    search = _Search(points, queries, among, k, tile_rows=tile_rows)
     search.run()
     search.settle()
     at, rows, _ = search.found()
@@ -69,47 +71,45 @@ def candidates(
 class _Side:
     """Rows that candidates are sought for, and what is known of the distance of their neighbours."""
 
-    def __init__(self, points: Points, rows: Array, k: int, kind: Kind) -> None:
-        self.kind = kind
-        self.lengths = 1.01 * np.sqrt(points.squares[rows])  # (m,), with what rounding adds
-        self.best = np.full((len(rows), k), kind.farthest, dtype=kind.keys)
-        self.limits = np.zeros(len(rows), dtype=kind.keys)
-        self.lost = np.zeros(len(rows), dtype=bool)
+    def __init__(self, points: Points, rows: Array, k: int) -> None:
         self.moved = points.rounding
-        self.unit = (8 * math.sqrt(points.dim) + 24) * _UNIT
+        self.lengths = 1.001 * np.sqrt(points.squares[rows]) + self.moved  # (m,), rounded or not
+        self.best = np.full((len(rows), k), np.inf, dtype=np.float32)
+        self.limits = np.zeros(len(rows), dtype=np.float32)
+        self.lost = np.zeros(len(rows), dtype=bool)
+        self.g = (points.dim + 4) * _UNIT / (1 - (points.dim + 4) * _UNIT)
 
-    def see(self, own: slice, smallest: Array, share: float) -> None:
-        """Takes in the smallest keys of groups (m, n_groups), and sets the limits below which keys are kept."""
+    def see(self, own: slice, smallest: Array) -> None:
+        """Takes in the smallest products of groups (m, n_groups), and sets the limits below which they are kept."""
         k = self.best.shape[1]
         keys = np.concatenate([self.best[own], smallest], axis=1)
         keys.partition(k - 1, axis=1)
         self.best[own] = keys[:, :k]
-        lengths, unit = self.lengths[own], self.unit
-        kth = 2 * self.kind.values(keys[:, k - 1]) / (1 - self.kind.rounding)
-        rounded = np.sqrt((kth + 8 * unit * lengths**2 + _TINY) / (1 - 2 * unit))  # k rows are as near, rounded
-        apart = (rounded + 2 * share * lengths + 2 * self.moved) / (1 - share)  # and thus as they are
-        reach = apart + share * (2 * lengths + apart) + 2 * self.moved  # of a row as near as that, rounded
-        halves = 0.5 * (reach**2 + unit * (2 * lengths + reach) ** 2) * (1 + self.kind.rounding) + _TINY
-        self.limits[own] = self.kind.limits(halves)
-        self.limits[own][self.lost[own]] = self.kind.nearest
+        length, g, moved = self.lengths[own], self.g, self.moved
+        kth = np.maximum(keys[:, k - 1], 0).astype(np.float64)
+        rounded = np.sqrt((2 * kth + 6 * g * length**2 + _UNDERFLOW) / (1 - 4 * g))  # k rows are as near, rounded
+        apart = (rounded + 2 * _UNIT * length + 2 * moved) / (1 - _UNIT)  # and thus as they are
+        reach = apart + _UNIT * (2 * length + apart) + 2 * moved  # of a row as near as that, rounded
+        limits = 0.5 * reach**2 + g * (length**2 + (length + reach) ** 2) + _UNDERFLOW
+        self.limits[own] = np.minimum(_RAISED * limits, _FAR / 2)
+        self.limits[own][self.lost[own]] = -np.inf
 
 
 class _Search:
     """All tiles of queries and others, and the candidates that they leave."""
 
-    def __init__(self, points: Points, queries: Array, among: Array, k: int, *, halved: bool, tile_rows: int) -> None:
+    def __init__(self, points: Points, queries: Array, among: Array, k: int, *, tile_rows: int) -> None:
         self.points, self.queries, self.among = points, queries, among
         self.symmetric = queries is among
         # A query among the others is found as its own neighbour, and is one too many.
         self.k = k + (not self.symmetric and bool(np.isin(queries, among).any()))
-        self.kind = Kind(points.dim, halved=halved)
-        self.side = _Side(points, queries, self.k, self.kind)
+        self.side = _Side(points, queries, self.k)
         self.n_groups = _GROUPS
         while self.n_groups < min(4 * self.k, tile_rows):
             self.n_groups *= 2
         self.tile_rows = max(1, tile_rows // self.n_groups) * self.n_groups
-        self.block_rows = max(1, _BLOCK_BYTES // (self.kind.bytes * self.tile_rows)) * self.tile_rows
-        self.share = 0.0  # by which rounding has moved a row, at most
+        self.width = points.dim + 2
+        self.block_rows = max(1, _BLOCK_BYTES // (4 * self.width * self.tile_rows)) * self.tile_rows
         self.pending: list[tuple[Array, Array, Array]] = []
         self.n_pending = self.n_settled = 0
         self.most = k + SPARE
@@ -117,37 +117,45 @@ class _Search:
     def run(self) -> None:
         """All tiles."""
         left, right = (
-            self.kind.memory(min(self.block_rows, self._padded(len(rows)))) for rows in (self.queries, self.among)
+            np.empty((min(self.block_rows, self._padded(len(rows))), self.width), dtype=np.float32)
+            for rows in (self.queries, self.among)
         )
-        turned = self.kind.memory(len(right))
-        out = torch.empty(self.tile_rows**2, dtype=left.dtype)
+        turned = np.empty_like(right)
+        out = np.empty(self.tile_rows**2, dtype=np.float32)
         for first in range(0, len(self.queries), self.block_rows):
             own = self._load(self.queries, first, left)
             for second in range(first if self.symmetric else 0, len(self.among), self.block_rows):
                 same = self.symmetric and first == second
                 others = own if same else self._load(self.among, second, right)
                 facing = turned[: len(others)]
-                self.kind.turn(others, facing)
+                np.negative(others[:, :-2], out=facing[:, :-2])
+                facing[:, -2], facing[:, -1] = others[:, -1], others[:, -2]
                 for i in range(0, len(own), self.tile_rows):
                     for j in range(i if same else 0, len(others), self.tile_rows):
                         rows, columns = own[i : i + self.tile_rows], facing[j : j + self.tile_rows]
-                        keys = self.kind.products(rows, columns, out)
-                        self._take(keys, first + i, second + j)
+                        tile = out[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+                        np.matmul(rows, columns.T, out=tile)  # torch might leave out bits, if the user allowed it
+                        self._take(tile, first + i, second + j)
 
     def _padded(self, n: int) -> int:
         return -(-n // self.n_groups) * self.n_groups
 
-    def _load(self, rows: Array, start: int, memory: torch.Tensor) -> torch.Tensor:
-        """A block of rows as left factors, filled up to whole groups."""
+    def _load(self, rows: Array, start: int, memory: Array) -> Array:
+        """A block of rows as left factors, -a, |a|^2 / 2 and 1, filled up to whole groups by rows that are far."""
         part = rows[start : start + self.block_rows]
         loaded = memory[: self._padded(len(part))]
-        self.share = max(self.share, self.kind.load(self.points, part, loaded) + _UNIT)
+        for first in range(0, len(part), _AT_ONCE):
+            some = part[first : first + _AT_ONCE]
+            np.negative(self.points.block(_run(some)).numpy(), out=loaded[first : first + len(some), :-2])
+        loaded[: len(part), -2] = 0.5 * self.points.squares[part]
+        loaded[len(part) :, :-2], loaded[len(part) :, -2] = 0, _FAR
+        loaded[:, -1] = 1
         return loaded
 
     def _take(self, keys: Array, first: int, second: int) -> None:
         """Candidates from a tile (m, n), whose rows and columns start at these places."""
         if self.symmetric and first == second:
-            np.fill_diagonal(keys, self.kind.farthest)
+            np.fill_diagonal(keys, np.inf)
         m, n = keys.shape
         groups = keys.reshape(m, n // self.n_groups, self.n_groups)
         self._keep(first, second, groups.min(axis=1), groups)
@@ -160,7 +168,7 @@ class _Search:
         """Entries of groups (m, n_in_group, n_groups) that are within the limits of their rows."""
         own = slice(own_start, min(own_start + len(smallest), len(self.queries)))
         smallest = smallest[: own.stop - own.start]
-        self.side.see(own, smallest, self.share)
+        self.side.see(own, smallest)
         limits = self.side.limits[own]
         row, group = np.nonzero(smallest <= limits[:, None])
         members = groups[row, :, group]  # (n, n_in_group)
@@ -188,8 +196,15 @@ class _Search:
         crowded = np.bincount(at, minlength=len(self.queries)) > self.most
         if crowded.any():
             self.side.lost[crowded] = True
-            self.side.limits[crowded] = self.kind.nearest
+            self.side.limits[crowded] = -np.inf
             kept = ~crowded[at]
             at, other, keys = at[kept], other[kept], keys[kept]
         self.pending = [(at, other, keys)]
         self.n_pending = self.n_settled = len(at)
+
+
+def _run(rows: Array) -> slice | Array:
+    """A run of neighbouring rows as a slice, which needs no copy."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

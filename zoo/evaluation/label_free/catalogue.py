@@ -1,7 +1,8 @@
 """Calls label-free metrics by their names: the table of contents is :mod:`zoo.labelfree`.
 
 The function of a metric returns a float, or a frozen dataclass with a field ``value``, whose other fields say how it
-came about (how many rows were left out, and the like).
+came about (how many rows were left out, and the like), and whose ``notes``, if it has them, are sentences for whoever
+reads the value.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Value:
 
     value: float
     details: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -54,9 +56,9 @@ def value_of(found: Any) -> Value:
     """A float, or a record with a field ``value``, as a value and what else is known.
 
     >>> value_of(3.5)
-    Value(value=3.5, details={})
+    Value(value=3.5, details={}, notes=())
     """
     if is_dataclass(found) and not isinstance(found, type):
         details = asdict(found)
-        return Value(value=float(details.pop("value")), details=details)
+        return Value(value=float(details.pop("value")), details=details, notes=details.pop("notes", ()))
     return Value(value=float(found), details={})

@@ -18,8 +18,7 @@ from ..streamed_checks import Array
 from ..threads import threads_for
 from .arrays import features_of
 from .distinct import fingerprints
-from .points import Points, blocks, points_of
-from .products import product
+from .points import Points, blocks, points_of, product
 from .seeding import reduced, spread_rows
 
 try:

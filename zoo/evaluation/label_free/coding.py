@@ -10,7 +10,7 @@ from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array, labels_of
 from .arrays import features_of
 from .pairs import unit_rows
-from .row_products import second_moments
+from .spectrum import second_moments
 
 try:
     import numpy as np
@@ -136,7 +136,7 @@ def _rate(unit: Array, eps2: float) -> float:
     """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, which have the same one."""
     n, dim = unit.shape
     narrow = unit if dim <= n else np.ascontiguousarray(unit.T)
-    moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1], single=False).mul_(dim / (n * eps2))
+    moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1]).mul_(dim / (n * eps2))
     moments.diagonal().add_(1.0)
     factor = torch.linalg.cholesky(moments)  # no eigenvalue is below 1
     return float(factor.diagonal().log().sum())

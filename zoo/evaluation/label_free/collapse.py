@@ -8,9 +8,7 @@ from typing import Any, Literal
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import labels_of
 from .arrays import require_varied, views_of
-from .row_products import squares
-from .scatter import Views, grouped, unit_roundoff
-from .whitening import noise_of
+from .lidar import Views, grouped, unit_roundoff
 
 try:
     import numpy as np
@@ -99,9 +97,9 @@ def neural_collapse(
     rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for="neural collapse")
     require_varied(rows, "z", needed_for="neural collapse")
     views = grouped(rows, numbers)
-    spread = squares(views.deviations(), views.dim)
+    spread = views.squared_deviations()
     means = views.centred_means()
-    noise = noise_of(views, spread, unit_roundoff(z, rows))
+    noise = views.noise(spread, unit_roundoff(z, rows))
     if not bool((means.square().mean(dim=0) > noise.square()).any()):
         raise DataError(
             f"The means of all {views.n_images} classes are the same, so that neural collapse is not defined: expected "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ EQUAL = 1e-12
 LEAST = 12
 """Distinct rows below which the fit is refused."""
 
+_NEAR = 1e-3  # distance of near duplicates, relative to the usual one of first neighbours
+_WORTH_TELLING = 0.005  # share of the rows
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntrinsicDimension:
@@ -42,6 +46,11 @@ class IntrinsicDimension:
     """Distinct rows, whose ratios are ranked."""
     n_discarded: int
     """Largest ratios that the fit leaves out, or takes for larger than those it sees."""
+    n_near_duplicates: int
+    """Distinct rows whose first neighbour is a thousand times nearer than the median of first neighbours."""
+    value_without_near_duplicates: float | None
+    """The same estimate of one row of each group of them, if they are more than 0.5 % of the rows."""
+    notes: tuple[str, ...] = ()
 
 
 def intrinsic_dimension(
@@ -57,7 +66,9 @@ def intrinsic_dimension(
     the largest that is left, as the likelihood of censored ratios has it.
 
     Rows that equal an earlier one, whose ratio would be infinite, are left out before and counted: copies of rows do
-    not change the value. Rotation, scaling, shifts and the order of rows do not change it, either.
+    not change the value. Rotation, scaling, shifts and the order of rows do not change it, either. Rows that nearly
+    equal another do: their ratios are so large that 5 % of them take a third of five dimensions away. They stay, as the
+    method has no rule for them, but are counted, and ``notes`` say so where they are more than 0.5 % of the rows.
 
     Parameters
     ----------
@@ -106,24 +117,82 @@ def intrinsic_dimension(
     rows = features_of(z, least=LEAST, needed_for="the intrinsic dimension by TwoNN")
     require_varied(rows, "z", needed_for="the intrinsic dimension")
     metric = "euclidean" if distance == "euclidean" else "cosine"
+
+    def fitted(apart: Array) -> tuple[float, int]:
+        log_ratios = np.sort(np.log(apart[:, 1] / apart[:, 0])) * (2 if distance == "squared_cosine" else 1)
+        n_kept = min(int(len(apart) * (1 - discard)), len(apart) - (fit == "linear"))
+        return (_slope if fit == "linear" else _most_likely)(log_ratios[:n_kept], len(apart)), len(apart) - n_kept
+
     apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST, needed_for="TwoNN")
-    log_ratios = np.sort(np.log(apart[:, 1] / apart[:, 0])) * (2 if distance == "squared_cosine" else 1)
-    n = len(log_ratios)
-    n_kept = min(int(n * (1 - discard)), n - (fit == "linear"))
-    value = (_slope if fit == "linear" else _most_likely)(log_ratios[:n_kept], n)
+    value, n_discarded = fitted(apart)
+    near, without = near_duplicates(apart), None
+    if worth_telling(near.sum(), len(near)):
+        without = without_near_duplicates(rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST)
     return IntrinsicDimension(
         value=value,
         fit=fit,
         distance=distance,
         n=len(rows),
         n_duplicates=n_duplicates,
-        n_used=n,
-        n_discarded=n - n_kept,
+        n_used=len(apart),
+        n_discarded=n_discarded,
+        n_near_duplicates=int(near.sum()),
+        value_without_near_duplicates=without,
+        notes=notes_on_duplicates(n_duplicates, int(near.sum()), len(rows), without),
     )
 
 
-def distinct_neighbours(rows: Array, k: int, *, metric: str, least: int, needed_for: str) -> tuple[Array, int]:
+def near_duplicates(apart: Array) -> Array:
+    """Which rows have a first neighbour that is a thousand times nearer than first neighbours usually are, bool (n,).
+
+    Parameters
+    ----------
+    apart : float array, shape (n, at least 2)
+        Distances to the nearest rows, ascending. Usual is the median over rows of the first; of rows whose second is a
+        thousand times as far as the first, of the second, so that it holds even if every row has a near duplicate.
+    """
+    near: Array = apart[:, 0] <= _near(apart)
+    return near
+
+
+def worth_telling(n_duplicates: int, n: int) -> bool:
+    """Whether a reader has to know."""
+    return n_duplicates > _WORTH_TELLING * n
+
+
+def without_near_duplicates(
+    rows: Array, apart: Array, estimate: Callable[[Array], float], *, metric: str, least: int
+) -> float | None:
+    """An estimate from the distances (m, k) of one row of each group of near duplicates; None if too few are left."""
+    try:
+        other, _ = distinct_neighbours(
+            rows, apart.shape[1], metric=metric, least=least, needed_for="this estimate", within=_near(apart)
+        )
+        return estimate(other)
+    except DataError:
+        return None
+
+
+def notes_on_duplicates(n_duplicates: int, n_near: int, n: int, without: float | None) -> tuple[str, ...]:
+    """What a reader has to know of a metric that leaves exact duplicates out, and takes near ones for neighbours."""
+    notes = []
+    if worth_telling(n_duplicates, n):
+        notes.append(f"{n_duplicates:,} of {n:,} rows equal an earlier one and are left out.")
+    if worth_telling(n_near, n - n_duplicates):
+        value = "" if without is None else f"; with one row of each group of them it is {without:.4g}"
+        notes.append(
+            f"{n_near:,} of {n - n_duplicates:,} rows are near duplicates, a thousand times nearer to another row than "
+            f"is usual, which lowers the value{value}: remove near duplicates from the images."
+        )
+    return tuple(notes)
+
+
+def distinct_neighbours(
+    rows: Array, k: int, *, metric: str, least: int, needed_for: str, within: float = 0.0
+) -> tuple[Array, int]:
     """Distances (n_used, k) of distinct rows to their nearest ones, and how many rows equal an earlier one.
+
+    Those that are no farther than ``within`` from an earlier one count as equal to it.
 
     Raises
     ------
@@ -134,7 +203,7 @@ def distinct_neighbours(rows: Array, k: int, *, metric: str, least: int, needed_
     kept = np.arange(len(points))
     while len(kept) >= max(least, k + 1):
         distances, neighbours = nearest_points(points, k, queries=kept, among=kept)
-        copies = (distances[:, 0] == 0) & (neighbours[:, 0] < kept)  # of equal neighbours the first is named
+        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < kept)  # of equal neighbours the first is named
         if not copies.any():
             return distances, len(points) - len(kept)
         kept = kept[~copies]
@@ -142,6 +211,12 @@ def distinct_neighbours(rows: Array, k: int, *, metric: str, least: int, needed_
         f"z has {len(kept)} distinct row{'s' * (len(kept) != 1)} among {len(points)}, but {needed_for} needs at least "
         f"{max(least, k + 1)}: give it more images, and each of them once."
     )
+
+
+def _near(apart: Array) -> float:
+    """Distance of near duplicates."""
+    lone = np.where(apart[:, 0] <= _NEAR * apart[:, 1], apart[:, 1], apart[:, 0])
+    return _NEAR * float(np.median(lone))
 
 
 def _slope(log_ratios: Array, n: int) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 from ...cards import catalogue
 from ...datasets import ImageData
 from ...datasets.augmentations import Recipe, recipe_of
+from ...datasets.imagefiles import notes_on
 from ...datasets.views import ANGLES, drawn_images
 from ...errors import MissingExtra, QueryError, UnknownName
 from ...features import Progress
@@ -55,6 +56,7 @@ class Inputs:
     samples: Mapping[str, Sample]
     refused: Mapping[str, str]  # why a need cannot be met, in a sentence
     notes: tuple[str, ...]  # what a user should know: caps, augmentations that are left out
+    data_hash: Mapping[str, str]  # fingerprints of both parts of the data set
 
     def samples_for(self, need: str) -> dict[str, Sample]:
         """The samples that a need is made of, by their names.
@@ -167,6 +169,7 @@ def inputs_of(
     refused: dict[str, str] = {}
     notes: list[str] = []
     chosen = None
+    notes += notes_on([data.train, data.val] + ([] if target is None else [target.train]))
     if "views" in needs:
         try:
             chosen = recipe if isinstance(recipe, Recipe) else recipe_of(card, recipe=recipe)
@@ -201,6 +204,7 @@ def inputs_of(
         samples=samples,
         refused=refused,
         notes=tuple(dict.fromkeys(notes)),
+        data_hash={"train": data.train.fingerprint, "val": data.val.fingerprint},
     )
 
 

@@ -11,7 +11,8 @@ from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array, width_checked
 from .arrays import features_of, require_varied
 from .clusters import Clusters, kmeans_points, require_n_clusters
-from .distinct import fingerprints
+from .dimension import near_duplicates, worth_telling
+from .distinct import fingerprints, first_equals
 from .nearest import nearest_points, require_k
 from .points import points_of
 
@@ -36,6 +37,13 @@ class ClusterLearnability:
     n_val: int
     objective: float
     """Of k-means: mean squared distance of a row of length 1 from its centroid."""
+    n_duplicates: int
+    """Rows that equal an earlier one; all of them are on one side of the split."""
+    n_near_duplicates: int
+    """Validation rows a thousand times nearer to a training row than the median."""
+    value_without_near_duplicates: float | None
+    """The share among the other validation rows, if those are more than 0.5 %."""
+    notes: tuple[str, ...] = ()
 
 
 def cluster_learnability(
@@ -53,6 +61,9 @@ def cluster_learnability(
     validation, are clustered by k-means; the k nearest training rows of a validation row vote for its cluster, of
     clusters with equal votes that of the nearest voter. With one cluster the value is 1; with one cluster for each row
     it is 0, for no validation row's cluster is among those of the training rows.
+
+    Rows that equal each other are drawn together, so that none is told by its own copy; of z_val, rows that equal one
+    of z are left out. Rows that nearly equal each other are counted where they lie on both sides.
 
     Nothing depends on the order of the rows: the split and the start of k-means are drawn for rows in an order of their
     own.
@@ -79,7 +90,8 @@ def cluster_learnability(
     Raises
     ------
     DataError
-        If there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one direction.
+        If there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one direction; or if
+        every row of z_val equals one of z.
     QueryError
         If an option is out of its range.
 
@@ -138,11 +150,13 @@ def cluster_learnability_grid(
             f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: the representation has "
             "collapsed."
         )
-    marks = fingerprints(points)
+    marks, firsts = fingerprints(points), first_equals(points, np.arange(len(points)))
     if z_val is not None:
-        train, val = np.arange(n_given), np.arange(n_given, len(rows))
+        train, val = np.arange(n_given), n_given + np.flatnonzero(firsts[n_given:] >= n_given)
+        if not len(val):
+            raise DataError(f"Every row of z_val equals a row of z, so {_FOR} would tell each by its own copy.")
     else:
-        train, val = _split(marks, train_share, seed)
+        train, val = _split(marks, firsts, train_share, seed)
     most = max(numbers_of_neighbours)
     if most > len(train):
         raise DataError(
@@ -150,12 +164,14 @@ def cluster_learnability_grid(
             "it more images, or ask for fewer neighbours."
         )
     partitions = [kmeans_points(points, number, seed=seed, marks=marks) for number in numbers_of_clusters]
-    neighbours = nearest_points(points, most, queries=val, among=train)[1]
+    distances, neighbours = nearest_points(points, max(most, min(2, len(train))), queries=val, among=train)
+    n_duplicates = len(rows) - len(np.unique(firsts))
+    near = near_duplicates(distances) if distances.shape[1] > 1 else np.zeros(len(val), dtype=bool)
     found = []
     for clusters in partitions:
         for voters in numbers_of_neighbours:
-            told = voted(clusters.labels[neighbours[:, :voters]])
-            found.append(_record(clusters, float((told == clusters.labels[val]).mean()), voters, len(train), len(val)))
+            right = voted(clusters.labels[neighbours[:, :voters]]) == clusters.labels[val]
+            found.append(_record(clusters, right, near, voters, len(train), n_duplicates))
     return tuple(found)
 
 
@@ -172,20 +188,44 @@ def voted(labels: Array) -> Array:
     return found
 
 
-def _split(marks: Array, train_share: float, seed: int) -> tuple[Array, Array]:
-    """Training and validation rows, ascending, at least one of each."""
+def _split(marks: Array, firsts: Array, train_share: float, seed: int) -> tuple[Array, Array]:
+    """Training and validation rows, ascending, at least one of each; equal rows, of one ``firsts``, on one side."""
     order = np.argsort(marks, kind="stable")
-    drawn = order[np.random.default_rng(seed).permutation(len(order))]
+    _, start, group = np.unique(firsts[order], return_index=True, return_inverse=True)
+    place = np.argsort(np.argsort(start))  # of each group, by its first row in the order
+    drawn = np.random.default_rng(seed).permutation(len(start))
+    ends = np.cumsum(np.bincount(place[group])[drawn])
     n_train = min(max(1, round(train_share * len(order))), len(order) - 1)
-    return np.sort(drawn[:n_train]), np.sort(drawn[n_train:])
+    n_groups = min(max(1, int((ends <= n_train).sum())), len(start) - 1)
+    is_train = np.isin(place[group], drawn[:n_groups])
+    return np.sort(order[is_train]), np.sort(order[~is_train])
 
 
-def _record(clusters: Clusters, value: float, k: int, n_train: int, n_val: int) -> ClusterLearnability:
+def _record(
+    clusters: Clusters, right: Array, near: Array, k: int, n_train: int, n_duplicates: int
+) -> ClusterLearnability:
+    n_val, n_near = len(right), int(near.sum())
+    without, notes = None, []
+    if worth_telling(n_duplicates, n_train + n_val):
+        notes.append(
+            f"{n_duplicates:,} of {n_train + n_val:,} rows equal an earlier one; copies lie on one side of the split."
+        )
+    if worth_telling(n_near, n_val):
+        without = float(right[~near].mean()) if n_near < n_val else None
+        value = "" if without is None else f"; of the others {without:.4g} are"
+        notes.append(
+            f"{n_near:,} of {n_val:,} validation rows are near duplicates of training rows, a thousand times nearer "
+            f"than is usual, and are told by these{value}: remove near duplicates from the images."
+        )
     return ClusterLearnability(
-        value=value,
+        value=float(right.mean()),
         n_clusters=clusters.n_clusters,
         k=k,
         n_train=n_train,
         n_val=n_val,
         objective=clusters.objective,
+        n_duplicates=n_duplicates,
+        n_near_duplicates=n_near,
+        value_without_near_duplicates=without,
+        notes=tuple(notes),
     )

@@ -1,21 +1,39 @@
-"""LiDAR: the effective rank of what tells images apart, whitened by how much views of one image differ."""
+"""LiDAR: the effective rank of what tells images apart, whitened by how much views of one image differ.
+
+The eigenvalues of W^-1/2 B W^-1/2 are those of R^-T B R^-1 for any R with R'R = W. R is the Cholesky factor of float64
+sums of products if that is precise enough, which is checked on the rows: columns v of R^-1 Z for random Z must have
+v'Wv = z'z, with v'Wv from the deviations themselves. Where it is not, or some direction is not used by views, R is the
+triangular factor of the deviations, which are never squared.
+
+All sums are taken of deviations from the mean of an image, formed in float64, so that features far from the origin lose
+nothing; columns are scaled by powers of two, so that features of any size stay in range.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
-from ..threads import threads_for
+from ..streamed_checks import Array
 from .arrays import require_varied, views_of
-from .scatter import grouped, unit_roundoff
-from .whitening import NOISE, discriminative_spectrum, spectrum_of_covariances
+from .spectrum import Products, eigenvalues, rounding_of_lapack, second_moments, triangular_factor
 
 try:
     import numpy as np
     import torch
+    from scipy.special import fdtri
+    from torch import Tensor
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="LiDAR") from error
+
+NOISE = 32.0  # units of rounding up to which a deviation is rounding: stored numbers have 1, computed ones some ten
+ONE_IN = 1000  # encoders to which all images are alike, of which one has a ratio above that of noise
+MOSTLY_NOISE = 2.0  # ratio below which most of how the means of images differ is noise
+_PRECISE = 1e-7  # relative error of every eigenvalue, which moves LiDAR by some ten times as much
+_DIRECTIONS = 32  # random ones in which that is checked
+_PIECE_BYTES = 1 << 22  # of float64 deviations, so that they stay in the cache while they are made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +52,17 @@ class Lidar:
     rank_within : int
         Directions in which views of one image differ by more than rounding; dim if there is a delta.
     delta, eps : float
+    ratio : float or None
+        n_views times the variance of the means of images over that of views of one image, mean over features: about 1
+        if no image differs from another, for then the mean of views varies 1 / n_views as much as a view. None if it
+        is not defined: no feature varies within images, or some images have other numbers of views and only their
+        extremes are known.
+    ratio_of_noise : float or None
+        What the ratio exceeds in 1 of 1,000 cases if no image differs from another: the quantile of an F distribution
+        of (n_images - 1) d and (n_rows - n_images) d degrees of freedom, d = dim**2 over the sum of squared
+        correlations of the features within images (Box 1954; Dempster 1958).
+    notes : tuple of str
+        What a reader of the value should know.
     """
 
     value: float
@@ -43,6 +72,9 @@ class Lidar:
     rank_within: int
     delta: float
     eps: float
+    ratio: float | None
+    ratio_of_noise: float | None
+    notes: tuple[str, ...] = ()
 
 
 def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> Lidar:
@@ -83,12 +115,15 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     Notes
     -----
     The mean of q views is not the expectation over augmentations: Sigma_b comes out larger by about Sigma_w / q, so
-    that a dimension of pure noise has an eigenvalue near 1 / q instead of 0, and LiDAR counts it in part. Compare
+    that a dimension of pure noise has an eigenvalue near 1 / q instead of 0, and LiDAR counts it in part: where no
+    image differs from another, nearly all dimensions. ``ratio`` tells that apart, and ``notes`` say so. It is not
+    powerful with few images or few views, or where few of many features tell images apart: m features that differ by a
+    share s of their variance within images add n_views * s * m / dim to it. Compare
     representations at the same n and q. The paper found n = 1,000, q = 50 enough for I-JEPA, data2vec and DINO, and
     took n = 5,000, q = 10 for SimCLR and n = 10,000, q = 10 for VICReg, whose features are longer.
 
-    The value depends on rows as a set, not on their order. float32 features are multiplied in float32 only where it
-    changes the value by less than 1e-6 of itself, which the condition of Sigma_w tells.
+    The value depends on rows as a set, not on their order. Memory: the features, the float64 means of images, and about
+    five matrices of 8 dim**2 bytes.
 
     References
     ----------
@@ -106,17 +141,10 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     rows, numbers = views_of(z, ids, needed_for="LiDAR")
     _check(delta, eps)
     require_varied(rows, "z", needed_for="LiDAR")
-    with threads_for(0):  # PyTorch's would wait in loops for their next work, on the cores that BLAS needs
-        views = grouped(rows, numbers)
-        spectrum, rank = discriminative_spectrum(views, delta=delta, unit=unit_roundoff(z, rows))
-    return Lidar(
-        value=_smooth_rank(spectrum, views.dim, eps),
-        n_images=views.n_images,
-        n_views=views.n_views,
-        dim=views.dim,
-        rank_within=rank,
-        delta=delta,
-        eps=eps,
+    views = grouped(rows, numbers)
+    spectrum, rank, noise = _discriminative(views, delta=delta, unit=unit_roundoff(z, rows))
+    return _lidar(
+        spectrum, rank, noise, dim=views.dim, n_images=views.n_images, n_views=views.n_views, delta=delta, eps=eps
     )
 
 
@@ -137,8 +165,8 @@ def lidar_from_scatter(
     n_views : int or two
         Of every image, or the fewest and the most; at least 2.
     delta, eps : float
-        As for :func:`lidar`. Directions are unused if their variance is below dim times the rounding of float64 sums,
-        relative to the largest, which is coarser than what :func:`lidar` can tell apart from rows.
+        As for :func:`lidar`. Directions are unused if their variance is below what rounding of float64 sums and of
+        their eigenvalues leaves of the largest, which is coarser than what :func:`lidar` can tell apart from rows.
     rounding : float array, shape (dim,), optional
         Standard deviation that rounding gave each feature before it was added up: directions that vary by no more than
         some of it are unused, too. By default none did.
@@ -159,31 +187,382 @@ def lidar_from_scatter(
     >>> round(lidar_from_scatter(np.eye(3), np.diag([1.0, 1.0, 0.0]), n_images=9, n_views=5, eps=0.0).value, 6)
     2.0
     """
+    return lidar_and_error(
+        within, between, n_images=n_images, n_views=n_views, delta=delta, eps=eps, rounding=rounding
+    )[0]
+
+
+def lidar_and_error(
+    within: Any, between: Any, *, n_images: int, n_views: int | tuple[int, int], delta: float, eps: float,
+    rounding: Any = None, error: Any = None,
+) -> tuple[Lidar, float]:  # fmt: skip
+    """:func:`lidar_from_scatter`, and a bound of the relative error of its eigenvalues.
+
+    ``error`` (dim,): entry (i, j) of ``within`` is at most sqrt(e_i e_j) off.
+    """
     _check(delta, eps)
     least, most = (n_views, n_views) if isinstance(n_views, int) else n_views
     if n_images < 2 or least < 2 or most < least:
         raise QueryError(
             f"n_images is {n_images} and n_views is {n_views}, expected at least 2 images of at least 2 views each."
         )
-    matrices = [_covariance(within, "within"), _covariance(between, "between")]
-    if matrices[0].shape != matrices[1].shape:
+    within, between = _covariance(within, "within"), _covariance(between, "between")
+    if within.shape != between.shape:
         raise DataError(
-            f"within has the shape {tuple(matrices[0].shape)} and between {tuple(matrices[1].shape)}, expected two "
+            f"within has the shape {tuple(within.shape)} and between {tuple(between.shape)}, expected two "
             "covariance matrices of the same features."
         )
+    dim = len(within)
+    noise = torch.zeros(dim, dtype=torch.float64)
+    if rounding is not None:
+        noise = NOISE * torch.as_tensor(np.asarray(rounding, dtype=np.float64))
+    lost = torch.zeros_like(noise) if error is None else torch.as_tensor(np.asarray(error, dtype=np.float64))
     told = f"{n_images} images of {least if least == most else f'{least} to {most}'} views"
-    noise = None if rounding is None else NOISE * torch.as_tensor(np.asarray(rounding, dtype=np.float64))
-    spectrum, rank = spectrum_of_covariances(*matrices, delta=delta, views=told, noise=noise)
-    dim = matrices[0].shape[0]
+    spectrum, rank, relative = _of_covariances(within, between, delta=delta, views=told, noise=noise, error=lost)
+    ratio = None
+    if least == most:
+        varying = within.diagonal() > torch.maximum(noise.square(), lost)
+        variances = within.diagonal()[varying]
+        squared = float((within[varying][:, varying].square_() / torch.outer(variances, variances)).sum())
+        if len(variances):
+            ratio = _noise_ratio(
+                variances, between.diagonal()[varying], squared, n_images=n_images, n_views=float(least),
+                freedom=n_images * (least - 1),
+            )  # fmt: skip
+    found = _lidar(
+        spectrum[: n_images - 1], rank, ratio, dim=dim, n_images=n_images, n_views=(least, most), delta=delta, eps=eps
+    )  # n - 1 means are independent
+    return found, relative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Views:
+    """Rows of images, and the mean of each image.
+
+    Attributes
+    ----------
+    rows : array (n_rows, dim)
+        As they were given.
+    ids : int64 tensor (n_rows,)
+        Number of the image of each.
+    counts : float64 tensor (n_images,)
+        Views of each image.
+    means : float64 tensor (n_images, dim)
+    scale : float64 tensor (dim,)
+        Power of two that brings the largest number of a column to between 0.5 and 1; 1 for a column of zeros.
+    """
+
+    rows: Array
+    ids: Tensor
+    counts: Tensor
+    means: Tensor
+    scale: Tensor
+
+    @property
+    def dim(self) -> int:
+        """Columns."""
+        return int(self.rows.shape[1])
+
+    @property
+    def n_images(self) -> int:
+        """Images."""
+        return len(self.counts)
+
+    @property
+    def within_freedom(self) -> int:
+        """Rows less images: what the scatter within images is divided by, and the largest rank that it can have."""
+        return len(self.rows) - self.n_images
+
+    @property
+    def n_views(self) -> tuple[int, int]:
+        """Views of the image with the fewest, and with the most."""
+        return int(self.counts.min()), int(self.counts.max())
+
+    def deviations(self) -> Iterator[Tensor]:
+        """Scaled deviations of the rows from the mean of their image, float64 (m, dim), piece by piece."""
+        for part in _pieces(len(self.rows), self.dim):
+            piece = _tensor(self.rows[part]).to(torch.float64, copy=True)
+            yield piece.sub_(self.means[self.ids[part]]).mul_(self.scale)
+
+    def squared_deviations(self) -> Tensor:
+        """Sum of the squares of each column of :meth:`deviations`, float64 (dim,)."""
+        total = torch.zeros_like(self.scale)
+        for piece in self.deviations():
+            total += piece.square_().sum(dim=0)
+        return total
+
+    def centred_means(self) -> Tensor:
+        """Scaled means of images, less the mean of these, float64 (n_images, dim)."""
+        return (self.means - self.means.mean(dim=0)).mul_(self.scale)
+
+    def noise(self, squared_deviations: Tensor, unit: float) -> Tensor:
+        """Standard deviation, in scaled units, up to which a column may vary by rounding alone, float64 (dim,).
+
+        ``unit`` is the relative error with which the numbers were stored (:func:`unit_roundoff`).
+        """
+        squares = squared_deviations + self.counts @ (self.means * self.scale).square_()
+        return NOISE * unit * (squares / len(self.rows)).sqrt()
+
+
+def grouped(rows: Array, ids: Array) -> Views:
+    """Rows with the means of their images, which one pass over the rows gives.
+
+    Parameters
+    ----------
+    rows : float array (n_rows, dim)
+    ids : int64 array (n_rows,)
+        Numbers from 0 without gaps.
+    """
+    numbers = torch.from_numpy(np.ascontiguousarray(ids))
+    counts = torch.bincount(numbers).double()
+    sums = torch.zeros((len(counts), rows.shape[1]), dtype=torch.float64)
+    largest = torch.zeros(rows.shape[1], dtype=torch.float64)
+    for part in _pieces(len(rows), rows.shape[1]):
+        piece = _tensor(rows[part]).double()
+        sums.index_add_(0, numbers[part], piece)
+        largest = torch.maximum(largest, torch.maximum(-piece.amin(dim=0), piece.amax(dim=0)))
+    scale = torch.where(largest > 0, torch.exp2(-torch.frexp(largest)[1].double()), torch.ones_like(largest))
+    return Views(rows=rows, ids=numbers, counts=counts, means=sums / counts[:, None], scale=scale)
+
+
+def unit_roundoff(given: Any, rows: Array) -> float:
+    """Largest relative error that a number of the rows has from being stored: half a unit in its last place.
+
+    float64 numbers that are float32 numbers all of them were stored as such once.
+
+    >>> unit_roundoff(None, np.ones((2, 2), dtype=np.float32)) == 2.0**-24
+    True
+    """
+    kind = str(getattr(given, "dtype", ""))
+    if kind.endswith("bfloat16"):
+        return 2.0**-8
+    if kind.endswith("float16"):
+        return 2.0**-11
+    if rows.dtype == np.float32:
+        return _roundoff_of_single(rows)
+    with np.errstate(over="ignore", under="ignore"):
+        for part in _pieces(len(rows), rows.shape[1]):
+            if not np.array_equal(rows[part], rows[part].astype(np.float32)):
+                return 2.0**-53
+    return 2.0**-24
+
+
+def _roundoff_of_single(rows: Array) -> float:
+    """Of float32 numbers, which an encoder that computed in half precision has rounded before."""
+    for kind, unit in ((torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)):
+        halves, whole = True, True
+        for part in _pieces(len(rows), rows.shape[1]):
+            piece = _tensor(rows[part])
+            halves = bool((piece.to(kind).float() == piece).all())
+            whole = whole and bool((piece == piece.round()).all())
+            if not halves:
+                break
+        if halves and not whole:  # small whole numbers are exact in any precision
+            return unit
+    return 2.0**-24
+
+
+_Noise = tuple[float, float] | None  # the ratio of noise, and what it exceeds in one of ONE_IN cases
+
+
+def _discriminative(views: Views, *, delta: float, unit: float) -> tuple[Tensor, int, _Noise]:
+    """Eigenvalues of Sigma_lidar but for those that are 0, the rank within images, and the ratio of noise.
+
+    Raises
+    ------
+    DataError
+        If an eigenvalue is infinite, for images differ where their views do not, or if all are 0.
+    """
+    freedom = views.within_freedom
+    within: Tensor | None = None
+    triangle: tuple[Tensor, float] | None = None
+    if freedom >= views.dim:
+        within = second_moments(views.deviations(), views.dim)
+        squares = within.diagonal()
+    else:
+        triangle = triangular_factor(views.deviations(), views.dim)
+        squares = triangle[0].square().sum(dim=0)
+    means = views.centred_means().div_((views.n_images - 1) ** 0.5)  # B'B is the covariance between images
+    across, noise = means.square().sum(dim=0), views.noise(squares, unit)
+    if not bool((across > noise.square()).any()):
+        raise _all_zero(_told(views))
+    varying = squares / freedom > noise.square()
+    outside = bool((~varying & (across > noise.square())).any())
+    if outside and not delta:
+        raise _infinite(_told(views))
+    kept = torch.nonzero(noise if delta else varying)[:, 0]
+    added, noise, means = delta * views.scale[kept].square(), noise[kept], means[:, kept]
+    ratio = None
+    if not outside and bool(varying.any()):
+        lengths = squares[varying].sqrt()
+        if triangle is None:
+            assert within is not None
+            correlations = within[varying][:, varying].div_(lengths).div_(lengths[:, None])
+        else:
+            unit_columns = triangle[0][:, varying] / lengths
+            correlations = unit_columns @ unit_columns.T  # of the same norm as the correlations
+        ratio = _noise_ratio(
+            squares[varying] / freedom, across[varying], float(correlations.square_().sum()), n_images=views.n_images,
+            n_views=float(views.n_images / (1 / views.counts).sum()), freedom=freedom,
+        )  # fmt: skip
+    root = None if within is None else _checked_cholesky(views, within, kept, added)
+    if root is not None and (delta or _all_used(root / noise)):
+        return _whitened(root, means), views.dim if delta else len(kept), ratio
+    factor, error = triangle or triangular_factor(views.deviations(), views.dim)
+    root = factor[:, kept] / freedom**0.5
+    if delta:
+        root = torch.cat([root, torch.diag(added.sqrt())])
+    root = torch.linalg.qr(root, mode="r")[1]
+    if delta:
+        return _whitened(root, means), views.dim, ratio
+    root, means = root / noise, means / noise
+    if _all_used(root):
+        return _whitened(root, means), len(kept), ratio
+    spectrum, rank = _in_used_directions(root, means, error, views)
+    return spectrum, rank, ratio
+
+
+def _checked_cholesky(views: Views, within: Tensor, kept: Tensor, added: Tensor) -> Tensor | None:
+    """Upper triangular R with R'R the covariance within images of some columns, or None if it is not precise.
+
+    ``within`` is the sum of products of deviations, and ``added`` comes to the diagonal of the covariance. With F the
+    relative error of the eigenvalues, Z' F Z of k random directions has k times its Frobenius norm; that it falls
+    short of a quarter of it has a probability below 1e-6, for F of rank 1, for which it is most likely.
+    """
+    covariance = within[kept][:, kept].div_(views.within_freedom)
+    covariance.diagonal().add_(added)
+    lengths = covariance.diagonal().sqrt()
+    factor, failed = torch.linalg.cholesky_ex(covariance.div_(lengths).div_(lengths[:, None]))
+    if int(failed):
+        return None
+    root = factor.mT * lengths
+    z = torch.randn(len(kept), _DIRECTIONS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    v = torch.linalg.solve_triangular(root, z, upper=True)
+    found = torch.zeros(_DIRECTIONS, _DIRECTIONS, dtype=torch.float64)
+    for piece in views.deviations():
+        along = (piece if len(kept) == views.dim else piece[:, kept]) @ v
+        found += along.T @ along
+    found = found / views.within_freedom + v.T @ (added[:, None] * v)
+    off = 4 * float(torch.linalg.matrix_norm(found - z.T @ z)) / _DIRECTIONS
+    return root if off <= _PRECISE else None
+
+
+def _all_used(root: Tensor) -> bool:
+    """Whether every direction varies by more than 1, for a square factor R: then no singular value is below 1."""
+    if root.shape[0] != root.shape[1] or not bool(root.diagonal().all()):
+        return False
+    inverse = torch.linalg.solve_triangular(root, torch.eye(len(root), dtype=torch.float64), upper=True)
+    return bool(torch.linalg.matrix_norm(inverse) < 1)
+
+
+def _whitened(root: Tensor, means: Tensor) -> Tensor:
+    """Eigenvalues of R^-T B'B R^-1, descending, but for some that are 0."""
+    return _squares(torch.linalg.solve_triangular(root.mT, means.mT, upper=False))
+
+
+def _in_used_directions(root: Tensor, means: Tensor, error: float, views: Views) -> tuple[Tensor, int]:
+    """The same where not all directions are used: root and means (n_images, dim) in units of noise."""
+    _, lengths, directions = torch.linalg.svd(root, full_matrices=False)
+    used = lengths > max(1.0, error * float(lengths[0]))
+    directions = directions[used]  # (rank, dim)
+    inside = means @ directions.T
+    outside = means - inside @ directions
+    if float(_squares(outside)[0]) > 1 + error**2 * float(means.square().sum()):
+        raise _infinite(_told(views))
+    if not len(directions):
+        raise _all_zero(_told(views))
+    return _squares(inside / lengths[used]), int(used.sum())
+
+
+def _of_covariances(
+    within: Tensor, between: Tensor, *, delta: float, views: str, noise: Tensor, error: Tensor
+) -> tuple[Tensor, int, float]:
+    """Eigenvalues, rank and a bound of their relative error from the two covariance matrices, float64 (dim, dim).
+
+    Parameters
+    ----------
+    views : str
+        How many there were, for the sentence of the error.
+    noise : float64 tensor (dim,)
+        Standard deviation up to which a column varies by rounding of the features alone.
+    error : float64 tensor (dim,)
+        Entry (i, j) of ``within`` is at most sqrt(e_i e_j) off.
+    """
+    within, across = within.clone(), between.diagonal()
+    within.diagonal().add_(delta)
+    silent = within.diagonal() <= error
+    if bool((silent & (across > error)).any()):
+        raise _infinite(views)
+    kept = torch.nonzero(~silent)[:, 0]
+    if not bool((across > 0).any()):
+        raise _all_zero(views)
+    within, between, error = within[kept][:, kept], between[kept][:, kept], error[kept]
+    lengths, noisy = within.diagonal().sqrt(), not delta and bool((noise > 0).any())
+    if noisy:
+        lengths = torch.maximum(noise[kept], lengths * 2.0**-40)  # directions of less than 1 are rounding
+    values, directions = torch.linalg.eigh(within / torch.outer(lengths, lengths))
+    off = rounding_of_lapack(len(kept)) * float(values[-1]) + float((error / lengths.square()).sum())
+    used = values > (max(off, 1.0) if noisy else off)
+    white = directions.T @ (between / torch.outer(lengths, lengths)) @ directions
+    left = white[~used][:, ~used]
+    audible = rounding_of_lapack(len(kept)) * float(white.diagonal().sum()) + float(noisy)
+    if len(left) and float(eigenvalues(left)[0]) > audible:
+        raise _infinite(views)
+    if not bool(used.any()):
+        raise _all_zero(views)
+    roots = values[used].sqrt()
+    spectrum = eigenvalues(white[used][:, used] / torch.outer(roots, roots))
+    return spectrum, int(used.sum()), off / float(values[used].min())
+
+
+def _noise_ratio(
+    variances: Tensor, across: Tensor, squared_correlations: float, *, n_images: int, n_views: float, freedom: int
+) -> _Noise:
+    """How much more the means of images vary than views that differ by chance let them, and than they do by chance.
+
+    Parameters
+    ----------
+    variances, across : float64 tensors (k,)
+        Of views within images, and of the means of images, for features that vary.
+    squared_correlations : float
+        Sum of the squares of the correlations (k, k) of views within images.
+    n_images : int
+    n_views : float
+        Of each image; the harmonic mean if they differ.
+    freedom : int
+        Rows less images.
+    """
+    k = len(variances)
+    ratio = n_views * float((across / variances).mean())
+    unbiased = squared_correlations  # of tr(C**2), which sampling adds k**2 / freedom to
+    if freedom > 1:
+        unbiased = freedom**2 / ((freedom + 2) * (freedom - 1)) * (squared_correlations - k**2 / freedom)
+    d = min(max(k**2 / unbiased, 1.0), k) if unbiased > 0 else k  # effective number of independent features
+    bias = freedom / (freedom - 2) if freedom > 2 else 1.0  # of a ratio of variances
+    return ratio, bias * float(fdtri((n_images - 1) * d, freedom * d, 1 - 1 / ONE_IN))
+
+
+def _lidar(
+    spectrum: Tensor, rank: int, noise: _Noise, *, dim: int, n_images: int, n_views: tuple[int, int], delta: float,
+    eps: float,
+) -> Lidar:  # fmt: skip
+    """The record, with what a reader should know."""
+    notes: tuple[str, ...] = ()
+    if noise is not None and noise[0] <= noise[1]:
+        notes = (
+            f"Nothing says that images differ: the means of their views vary {noise[0]:.3g} times as much as chance "
+            f"lets them (by chance up to {noise[1]:.3g} times), so the value measures noise.",
+        )
+    elif noise is not None and noise[0] < MOSTLY_NOISE:
+        notes = (
+            f"{100 / noise[0]:.0f} % of how the means of views vary from image to image is chance, so the value "
+            "measures much noise: take more views of each image.",
+        )
     return Lidar(
-        value=_smooth_rank(spectrum[max(0, len(spectrum) - n_images + 1) :], dim, eps),  # n - 1 means are independent
-        n_images=n_images,
-        n_views=(least, most),
-        dim=dim,
-        rank_within=rank,
-        delta=delta,
-        eps=eps,
-    )
+        value=_smooth_rank(spectrum, dim, eps), n_images=n_images, n_views=n_views, dim=dim, rank_within=rank,
+        delta=delta, eps=eps, ratio=None if noise is None else noise[0],
+        ratio_of_noise=None if noise is None else noise[1], notes=notes,
+    )  # fmt: skip
 
 
 def _smooth_rank(spectrum: torch.Tensor, dim: int, eps: float) -> float:
@@ -215,3 +594,45 @@ def _covariance(matrix: Any, name: str) -> torch.Tensor:
     if (np.diagonal(array) < 0).any() or (np.abs(array - array.T) > 1e-6 * np.outer(sizes, sizes)).any():
         raise DataError(f"{name} is no covariance matrix: it is not symmetric, or has a negative variance.")
     return torch.from_numpy((array + array.T) / 2)
+
+
+def _squares(matrix: Tensor) -> Tensor:
+    """Eigenvalues of B'B or BB', whichever is smaller, descending: they have the same ones but for zeros."""
+    narrow = matrix.mT if matrix.shape[0] < matrix.shape[1] else matrix
+    products = Products(narrow.shape[1])
+    products.add(narrow)
+    return eigenvalues(products.upper)
+
+
+def _told(views: Views) -> str:
+    least, most = views.n_views
+    told = f"{views.n_images} images of {least if least == most else f'{least} to {most}'} views"
+    if views.within_freedom < views.dim:
+        told += f" give {views.within_freedom} deviations, and as many as dimensions are the least"
+    return told
+
+
+def _infinite(views: str) -> DataError:
+    return DataError(
+        "Images differ in a direction in which the views of one image never do, so that LiDAR is infinite there "
+        f"({views}); give it more views or images, or a delta above 0."
+    )
+
+
+def _all_zero(views: str) -> DataError:
+    return DataError(
+        f"The mean of the views is the same for every image ({views}), so that LiDAR is not defined: the "
+        "representation has collapsed, or ids do not say which rows are views of one image."
+    )
+
+
+def _pieces(n_rows: int, dim: int) -> Iterator[slice]:
+    step = max(1, _PIECE_BYTES // (8 * dim))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def _tensor(rows: Array) -> Tensor:
+    """Rows as a tensor; copied where torch could not share the memory of it."""
+    rows = np.ascontiguousarray(rows)
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())

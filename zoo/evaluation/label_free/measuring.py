@@ -34,6 +34,7 @@ class Measured:
     value: float | None  # None where it was refused
     details: Mapping[str, Any]  # what else its function tells
     reason: str  # a sentence; "" where there is a value
+    notes: tuple[str, ...]  # sentences for whoever reads the value
     dataset: str
     split: str  # in the words of results/
     n_images: int  # different ones, without those of a validation set; 0 where it was refused before that
@@ -101,12 +102,13 @@ def _one(
     one: LabelFreeMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
 ) -> Measured:
     value, details = None, {}
+    notes: tuple[str, ...] = ()
     begun_s = time.perf_counter()
     if not reason:
         seeded = {"seed": seed} if one.seeded else {}
         try:
             found = compute(one.name, **arguments, **(seeded | dict(options)))
-            value, details = found.value, dict(found.details)
+            value, details, notes = found.value, dict(found.details), found.notes
         except (DataError, QueryError, MissingExtra) as error:
             reason = str(error)
     seconds = time.perf_counter() - begun_s
@@ -121,6 +123,7 @@ def _one(
         value=value,
         details=details,
         reason=reason,
+        notes=notes,
         dataset=inputs.dataset,
         split=_split(one.needs, inputs),
         n_images=n_rows,
@@ -168,13 +171,15 @@ def rows_of_measured(
             "weights_hash": origin.weights_hash,
             "preprocess_hash": origin.preprocess_hash,
             "images_hash": {name: sample.images.fingerprint for name, sample in samples.items()},
+            "data_hash": dict(inputs.data_hash),
             "features_hash": {name: digests[name] for name in samples},
             "subset_hash": None,
             "code_version": origin.code_version,
             "representation": origin.representation,
             "precision": origin.precision,
             "settings": {"name": PROTOCOL} | asdict(inputs.sizes) | {"options": dict(one.options)},
-            "report": dict(one.details) | {"n_images": one.n_images, "n_views": one.n_views, "notes": inputs.notes},
+            "report": dict(one.details)
+            | {"n_images": one.n_images, "n_views": one.n_views, "notes": [*inputs.notes, *one.notes]},
         }
     return rows
 

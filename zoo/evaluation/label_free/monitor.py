@@ -8,37 +8,31 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
-from .certain_ranks import certain_correlation_rank, certain_rankme
-from .decay import alpha_req
-from .gram import Gram
-from .moments import Moments
-from .rank import feature_rank
-from .row_blocks import require_finite, tensor_of
-from .spectrum import Spectrum
+from .arrays import require_finite, tensor_of
+from .rank import CERTAIN, alpha_req, correlation_rank, effective_rank, feature_rank
+from .spectrum import Gram, Moments, Spectrum, mirrored
 
 try:
     import numpy as np
     import torch
-    from torch import Tensor
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Following the metrics of a run") from error
 
+_WORTH_TELLING = 0.1  # relative error of a metric above which there is no value
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 class Monitor:
     """Spectral metrics, and with views LiDAR and alignment, of all features since the last :meth:`reset`.
 
-    Kept are sums only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their deviations from
-    the mean of their image and one of these means. A matrix takes 8 bytes times dim squared (34 MB for 2,048 features)
-    on the device of the first batch, where the products are made; on a GPU only the first update, :meth:`compute` and
-    :meth:`state` wait for it.
+    It holds sums in float64 only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their
+    deviations from the mean of their image and one of these means. A matrix takes 8 bytes times dim squared (34 MB for
+    2,048 features) on the device of the first batch, where the products are made; on a GPU only the first update,
+    :meth:`compute` and :meth:`state` wait for it. Singular values are known down to about 1e-6 of the largest, and
+    :attr:`notes` says of which metric that is not enough.
 
     Parameters
     ----------
-    precision : "float64" or "float32"
-        Of the products. In float64 singular values are known down to 2e-8 of the largest. In float32, which some GPUs
-        compute many times as fast, down to 3e-4, and :attr:`notes` says of which metric that is not enough.
     eps : float
         Of RankMe and LiDAR.
     delta : float
@@ -51,12 +45,13 @@ class Monitor:
     Attributes
     ----------
     notes : dict of str to str
-        After :meth:`compute`: by metric, why it has no value, or how far it is certain if that is less than usual.
+        After :meth:`compute`: by metric, why it has no value, how far it is certain if that is less than usual, and
+        what else a reader of it should know.
 
     Raises
     ------
     QueryError
-        If the precision or alpha is none.
+        If alpha is not above 0.
 
     Examples
     --------
@@ -70,7 +65,6 @@ class Monitor:
     def __init__(
         self,
         *,
-        precision: str = "float64",
         eps: float = 1e-7,
         delta: float = 0.0,
         alpha: float = 2.0,
@@ -79,15 +73,15 @@ class Monitor:
     ) -> None:
         if not 0 < alpha < math.inf:
             raise QueryError(f"alpha is {alpha}, expected a power above 0.")
-        self.precision, self.eps, self.delta, self.alpha = precision, eps, delta, alpha
+        self.eps, self.delta, self.alpha = eps, delta, alpha
         self.first, self.last = first, last
         self.reset()
 
     def reset(self) -> None:
         """Forgets what was seen."""
         self.notes: dict[str, str] = {}
-        self._rows = Gram(precision=self.precision)  # features, or deviations of views from the mean of their image
-        self._means = Gram(precision=self.precision)  # of images, empty without views
+        self._rows = Gram()  # features, or deviations of views from the mean of their image
+        self._means = Gram()  # of images, empty without views
         self._distances = torch.zeros((), dtype=torch.float64)
         self._lengthless = torch.zeros((), dtype=torch.float64)  # views that are 0 and have no direction
         self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
@@ -136,9 +130,9 @@ class Monitor:
         spectrum = Spectrum(moments)
         self.notes, found = {}, dict[str, float]()
         metrics: dict[str, Callable[[], float]] = {
-            "rankme": lambda: certain_rankme(spectrum, eps=self.eps, precision=self.precision, notes=self.notes),
+            "rankme": lambda: self._rankme(spectrum),
             "feature_rank": lambda: feature_rank(spectrum),
-            "correlation_rank": lambda: certain_correlation_rank(spectrum, precision=self.precision),
+            "correlation_rank": lambda: _correlation_rank(spectrum),
             "alpha_req": lambda: alpha_req(spectrum, first=self.first, last=self.last).value,
         }
         if self._means.count:
@@ -179,8 +173,8 @@ class Monitor:
             )
         within, between = self._rows.moments(), self._means.moments()
         return (
-            (_symmetric(within.second_moment) * (within.unit**2 / (self.n_rows - n_images))).cpu().numpy(),
-            (_symmetric(between.scatter) * (between.unit**2 / (n_images - 1))).cpu().numpy(),
+            mirrored(within.second_moment * (within.unit**2 / (self.n_rows - n_images))).cpu().numpy(),
+            mirrored(between.scatter * (between.unit**2 / (n_images - 1))).cpu().numpy(),
         )
 
     def merge(self, other: Monitor) -> None:
@@ -199,7 +193,7 @@ class Monitor:
     def state(self) -> dict[str, Array]:
         """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
 
-        Every process has to have seen something. See :meth:`.gram.Gram.state` on what adding costs.
+        Every process has to have seen something. See :meth:`.spectrum.Gram.state` on what adding costs.
         """
         sums = {
             "distances": self._distances.cpu().numpy(), "lengthless": self._lengthless.cpu().numpy(),
@@ -219,7 +213,7 @@ class Monitor:
         for name in ("rows", "means"):
             sums = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
             if sums:
-                setattr(new, f"_{name}", Gram.from_state(sums, precision=new.precision))
+                setattr(new, f"_{name}", Gram.from_state(sums))
         new._distances, new._lengthless = (
             torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("distances", "lengthless")
         )
@@ -248,31 +242,46 @@ class Monitor:
         rows = self._rows.moments()
         if not self._means.count:
             return rows
-        means, n_views = self._means.moments(), self.n_views
+        means = self._means.moments()
         unit = max(rows.unit, means.unit)
-        inside, between = (rows.unit / unit) ** 2, (means.unit / unit) ** 2 * n_views
-        within = rows.second_moment
-        squares = torch.stack([within.diagonal() * inside, means.squares * between])
-        lost = math.hypot(*(squares.sum(dim=1) * squares.new_tensor([rows.lost, means.lost])).tolist())
+        inside, between = (rows.unit / unit) ** 2, (means.unit / unit) ** 2 * self.n_views
+        within = rows.error_as_they_are * inside
         return Moments(
             count=rows.count,
             unit=unit,
             mean=means.mean * (means.unit / unit),
-            scatter=within * inside + means.scatter * between,
-            squares=squares.sum(dim=0),
-            lost=lost / float(squares.sum()) if lost else 0.0,
+            scatter=rows.second_moment * inside + means.scatter * between,
+            error=within + means.error * between,
+            error_as_they_are=within + means.error_as_they_are * between,
         )
 
+    def _rankme(self, spectrum: Spectrum) -> float:
+        found = effective_rank(spectrum, eps=self.eps)
+        self._tell("rankme", found.relative_error, "many singular values are below what rounding leaves of sums")
+        return found.value
+
     def _lidar(self) -> float:
-        from .lidar import lidar_from_scatter  # needs SciPy, which features alone do not
+        from .lidar import lidar_and_error
 
         within, between = self.covariances()
-        rows = self._all_rows()
+        own, rows = self._rows.moments(), self._all_rows()
         size = (rows.second_moment.diagonal() / rows.count).clamp_min(0).sqrt().cpu().numpy() * rows.unit
-        return lidar_from_scatter(
+        error = own.error_as_they_are.cpu().numpy() * (own.unit**2 / (self.n_rows - self._means.count))
+        found, off = lidar_and_error(
             within, between, n_images=self._means.count, n_views=self.n_views, delta=self.delta, eps=self.eps,
-            rounding=self._roundoff() * size,
-        ).value  # fmt: skip
+            rounding=self._roundoff() * size, error=error,
+        )  # fmt: skip
+        self._tell("lidar", off, "in some direction views of an image differ by hardly more than rounding of sums")
+        if found.notes:
+            self.notes["lidar"] = " ".join([*found.notes, *filter(None, [self.notes.get("lidar")])])
+        return found.value
+
+    def _tell(self, metric: str, relative_error: float, reason: str) -> None:
+        """Notes that a metric is less certain than usual, or refuses it."""
+        if relative_error > _WORTH_TELLING:
+            raise DataError(f"The value would be certain to {relative_error:.0e} only, for {reason}.")
+        if relative_error > CERTAIN:
+            self.notes[metric] = f"The value is certain to {relative_error:.0e} only, for {reason}."
 
     def _roundoff(self) -> float:
         """The coarsest rounding of what was seen."""
@@ -288,6 +297,11 @@ class Monitor:
         return float(self._distances) / self._means.count
 
 
-def _symmetric(matrix: Tensor) -> Tensor:
-    """What rounding of added sums made of a symmetric matrix, symmetric again."""
-    return (matrix + matrix.T) / 2
+def _correlation_rank(spectrum: Spectrum) -> float:
+    found = correlation_rank(spectrum)
+    if found.n_uncertain:
+        raise DataError(
+            f"{found.n_uncertain} eigenvalues of the correlation matrix are too close to the threshold to be told from "
+            "it by sums."
+        )
+    return found.value

@@ -1,9 +1,9 @@
 """The nearest neighbours of every row among all others: exact, in bounded memory, and each pair multiplied once.
 
-Products of bfloat16 or float32, whose error is bounded, leave a few candidates for each row (:mod:`.candidates`). Of
-those the distances are computed in float64 from differences of coordinates, and ordered, equal ones by row. A row to
-which bfloat16 leaves too many is looked up again in float32, and one to which float32 does in float64, among all rows.
-So the neighbours are those of a plain float64 search, whatever the format and the size of the tiles.
+Products in float32, whose error is bounded, leave a few candidates for each row (:mod:`.candidates`). Of those the
+distances are computed in float64 from differences of coordinates, and ordered, equal ones by row. A row to which
+float32 leaves too many is looked up again in float64, among all rows. So the neighbours are those of a plain float64
+search, whatever the processor and the size of the tiles.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any
 from ...errors import MissingExtra, QueryError
 from ..streamed_checks import Array
 from .arrays import features_of
-from .candidates import SPARE, candidates
+from .candidates import candidates
 from .distinct import first_equals
 from .points import METRICS, Points, blocks, points_of
-from .products import multiplies_bfloat16
 
 try:
     import numpy as np
@@ -25,9 +24,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 _TILE_ROWS = 1024
-_WORTH_HALVING = 1 << 33  # multiplications below which float32 takes no time, either
 _PAIRS_AT_ONCE = 1 << 20  # candidates whose exact distances are sorted together
-_TRIED = 64  # queries that tell whether bfloat16 leaves few candidates
 _WIDE_BYTES = 1 << 26  # of float64 distances to all rows at a time
 _FLOAT64 = 2.0**-53
 
@@ -86,36 +83,19 @@ def nearest_points(
     queries: Array | None = None,
     among: Array | None = None,
     tile_rows: int = _TILE_ROWS,
-    halved: bool | None = None,
 ) -> tuple[Array, Array]:
     """The same for points, or the k nearest of rows ``among`` for rows ``queries``, which have no row in common.
 
-    Row numbers are those of the points in every case. ``among`` is ascending. ``halved`` products are of bfloat16;
-    unless it is told, they are where that is quicker.
+    Row numbers are those of the points in every case. ``among`` is ascending.
     """
     if queries is None or among is None:
         everything = np.arange(len(points))
         queries = among = everything
-    if halved is None:
-        halved = _worth_halving(points, queries, among, k, tile_rows)
-    at, rows, lost = candidates(points, queries, among, k, halved=halved, tile_rows=tile_rows)
+    at, rows, lost = candidates(points, queries, among, k, tile_rows=tile_rows)
     distances, neighbours = _ordered(points, queries, at, rows, k)
-    if len(lost) and halved:
-        distances[lost], neighbours[lost] = nearest_points(
-            points, k, queries=queries[lost], among=among, tile_rows=tile_rows, halved=False
-        )
-    elif len(lost):
+    if len(lost):
         distances[lost], neighbours[lost] = _among_all(points, queries[lost], among, k)
     return distances, neighbours
-
-
-def _worth_halving(points: Points, queries: Array, among: Array, k: int, tile_rows: int) -> bool:
-    """Whether there is much to multiply, the processor has bfloat16, and it leaves few candidates to some queries."""
-    if len(queries) * len(among) * points.dim < _WORTH_HALVING or not multiplies_bfloat16():
-        return False
-    some = queries[:: -(-len(queries) // _TRIED)]
-    at, _, lost = candidates(points, some, among, k, halved=True, tile_rows=tile_rows)
-    return len(at) + SPARE * len(lost) < (k + SPARE // 4) * len(some)
 
 
 def _ordered(points: Points, queries: Array, at: Array, rows: Array, k: int) -> tuple[Array, Array]:
@@ -154,7 +134,9 @@ def _among_all(points: Points, queries: Array, among: Array, k: int) -> tuple[Ar
     found = np.empty((len(queries), k))
     rows = np.empty((len(queries), k), dtype=np.int64)
     wanted = min(k + 1, len(firsts))  # one of them may be the query itself, alone
-    slack = 8 * (8 * math.sqrt(points.dim) + 24) * _FLOAT64 * float(points.squares.max())
+    # |b|^2 - 2 ab is off by 3 (d + 4) units of the largest square; distances that order by 4 (d + 6), each twice
+    longest = 1.001 * math.sqrt(points.squares.max()) + points.rounding
+    slack = 16 * (points.dim + 8) * _FLOAT64 * longest**2
     for part in blocks(len(queries), len(firsts), _WIDE_BYTES // 2):
         own = _wide(points, queries[part])
         squared = np.empty((len(own), len(firsts)))

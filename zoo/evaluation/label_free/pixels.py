@@ -5,11 +5,11 @@ from __future__ import annotations
 from ...datasets import ImageSet
 from ...errors import MissingExtra
 from ...metadata import Preprocess
+from ...rgb import RGB
 
 try:
     import numpy as np
     from torchvision import transforms
-    from torchvision.transforms import v2
 except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="Metrics of pixels") from error
 
@@ -48,7 +48,7 @@ def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: in
     px = min(largest_px, preprocess.crop_px)
     shown = transforms.Compose(
         [
-            v2.RGB(),
+            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation),
             transforms.Resize(
                 preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
             ),

@@ -35,7 +35,7 @@ class Points:
     scale: float  # a power of two, for numbers whose squares float32 or float64 cannot hold
     centre: Array  # float64 (dim,), of the scaled rows
     gain: float  # a power of two, the same for the centred rows
-    squares: Array  # float64 (n,): squared lengths of the centred rows
+    squares: Array  # float64 (n,): squared lengths of the centred rows as blocks have them
 
     def __len__(self) -> int:
         return len(self.x)
@@ -79,11 +79,8 @@ class Points:
         distances: Array = np.sqrt(found)
         if self.lengths is None:
             return distances / self.scale
-        return np.where(distances <= _SAME_DIRECTION, 0.0, distances)
-
-
-_SAME_DIRECTION = 4e-15
-"""Chords below it are the rounding of two rows of length 1 and the same direction."""
+        same_direction = (self.dim + 8) * 2.0**-53  # by so much two of length 1 may be rounded apart
+        return np.where(distances <= same_direction, 0.0, distances)
 
 
 def points_of(z: Array, metric: str, name: str = "z") -> Points:
@@ -123,6 +120,15 @@ def points_of(z: Array, metric: str, name: str = "z") -> Points:
     return Points(z, lengths, scale, centre, gain, squares)
 
 
+def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """All products of rows (m, dim) and rows (n, dim): float32 (m, n), by NumPy, with all 24 bits.
+
+    torch leaves some of them out if the user has allowed it.
+    """
+    found: Array = left.numpy() @ right.numpy().T
+    return torch.from_numpy(found)
+
+
 def blocks(n: int, dim: int, n_bytes: int = _BLOCK_BYTES) -> list[slice]:
     """Slices of n rows, as many rows at a time as take so many bytes in float32, at least 16."""
     step = max(16, n_bytes // (4 * dim))
@@ -146,8 +152,8 @@ def _squares(z: Array, lengths: Array | None, scale: float, centre: Array, gain:
     found = []
     with np.errstate(over="ignore"):  # then they are taken again, with another gain
         for part in blocks(*z.shape):
-            rows = _centred(z[part], _part(lengths, part), scale, centre, gain)
-            found.append(np.einsum("nd,nd->n", rows, rows).astype(np.float64))
+            rows = _centred(z[part], _part(lengths, part), scale, centre, gain).astype(np.float64)
+            found.append(np.einsum("nd,nd->n", rows, rows))
     return np.concatenate(found)
 
 

@@ -1,4 +1,4 @@
-"""How many dimensions a representation uses: RankMe, the classical rank, the rank of the correlation matrix."""
+"""How many dimensions a representation uses, and how fast their variances fall: RankMe, ranks, alpha-ReQ."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 from ...errors import DataError, MissingExtra, QueryError
 from ..streamed_checks import Array
 from .arrays import views_of
-from .eigenvalues import TOGETHER
-from .spectrum import AS_THEY_ARE, STANDARDISED, Resolved, spectrum_of
+from .spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, SingularValues, spectrum_of
 
 try:
     import numpy as np
@@ -17,14 +16,17 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 CERTAIN = 1e-5
-"""Relative error up to which a RankMe is given as a number without more words."""
+"""Bound of the relative error up to which RankMe is given as a number without more words."""
 
-_AIM = CERTAIN / 2
+_LAST = 100
+_LEAST_RANKS = 3
+_NULL, _SHARE_THERE = 1e-5, 0.9  # singular values, of the largest, that are null; share of the range that must be there
+_NOISE = 16 * np.finfo(np.float64).eps  # of singular values that float64 finds in features without them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveRank:
-    """RankMe, and how far rounding may have moved it, relative to it (four standard deviations)."""
+    """RankMe, and a bound of how far rounding has moved it, relative to it."""
 
     value: float
     relative_error: float
@@ -52,6 +54,22 @@ class CorrelationRank:
     n_uncertain: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLaw:
+    """A power law fitted to eigenvalues: the one of rank i falls as ``i ** -value``.
+
+    ``first`` and ``last`` are the ranks that were fitted, from 1; ``r_squared`` the share of the weighted variance of
+    the logarithms that the line explains; ``uncertainty`` a bound of what rounding has done to the
+    exponent.
+    """
+
+    value: float
+    r_squared: float
+    first: int
+    last: int
+    uncertainty: float
+
+
 def rankme(z: Any, *, eps: float = 1e-7) -> float:
     """Effective rank of a feature matrix: exp of the entropy of its normalised singular values.
 
@@ -59,14 +77,14 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     ----------
     z : float array, shape (n_images, dim)
         One row an image, neither centred nor scaled; or a :func:`.spectrum.spectrum_of`, or sums
-        (:class:`.gram.Gram`). The paper takes 25,600 images.
+        (:class:`.spectrum.Gram`). The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.
 
     Returns
     -------
     float from 1 to min(n_images, dim) but for what eps adds, in dimensions; higher is better, 1 means full collapse.
-    Within 1e-5 of what float64 gives, whatever the type and the spectrum of the features.
+    Within 1e-5 of the exact value of the features as they are stored, whatever their spectrum.
 
     Raises
     ------
@@ -88,25 +106,24 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     found = effective_rank(z, eps=eps)
     if found.relative_error > CERTAIN:
         raise DataError(
-            f"Sums tell RankMe of these features ({found.value:.6g}) to {found.relative_error:.0e} only, for many of "
+            f"RankMe of these features ({found.value:.6g}) is known to {found.relative_error:.0e} only, for many of "
             "their singular values are below what rounding leaves of sums: pass the features, or take effective_rank."
         )
     return found.value
 
 
 def effective_rank(z: Any, *, eps: float = 1e-7) -> EffectiveRank:
-    """:func:`rankme` with an estimate of its error, also from sums that are not precise enough for the spectrum.
+    """:func:`rankme` with a bound of its error, also from sums that are not precise enough for the spectrum.
 
     Examples
     --------
-    >>> effective_rank(np.eye(5)).relative_error
-    0.0
+    >>> effective_rank(np.eye(5)).relative_error < 1e-9
+    True
     """
     _require_share(eps, "eps")
     spectrum = spectrum_of(z).require(2, "RankMe")
-    found = spectrum.resolve(AS_THEY_ARE, lambda resolved: _relative_error(resolved, eps) <= _AIM)
-    shares = found.values / found.values.sum() + eps
-    return EffectiveRank(value=float(np.exp(_entropy(shares))), relative_error=_relative_error(found, eps))
+    found = spectrum.resolve(AS_THEY_ARE, lambda one: _effective_rank(one, eps).relative_error <= CERTAIN)
+    return _effective_rank(found, eps)
 
 
 def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
@@ -140,8 +157,9 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     >>> feature_rank(np.diag([1.0, 1.0, 1e-3, 1e-9]))
     3.0
     """
-    found = threshold_rank(z, eps=eps)
-    if found.n_uncertain:
+    spectrum = spectrum_of(z)
+    found = threshold_rank(spectrum, eps=eps)
+    if found.n_uncertain and spectrum.is_of_sums:
         raise DataError(
             f"{found.n_uncertain} singular values are too close to the threshold of the rank to be told from it by "
             "sums: pass the features, or take threshold_rank."
@@ -165,9 +183,12 @@ def threshold_rank(z: Any, *, eps: float = 1e-7) -> ThresholdRank:
             f"With {max(spectrum.n, spectrum.dim)} rows or features and eps = {eps:g} no singular value can pass the "
             "threshold of the rank: take a smaller eps, or fewer images."
         )
-    found = spectrum.resolve(AS_THEY_ARE, lambda resolved: not _close(resolved, _threshold(resolved, relative)))
-    level = _threshold(found, relative)
-    return ThresholdRank(value=float((found.values**2 > level).sum()), n_uncertain=_close(found, level))
+
+    def n_close(one: SingularValues) -> int:
+        return int(((one.low <= relative * one.high[0]) & (one.high >= relative * one.low[0])).sum())
+
+    found = spectrum.resolve(AS_THEY_ARE, lambda one: not n_close(one))
+    return ThresholdRank(value=float((found.values > relative * found.values[0]).sum()), n_uncertain=n_close(found))
 
 
 def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> CorrelationRank:
@@ -207,15 +228,17 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
             raise QueryError(f"{name} is {tolerance}, expected a number from 0 on.")
     spectrum = spectrum_of(z).require(2, "effective dimensionality")
 
-    def level(resolved: Resolved) -> float:
-        return float(max(atol, rtol * resolved.values[0] ** 2))
+    def n_close(one: SingularValues) -> int:
+        least, most = (max(atol, rtol * float(end[0]) ** 2) for end in (one.low, one.high))
+        return int(((one.low**2 <= most) & (one.high**2 >= least)).sum())
 
-    found = spectrum.resolve(STANDARDISED, lambda resolved: not _close(resolved, level(resolved)))
+    found = spectrum.resolve(STANDARDISED, lambda one: not n_close(one))
+    threshold = max(atol, rtol * float(found.values[0]) ** 2)
     return CorrelationRank(
-        value=float((found.values**2 > level(found)).sum()),
-        threshold=level(found),
+        value=float((found.values**2 > threshold).sum()),
+        threshold=threshold,
         n_constant=found.n_constant,
-        n_uncertain=_close(found, level(found)),
+        n_uncertain=n_close(found),
     )
 
 
@@ -252,46 +275,112 @@ def rankme_augmented(z: Any, *, ids: Any = None, eps: float = 1e-7) -> float:
     return rankme(views_of(z, ids, needed_for="RankMe of views")[0], eps=eps)
 
 
-def _entropy(shares: Array) -> float:
-    present = shares[shares > 0]
-    return -float((present * np.log(present)).sum())
+def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool = True) -> PowerLaw:
+    """alpha-ReQ: the exponent at which the eigenvalues of the covariance of the features fall with their rank.
 
+    A straight line through the logarithms of eigenvalues and ranks, by least squares.
 
-def _relative_error(found: Resolved, eps: float) -> float:
-    """What rounding may have done to RankMe, relative to it, which is what it may have done to the entropy.
+    Parameters
+    ----------
+    z : float array, shape (n_images, dim)
+        As :func:`rankme` takes it.
+    first, last : int
+        The first and the last rank that are fitted, counted from 1. The paper does not tell its range; its published
+        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less, and without the last tenth
+        at most where those eigenvalues are 0 (a layer norm makes one so). Stringer et al., whose method it is, fit 11
+        to 500.
+    weighted : bool
+        With weights 1 / rank, as both do: each stretch of the logarithmic axis then counts the same.
 
-    Of a value that stands clear of the error of the matrix, a change of its square is the entry of the error along its
-    singular vector and that of finding the eigenvalue: random, so that many add up as their squares do, but for a part
-    that may have one direction; and a part of second order. Of a value below, nothing is known but how far it can be
-    from where it seems to be.
+    Returns
+    -------
+    PowerLaw
+        ``value`` is the exponent; neither high nor low is better: 1 is held to be best, more means collapse.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 12 rows, all are equal, or one holds NaN; if an eigenvalue in the range is 0, or not
+        to be told from the rounding of the features.
+    QueryError
+        If the range has fewer than 3 ranks, or more than there are.
+
+    References
+    ----------
+    Agrawal et al. 2022, alpha-ReQ, section 3; Stringer et al. 2019, Nature 571, p. 361 (methods).
+
+    Examples
+    --------
+    >>> rows = np.concatenate([np.diag(np.arange(1.0, 21) ** -0.5), -np.diag(np.arange(1.0, 21) ** -0.5)])
+    >>> found = alpha_req(rows, last=20)
+    >>> round(found.value, 6), round(found.r_squared, 6)
+    (1.0, 1.0)
     """
-    if not found.norm_error:
-        return 0.0
-    values, squares, total = found.values, found.values**2, found.values.sum()
-    low, high = np.sqrt(np.maximum(squares - found.norm_error, 0)), np.sqrt(squares + found.norm_error)
-    tiny = np.finfo(np.float64).tiny
-    weights = -1 - np.log(np.maximum(values / total + eps, tiny))  # of a change of a share in the entropy
-    steepest = -1 - np.log(np.maximum(low / total + eps, found.norm_error / total**2 if not eps else 0))
-    average = float((weights * values).sum() / total)
-    clear = squares > 4 * found.norm_error
-    signed = (weights - average)[clear] / total
-    slopes = np.abs(signed)
-    each = found.spread[clear] / (2 * values[clear])
-    first = 4 * np.sqrt(((slopes * each) ** 2).sum())
-    first += TOGETHER * max((signed * each).clip(min=0).sum(), (-signed * each).clip(min=0).sum())
-    second = (slopes * (found.matrix_error**2 + found.spread[clear] ** 2) / (8 * values[clear] ** 3)).sum()
-    furthest = np.maximum(np.abs(weights - average), np.abs(steepest - average))[~clear] / total
-    unknown = (furthest * np.maximum(high - values, values - low)[~clear]).sum()
-    return float(first + second + unknown)
+    spectrum = spectrum_of(z).require(12, "alpha-ReQ")
+    there = min(spectrum.n - 1, spectrum.dim)
+    end = min(_LAST, there) if last is None else last
+    if first < 1 or end - first + 1 < _LEAST_RANKS or end > there:
+        raise QueryError(
+            f"Ranks {first} to {end} were to be fitted, expected at least {_LEAST_RANKS} of the {there} that "
+            f"{spectrum.n} rows of {spectrum.dim} features have: choose another first and last rank."
+        )
+    ranks = np.arange(first, end + 1)
+    found = spectrum.resolve(CENTRED, lambda one: _blur(one, ranks).max() <= CERTAIN)
+    chosen, blur = found.values[ranks - 1], _blur(found, ranks)
+    lost = np.isinf(blur) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
+    there = int(lost.argmax())
+    null = found.high[ranks[there:] - 1] <= _NULL * found.values[0]  # not what rounding of an offset buries
+    if last is None and lost.any() and null.all() and there >= _SHARE_THERE * len(ranks):
+        ranks, chosen, blur, lost, end = ranks[:there], chosen[:there], blur[:there], lost[:there], first + there - 1
+    if lost.any():
+        rank = first + int(lost.argmax())
+        of = "sums" if found.from_sums and np.isinf(blur[rank - first]) else "the features"
+        raise DataError(
+            f"Eigenvalue {rank} of the covariance is 0 or below the rounding of {of}, and a power law has none: fit "
+            f"ranks below it (last={rank - 1}), or take the representation for collapsed to {rank - 1} dimensions."
+        )
+    x, y = np.log(ranks), 2 * np.log(chosen)
+    weights = 1 / ranks if weighted else np.ones(len(ranks))
+    weights = weights / weights.sum()
+    x_mean, y_mean = weights @ x, weights @ y
+    leverage = weights * (x - x_mean) / (weights @ (x - x_mean) ** 2)
+    slope = leverage @ y
+    spread = weights @ (y - y_mean) ** 2
+    residual = weights @ (y - y_mean - slope * (x - x_mean)) ** 2
+    return PowerLaw(
+        value=float(-slope),
+        r_squared=float(1 - residual / spread) if spread > 0 else 1.0,
+        first=first,
+        last=end,
+        uncertainty=float(np.abs(leverage) @ blur),
+    )
 
 
-def _threshold(found: Resolved, relative: float) -> float:
-    return float((found.values[0] * relative) ** 2)
+def _effective_rank(found: SingularValues, eps: float) -> EffectiveRank:
+    """RankMe, and by how much more or less it is anywhere within the intervals of the singular values."""
+    entropy = _terms(found.values / found.values.sum() + eps).sum()
+    others_high, others_low = found.high.sum() - found.high, found.low.sum() - found.low
+    low = found.low / (found.low + others_high) + eps
+    high = found.high / (found.high + others_low) + eps
+    ends = np.stack([_terms(low), _terms(high)])
+    highest = np.where((low < np.exp(-1)) & (high > np.exp(-1)), np.exp(-1), ends.max(axis=0))  # -x log x peaks at 1/e
+    off = max(highest.sum() - entropy, entropy - ends.min(axis=0).sum(), 0.0)
+    return EffectiveRank(value=float(np.exp(entropy)), relative_error=float(np.expm1(off)))
 
 
-def _close(found: Resolved, level: float) -> int:
-    """How many squares are within the error of a level."""
-    return int((np.abs(found.values**2 - level) <= found.norm_error).sum()) if found.norm_error else 0
+def _terms(shares: Array) -> Array:
+    """-x log x, 0 at 0."""
+    logs: Array = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
+    return -shares * logs
+
+
+def _blur(found: SingularValues, ranks: Array) -> Array:
+    """How far the logarithm of each eigenvalue may be off; infinite where it may be 0."""
+    low, value, high = (end[ranks - 1] for end in (found.low, found.values, found.high))
+    known = low > 0
+    blur = np.full(len(ranks), np.inf)
+    blur[known] = 2 * np.log(np.maximum(value[known] / low[known], high[known] / value[known]))
+    return blur
 
 
 def _require_share(eps: float, name: str) -> None:

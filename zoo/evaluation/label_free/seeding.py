@@ -11,7 +11,7 @@ import math
 
 from ...errors import MissingExtra
 from ..streamed_checks import Array
-from .products import product
+from .points import product
 
 try:
     import numpy as np

@@ -1,37 +1,35 @@
-"""Singular values of features, as precisely as the question that is asked of them needs.
+"""Singular values of features in float64, each with an interval that holds the true one.
 
-=============  ===============================================================  ========================================
-step           what is computed                                                 certain down to, of the largest value
-=============  ===============================================================  ========================================
-float32        Gram matrix, products in float32 (:mod:`.gram`), one pass, and   3e-4
-               eigenvalues in float32 (:mod:`.eigenvalues`)
-float32 sums   the same sums, eigenvalues in float64                            3e-4
-float64 sums   the same with products in float64, a second pass                 2e-8
-QR             triangular factor of the rows in float64 and its singular        1e-15
-               values, a third pass
-=============  ===============================================================  ========================================
+Features (n, dim) are read in blocks, so that they may be larger than memory. Their second moments are added up
+(:class:`Gram`; where n < dim, the n x n products of the rows) and LAPACK gives the eigenvalues. Squaring loses singular
+values below about 1e-6 of the largest: a metric says how narrow the intervals have to be for it, and where those of the
+sums are not, the values are taken from a matrix with the scatter of the rows that was never squared: the rows, or the
+triangular factor that QR decompositions of their blocks leave. Sums alone have no rows to go back to.
 
-A metric takes the first step whose estimated error is small enough for it: a decaying spectrum is settled by the first,
-values that collapsed to the rounding of the features need the last. Few rows (n < dim) go through the n x n side in
-float64, or the singular value decomposition of the rows. Sums alone (:class:`.gram.Gram`, or batches that come once)
-have one step, and metrics say so where it is not enough.
+The intervals follow from the arithmetic, on any processor and with any number of threads:
+
+* A sum of m products in any order is off by at most m u / (1 - m u) times the sum of their absolute values, with
+  u = 2**-53 (Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1). Blocks are added up one by one,
+  so that m is the rows of a block plus the number of blocks.
+* If the entries of an error E are at most sqrt(e_i e_j), no eigenvalue moves by more than |E| <= sum(e) (Weyl).
+* LAPACK's eigenvalues of A are those of a matrix at most p(k) u |A| away, and singular values likewise; p(k) = 10 k is
+  what its Users' Guide advises (3rd ed., sections 4.1 and 4.7).
+
+Memory: about four matrices of 8 min(n, dim)**2 bytes (0.13 GB for 2,048 features, 2.1 GB for 8,192) and a block of
+rows; for the triangular factor, or where n < dim, about three times 8 min(n, 5 dim) dim bytes.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, MissingExtra
 from ..streamed_checks import Array
-from ..threads import threads_for
-from .eigenvalues import SINGLE, eigenvalues, in_float32, largest_error, spread
-from .gram import Gram
-from .moments import ROUNDING, Moments
-from .row_blocks import RowBlocks
-from .stripes import block_rows
+from .arrays import RowBlocks, require_finite, tensor_of
 
 try:
     import numpy as np
@@ -44,46 +42,338 @@ AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
 """What singular values are asked of: features, features less their mean, and those over their standard deviation times
 the root of n, whose squares are the eigenvalues of the correlation matrix."""
 
-_SUMS_ONLY = "float32 sums"
-_SINGLE_FROM = 1024  # features; of fewer, eigenvalues in float64 take a moment too
-_DIRECT = 3e8  # n * dim * min(n, dim) up to which the plain decomposition takes a moment only
+ROUNDING = 2.0**-53  # of float64, relative
+_LAPACK = 10  # p(k) / k
+_BLOCK, _STRIPE = 2048, 256  # rows and columns of one product
+_FIRST_ROWS = 512  # whose mean all rows are moved by
+_DIRECT = 3e8  # n * dim * min(n, dim) up to which the decomposition of the rows takes a moment only
 _QR_NUMBERS = 1 << 25  # of a block of rows
+_IN_RANGE = 2.0**300  # size of features whose squares add up without overflow, and its inverse without underflow
+_MOST_PROCESSES = 4096  # whose states are added up
+
+
+class Products:
+    """Sum of the outer products of rows, of which the upper triangle is valid.
+
+    Attributes
+    ----------
+    upper : float64 tensor (dim, dim)
+    longest : int
+        Roundings that a term of an entry may have passed through.
+    """
+
+    def __init__(self, dim: int, device: Any = "cpu") -> None:
+        self.upper = torch.zeros(dim, dim, dtype=torch.float64, device=device)
+        self.longest = 0
+
+    def add(self, rows: Tensor) -> None:
+        """Adds float64 rows (m, dim)."""
+        for block in torch.split(rows, _BLOCK):
+            for start in range(0, len(self.upper), _STRIPE):  # of which nothing below the diagonal is multiplied
+                stop = start + _STRIPE
+                self.upper[start:stop, start:] += block[:, start:stop].T @ block[:, start:]
+            self.longest = max(self.longest, len(block)) + 1
+
+
+def rounding_of_lapack(k: int) -> float:
+    """Bound of the error of eigenvalues or singular values of a matrix of k rows and columns, relative to its norm."""
+    return _LAPACK * k * ROUNDING
+
+
+def second_moments(pieces: Iterable[Tensor], dim: int) -> Tensor:
+    """Sum of the outer products of float64 rows that come in pieces (m, dim): float64 (dim, dim), symmetric."""
+    products = Products(dim)
+    for rows in _joined(pieces, _BLOCK):
+        products.add(rows)
+    return mirrored(products.upper)
+
+
+def triangular_factor(pieces: Iterable[Tensor], dim: int) -> tuple[Tensor, float]:
+    """Upper triangular R with R'R the second moments of float64 rows in pieces (m, dim), and its relative error.
+
+    Nothing is squared, so that directions of 1e-10 of the largest are still there. R is that of rows which are, in the
+    Frobenius norm, at most the error times their own norm away.
+    """
+    factor, error = torch.zeros(0, dim, dtype=torch.float64), 0.0
+    for rows in _joined(pieces, max(dim, min(4 * dim, _QR_NUMBERS // dim))):
+        stacked = torch.cat([factor.to(rows.device), rows])
+        factor = torch.linalg.qr(stacked, mode="r")[1]
+        error += rounding_of_lapack(len(stacked))
+    return factor, error
+
+
+def eigenvalues(upper: Tensor) -> Tensor:
+    """Of the symmetric matrix (k, k) with this upper triangle: descending, none below 0."""
+    found: Tensor = torch.linalg.eigvalsh(upper, UPLO="U").flip(0).clamp_min_(0)
+    return found
+
+
+def mirrored(upper: Tensor) -> Tensor:
+    """The upper triangle of a matrix copied to the lower one, in place."""
+    for start in range(0, len(upper), 256):
+        stop = start + 256
+        own = upper[start:stop, start:stop]
+        own.copy_(own.triu() + own.triu(1).T)
+        upper[stop:, start:stop] = upper[start:stop, stop:].T
+    return upper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resolved:
-    """Singular values, descending, float64 (k,), in units of ``unit``, and how far they can be trusted.
+class Moments:
+    """What sums say of all rows: float64 tensors, in units of ``unit``.
 
-    ``entry_error`` is the root mean square error of an entry of the matrix whose eigenvalues their squares are,
-    ``matrix_error`` that of the matrix as a whole, in squared units, and ``rounding`` the relative rounding with which
-    its eigenvalues were computed. All are 0 if the values come from the rows themselves. ``largest`` is the largest
-    singular value of the features as they are, or a little less.
+    ``scatter`` (dim, dim), of which the upper triangle is valid, is the sum of outer products of deviations from the
+    mean; entry (i, j) is at most sqrt(e_i e_j) off for e = ``error``, (dim,), and ``error_as_they_are`` says so of the
+    :attr:`second_moment`.
+    """
+
+    count: int
+    unit: float
+    mean: Tensor
+    scatter: Tensor
+    error: Tensor
+    error_as_they_are: Tensor
+
+    @property
+    def second_moment(self) -> Tensor:
+        """Sum of outer products of the rows as they are, (dim, dim); its upper triangle is valid."""
+        return torch.addr(self.scatter, self.mean, self.mean, alpha=self.count)
+
+    @property
+    def constant(self) -> Tensor:
+        """Which features did not change, or not so that sums tell, bool (dim,)."""
+        return self.scatter.diagonal() <= self.error
+
+
+class Gram:
+    """Count, sum and second moments of rows that come in batches, in float64.
+
+    Rows are moved by the mean of the first ones before they are multiplied, so that features far from the origin lose
+    nothing, and one that never changes has a sum of squares of exactly 0.
+
+    Notes
+    -----
+    Memory: 8 bytes times dim squared (34 MB for 2,048 features, 537 MB for 8,192), on the device of the first batch. On
+    a GPU no update but the first waits for it; NaN is found when the sums are read.
+
+    Examples
+    --------
+    >>> gram, other = Gram(), Gram()
+    >>> gram.update(np.array([[1.0, 0.0], [3.0, 4.0]]))
+    >>> other.update(np.array([[5.0, 2.0]]))
+    >>> gram.merge(other)
+    >>> gram.count
+    3
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._unit = 1.0  # a power of two; 1 unless squares of features are out of range
+        self._products = Products(0)
+        self._shift = self._total = torch.empty(0, dtype=torch.float64)
+        self._more_squares = self._given_error = torch.empty(0, dtype=torch.float64)
+
+    @property
+    def dim(self) -> int:
+        """Number of features; 0 before the first batch."""
+        return len(self._shift)
+
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Adds rows (n, dim), an array or a tensor of any device.
+
+        Raises
+        ------
+        DataError
+            If they are no table of finite numbers, or have another number of features than those before.
+        """
+        rows = tensor_of(batch, "the batch")
+        if not rows.numel():
+            return
+        if self.dim and rows.shape[1] != self.dim:
+            raise DataError(f"A batch has {rows.shape[1]} features, but those before it had {self.dim}.")
+        if rows.device.type == "cpu":
+            require_finite(rows, self.count, "the batches so far")
+        with torch.autocast(rows.device.type, enabled=False):
+            self.add(rows)
+
+    def add(self, rows: Tensor) -> None:
+        """:meth:`update` by rows of :func:`.arrays.tensor_of` that were checked."""
+        if not self.dim:
+            self._start(rows[:_FIRST_ROWS])
+        for part in torch.split(rows.to(self._shift.device), _BLOCK):
+            moved = part.to(torch.float64, copy=True).sub_(self._shift)
+            if self._unit != 1:
+                moved /= self._unit
+            self._products.add(moved)
+            self._total += moved.sum(dim=0)
+        self.count += len(rows)
+
+    def merge(self, other: Gram) -> None:
+        """Adds what another one has seen, which stays as it is.
+
+        Raises
+        ------
+        DataError
+            If it has another number of features.
+        """
+        if not other.dim:
+            return
+        if not self.dim:
+            self.__dict__.update(copy.deepcopy(other.__dict__))
+            return
+        if other.dim != self.dim:
+            raise DataError(
+                f"Sums of {other.dim} and of {self.dim} features cannot be added: expected the same number."
+            )
+        ratio = other._unit / self._unit
+        step = (other._shift.to(self._shift.device) - self._shift) / self._unit
+        upper, total, more, given = (
+            one.to(self._shift.device) * factor
+            for one, factor in (
+                (other._products.upper, ratio**2), (other._total, ratio), (other._more_squares, ratio**2),
+                (other._given_error, ratio**2),
+            )
+        )  # fmt: skip
+        squares = upper.diagonal() + more
+        for left, right, factor in ((step, total, 1), (total, step, 1), (step, step, other.count)):
+            upper.addr_(left, right, alpha=factor)
+        squares = (squares.sqrt() + math.sqrt(other.count) * step.abs()).square()
+        self._more_squares += (squares - upper.diagonal()).clamp_min(0)  # of what went into sums that then cancelled
+        self._given_error += given
+        self._products.upper += upper
+        self._products.longest = max(self._products.longest, other._products.longest + 6) + 1
+        self._total += total + other.count * step
+        self.count += other.count
+
+    def state(self) -> dict[str, Array]:
+        """The sums as float64 arrays that may be added, each to its own, with those of up to 4,096 processes.
+
+        ``count`` (), ``total`` (dim,) and ``moment`` (dim, dim) are of the features as they are, ``lost`` (dim,) bounds
+        what rounding cost. Sums about zero know a feature's spread to no better than 1e-6 of its mean; :meth:`merge`
+        and pickling do.
+
+        Raises
+        ------
+        DataError
+            If there are no rows yet, or squares of the features may overflow.
+        """
+        moments = self.moments()
+        if moments.unit != 1:
+            raise DataError(
+                f"The features are as large as {moments.unit:.0e}, too far from 1 to add squares: scale them."
+            )
+        return {
+            "count": np.array(float(moments.count)),
+            "total": (moments.mean * moments.count).cpu().numpy(),
+            "moment": mirrored(moments.second_moment).cpu().numpy(),
+            "lost": 3 * moments.error_as_they_are.cpu().numpy(),  # of the moment, and of the total in the scatter
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Gram:
+        """Sums that :meth:`state` gave, of one process or added over several.
+
+        Raises
+        ------
+        DataError
+            If the arrays do not fit each other.
+        """
+        new = cls()
+        new._total, moment, new._given_error = (
+            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("total", "moment", "lost")
+        )
+        if moment.shape != 2 * new._total.shape or new._given_error.shape != new._total.shape:
+            raise DataError(
+                f"The sums have the shapes {tuple(new._total.shape)} and {tuple(moment.shape)}, expected (dim,) and "
+                "(dim, dim): pass what state() returned."
+            )
+        new.count = round(float(state["count"]))
+        new._products.upper, new._products.longest = moment, _MOST_PROCESSES
+        new._shift = torch.zeros_like(new._total)
+        new._more_squares = torch.zeros_like(new._total)
+        return new
+
+    def moments(self) -> Moments:
+        """Mean and scatter of all rows so far.
+
+        Raises
+        ------
+        DataError
+            If there are none, or a number that is not finite is among them.
+        """
+        if not self.count:
+            raise DataError("No features were seen yet: update with a batch first.")
+        squares = self._products.upper.diagonal() + self._more_squares
+        if not bool(torch.isfinite(squares).all() & torch.isfinite(self._total).all()):
+            raise DataError(
+                f"NaN, infinity or a number too large for float64 is in the {self.count} rows that were added up, "
+                "expected finite features."
+            )
+        root = math.sqrt(self.count)
+        mean = self._shift / self._unit + self._total / self.count
+        scatter = torch.addr(self._products.upper, self._total, self._total, alpha=-1 / self.count)
+        scatter.diagonal().clamp_min_(0)
+        lost = (self._products.longest + 4) * ROUNDING  # of the sums, and four roundings of what is made of them
+        summed = squares + 2 * (self._total / root).square()
+        return Moments(
+            count=self.count,
+            unit=self._unit,
+            mean=mean,
+            scatter=scatter,
+            error=lost * summed + self._given_error,
+            error_as_they_are=lost * (summed.sqrt() + root * mean.abs()).square() + self._given_error,
+        )
+
+    def _start(self, rows: Tensor) -> None:
+        """Shift from the first rows; where a feature is the same in all of them the shift is exactly that."""
+        first = rows[0].double()
+        own = rows.double() - first
+        self._shift = first + own.mean(dim=0)
+        largest = max(float(self._shift.abs().max()), float(own.abs().max()))
+        if largest and not 1 / _IN_RANGE < largest < _IN_RANGE:
+            self._unit = _power_of_two(largest)
+        self._products = Products(len(first), self._shift.device)
+        self._total, self._more_squares, self._given_error = (torch.zeros_like(self._shift) for _ in range(3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SingularValues:
+    """Singular values, descending, float64 (k,), and the ends of the intervals that hold the true ones.
+
+    They are in units of ``unit``, a power of two, those of standardised features of 1; ``largest`` is the largest one
+    of the features as they are, or a little less; ``n_constant`` features never change.
     """
 
     values: Array
+    low: Array
+    high: Array
     unit: float
     largest: float
-    entry_error: float = 0.0
-    matrix_error: float = 0.0
-    rounding: float = 0.0
-    n_constant: int = 0  # features that never change
+    n_constant: int
+    from_sums: bool
 
-    @property
-    def norm_error(self) -> float:
-        """What no square is off by more than, in squared units."""
-        return self.matrix_error + largest_error(self.values**2, self.rounding)
 
-    @property
-    def spread(self) -> Array:
-        """Standard deviation of the error of each square (k,), where it stands clear of :attr:`norm_error`."""
-        squares = self.values**2
-        of_matrix = math.sqrt(2) * np.hypot(self.entry_error, self.entry_error / squares.mean() * squares)
-        found: Array = np.hypot(of_matrix, spread(squares, self.rounding))
-        return found
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unsquared:
+    """A matrix (k, dim) with the scatter of the rows and their mean, in units of ``unit``; which features are constant.
+
+    No column of the matrix is off by more than ``error`` relative to its length.
+    """
+
+    matrix: Tensor
+    mean: Tensor
+    unit: float
+    constant: Tensor
+    error: float
+
+    def error_of(self, of: str) -> float:
+        """Relative error of the rows ``of`` that description: standardising divides by a length that is off, too."""
+        return 2 * self.error if of == STANDARDISED else self.error
 
 
 class Spectrum:
-    """The spectral side of some features: what every spectral metric reads.
+    """The spectral side of some features: what every spectral metric reads, with one pass over them for all.
 
     Attributes
     ----------
@@ -94,42 +384,45 @@ class Spectrum:
     """
 
     def __init__(self, source: RowBlocks | Moments) -> None:
-        self._source = source
-        self._moments: dict[str, Moments] = {}
-        self._known: dict[tuple[str, str], Resolved] = {}
-        if isinstance(source, Moments):
-            self.n, self.dim, self.resolution = source.count, len(source.mean), torch.finfo(torch.float32).eps
-            self._steps: tuple[str, ...] = ("sums",)
-            return
-        self.n, self.dim, self.resolution = source.n, source.dim, torch.finfo(source.dtype).eps
-        if self.n * self.dim * min(self.n, self.dim) <= _DIRECT:
-            self._steps = ("decomposition",)
-        elif self.n < self.dim:
-            self._steps = ("rows", "decomposition")
+        self._rows = source if isinstance(source, RowBlocks) else None
+        self._moments = source if isinstance(source, Moments) else None
+        self._root: _Unsquared | None = None
+        self._known: dict[tuple[str, bool], SingularValues] = {}
+        if self._rows is None:
+            assert self._moments is not None
+            self.n, self.dim = self._moments.count, len(self._moments.mean)
+            self.resolution = torch.finfo(torch.float32).eps
         else:
-            self._steps = ("float32", _SUMS_ONLY, "float64", "QR")
+            self.n, self.dim, self.resolution = self._rows.n, self._rows.dim, torch.finfo(self._rows.dtype).eps
 
-    def resolve(self, of: str, enough: Callable[[Resolved], bool]) -> Resolved:
-        """Singular values of the features ``of`` that description, at the first precision that is enough, or the last.
+    @property
+    def is_of_sums(self) -> bool:
+        """Whether there are sums only, and no rows to go back to."""
+        return self._rows is None
+
+    @property
+    def _is_small(self) -> bool:
+        return self._rows is not None and self.n * self.dim * min(self.n, self.dim) <= _DIRECT
+
+    def resolve(self, of: str, enough: Callable[[SingularValues], bool]) -> SingularValues:
+        """Singular values of the features ``of`` that description: from sums if that is enough, or from the rows.
 
         Raises
         ------
         DataError
             If a number is not finite, or all rows are equal.
         """
-        found: Resolved | None = None
-        for step in self._steps:
-            if found and step == _SUMS_ONLY and not enough(replace(found, rounding=ROUNDING)):
-                continue  # better eigenvalues of the same sums are of no use
-            found = self._known.get((step, of)) or self._found(step, of)
-            self._known[step, of] = found
-            if enough(found):
+        steps = [False] if self._is_small else [True] if self._rows is None else [True, False]
+        for from_sums in steps:
+            key = (of, from_sums)
+            if key not in self._known:
+                self._known[key] = self._from_sums(of) if from_sums else self._from_rows(of)
+            if enough(self._known[key]):
                 break
-        assert found is not None
-        return found
+        return self._known[key]
 
     def require(self, least: int, needed_for: str) -> Spectrum:
-        """Itself, if it has so many rows.
+        """This spectrum, if it has at least so many rows.
 
         Raises
         ------
@@ -142,111 +435,101 @@ class Spectrum:
             )
         return self
 
-    def _found(self, step: str, of: str) -> Resolved:
-        if step in ("rows", "decomposition"):
-            return self._of_rows(step, of)
-        if step == "QR":
-            return self._of_triangle(of)
-        return self._of_moments(self._sums(step.removesuffix(" sums")), of, single=step == "float32")
-
-    def _sums(self, step: str) -> Moments:
-        if step not in self._moments:
-            self._moments[step] = self._source if isinstance(self._source, Moments) else self._summed(step)
-        _require_varied(bool(self._moments[step].constant.all()), self.n)
-        return self._moments[step]
-
-    def _summed(self, precision: str) -> Moments:
-        assert isinstance(self._source, RowBlocks)
-        gram = Gram(precision=precision)
-        with threads_for(0):  # PyTorch's would wait in loops for their next work, on the cores that BLAS needs
-            for rows in self._source.blocks(4 * block_rows(self.dim)):
-                gram.add(rows)
-        return gram.moments() if precision == "float64" or gram.in_range else self._sums("float64")
-
-    def _of_moments(self, moments: Moments, of: str, *, single: bool) -> Resolved:
-        kept = ~moments.constant
-        rounded = moments.lost * float(moments.squares.sum()) / self.dim
-        single = single and self.dim >= _SINGLE_FROM and moments.scatter.device.type == "cpu"
-        matrix, mean = moments.scatter, moments.mean if of == AS_THEY_ARE else None
-        if of == STANDARDISED:
-            variances = moments.scatter.diagonal()[kept]
-            matrix = moments.scatter[kept][:, kept] / variances.sqrt() / variances.sqrt()[:, None]
-            rounded = moments.lost * float((moments.squares[kept] / variances).mean())
-        if single:
-            matrix = in_float32(matrix, mean, moments.count)
-        elif of == AS_THEY_ARE:
-            matrix = moments.second_moment
-        values = eigenvalues(matrix)[: self._rank_at_most(of)].clamp_min_(0).sqrt_().cpu().numpy()
-        offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(moments.mean))
-        return Resolved(
-            values=values,
-            unit=moments.unit,
-            largest=max(float(values[0]), offset),
-            entry_error=rounded,
-            matrix_error=2 * rounded * math.sqrt(len(matrix)),
-            rounding=SINGLE if single else ROUNDING,
-            n_constant=self.dim - int(kept.sum()),
-        )
-
-    def _of_rows(self, step: str, of: str) -> Resolved:
-        """From all rows in float64: few, or of few features."""
-        assert isinstance(self._source, RowBlocks)
-        rows = self._source.in_float64()
-        kept = (rows != rows[0]).any(dim=0)
-        _require_varied(not bool(kept.any()), self.n)
-        unit = math.ldexp(1.0, math.frexp(float(rows.abs().max()))[1] - 1)
-        rows /= unit
-        mean = rows[0] + (rows - rows[0]).mean(dim=0)
-        if of != AS_THEY_ARE:
-            rows -= mean
-        if of == STANDARDISED:
-            rows = rows[:, kept]
-            rows /= torch.linalg.vector_norm(rows, dim=0)
-        offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(mean))
-        n_constant, rounding, error = self.dim - int(kept.sum()), 0.0, 0.0
-        if step == "rows":
-            values = eigenvalues(rows @ rows.T).clamp_min_(0).sqrt_()
-            rounding, error = ROUNDING, ROUNDING * math.sqrt(self.dim) * float(rows.square().sum()) / self.n
+    def _from_sums(self, of: str) -> SingularValues:
+        if self._rows is not None and self.n < self.dim:
+            return self._from_products_of_rows(of)
+        moments = self._summed()
+        constant = moments.constant
+        _require_varied(bool(constant.all()), self.n)
+        error = float((moments.error_as_they_are if of == AS_THEY_ARE else moments.error).sum())
+        if of == AS_THEY_ARE:
+            squares = eigenvalues(moments.second_moment)
+        elif of == CENTRED:
+            squares = eigenvalues(moments.scatter)
         else:
-            values = torch.linalg.svdvals(rows)
-        found = values[: self._rank_at_most(of)].cpu().numpy()
-        return Resolved(
-            values=found,
-            unit=unit,
-            largest=max(float(found[0]), offset),
-            entry_error=error,
-            matrix_error=2 * error * math.sqrt(self.n),
-            rounding=rounding,
-            n_constant=n_constant,
-        )
+            kept = ~constant
+            variances = moments.scatter.diagonal()[kept]
+            lengths = variances.sqrt()
+            squares = eigenvalues(moments.scatter[kept][:, kept].div_(lengths).div_(lengths[:, None]))
+            relative = moments.error[kept] / variances  # that of the variances multiplies eigenvalues
+            error = float(relative.sum() + (relative.max() + 4 * ROUNDING) * squares[0])
+        return self._of_squares(of, squares, error, moments)
 
-    def _of_triangle(self, of: str) -> Resolved:
-        """From the triangular factor of all rows, which a pass over them in float64 makes."""
-        assert isinstance(self._source, RowBlocks)
-        moments = self._sums("float64")
-        kept = ~moments.constant if of == STANDARDISED else slice(None)
-        spread = moments.scatter.diagonal()[kept].sqrt()
-        triangle: Tensor | None = None
-        for rows in self._source.blocks(max(self.dim // 2, min(4 * self.dim, _QR_NUMBERS // self.dim))):
-            block = rows.double() / moments.unit
-            if of != AS_THEY_ARE:
-                block -= moments.mean
-            if of == STANDARDISED:
-                block = block[:, kept] / spread
-            stacked = block if triangle is None else torch.cat([triangle, block])
-            triangle = torch.linalg.qr(stacked, mode="r")[1]
-        assert triangle is not None
-        values = torch.linalg.svdvals(triangle)[: self._rank_at_most(of)].cpu().numpy()
-        offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(moments.mean))
-        return Resolved(
-            values=values,
-            unit=moments.unit,
-            largest=max(float(values[0]), offset),
-            n_constant=int(moments.constant.sum()),
-        )
+    def _from_products_of_rows(self, of: str) -> SingularValues:
+        """From the n x n products of the rows, of which there are fewer than features."""
+        root, rows = self._unsquared(), self._matrix(of)
+        products = Products(len(rows), rows.device)
+        products.add(rows.T)
+        lost = (products.longest + 2) * ROUNDING + 2 * root.error_of(of)
+        error = lost * float(products.upper.diagonal().sum())
+        return self._of_squares(of, eigenvalues(products.upper), error, root)
 
-    def _rank_at_most(self, of: str) -> int:
-        return min(self.n - (of != AS_THEY_ARE), self.dim)
+    def _of_squares(self, of: str, squares: Tensor, error: float, source: Moments | _Unsquared) -> SingularValues:
+        error += rounding_of_lapack(len(squares)) * float(squares[0])
+        found = squares.cpu().numpy()
+        low, values, high = (np.sqrt(np.maximum(found + by, 0)) for by in (-error, 0.0, error))
+        return self._found(of, values, low, high, source, from_sums=True)
+
+    def _from_rows(self, of: str) -> SingularValues:
+        root, matrix = self._unsquared(), self._matrix(of)
+        values = torch.linalg.svdvals(matrix).cpu().numpy()
+        lost = root.error_of(of) + rounding_of_lapack(max(matrix.shape))
+        error = lost * float(np.linalg.norm(values))
+        low, high = np.maximum(values - error, 0), values + error
+        return self._found(of, values, low, high, root, from_sums=False)
+
+    def _found(
+        self, of: str, values: Array, low: Array, high: Array, source: Moments | _Unsquared, *, from_sums: bool
+    ) -> SingularValues:
+        offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(source.mean))
+        most = min(self.n - (of != AS_THEY_ARE), self.dim)
+        return SingularValues(
+            values=values[:most], low=low[:most], high=high[:most], unit=1.0 if of == STANDARDISED else source.unit,
+            largest=max(float(values[0]), offset), n_constant=int(source.constant.sum()), from_sums=from_sums,
+        )  # fmt: skip
+
+    def _matrix(self, of: str) -> Tensor:
+        """A matrix with the singular values of the features ``of`` that description, of no more rows than needed."""
+        root = self._unsquared()
+        if of == AS_THEY_ARE:
+            return torch.cat([root.matrix, math.sqrt(self.n) * root.mean[None]])
+        if of == CENTRED:
+            return root.matrix
+        kept = root.matrix[:, ~root.constant]
+        standardised: Tensor = kept / torch.linalg.vector_norm(kept, dim=0)
+        return standardised
+
+    def _unsquared(self) -> _Unsquared:
+        if self._root is None:
+            assert self._rows is not None
+            if self._is_small or self.n < self.dim:
+                rows = self._rows.in_float64()
+                constant = (rows == rows[0]).all(dim=0)
+                _require_varied(bool(constant.all()), self.n)
+                unit = _power_of_two(float(rows.abs().max()))
+                rows /= unit
+                mean = rows[0] + (rows - rows[0]).mean(dim=0)
+                rest = rows.sub_(mean).mean(dim=0)  # of what rounding of a large mean left
+                self._root = _Unsquared(rows.sub_(rest), mean + rest, unit, constant, 4 * self.n * ROUNDING)
+            else:
+                moments = self._summed()
+                blocks = (rows.double() / moments.unit - moments.mean for rows in self._rows.blocks(_BLOCK))
+                factor, error = triangular_factor(blocks, self.dim)
+                variances = moments.scatter.diagonal()
+                rounded = ROUNDING * math.sqrt(self.n) * moments.mean.abs() / variances.sqrt()
+                error += float((moments.error / variances + rounded)[~moments.constant].max())  # of the mean
+                self._root = _Unsquared(factor, moments.mean, moments.unit, moments.constant, error)
+        return self._root
+
+    def _summed(self) -> Moments:
+        if self._moments is None:
+            assert self._rows is not None
+            gram = Gram()
+            for rows in self._rows.blocks(_BLOCK):
+                gram.add(rows)
+            self._moments = gram.moments()
+        _require_varied(bool(self._moments.constant.all()), self.n)
+        return self._moments
 
 
 def spectrum_of(z: Any, name: str = "z") -> Spectrum:
@@ -255,8 +538,8 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
     Parameters
     ----------
     z : array, tensor, :attr:`zoo.features.Features.x`, shape (n, dim); or :class:`Gram`, or an iterator of batches
-        What can be read again is read again where more precision is needed, in blocks: it may be larger than memory.
-        An iterator is read once, with products in float64.
+        What can be read again is read again where sums are not precise enough, in blocks: it may be larger than memory.
+        An iterator is read once.
     name : str
         What errors call it.
 
@@ -273,6 +556,28 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
         for batch in batches:
             z.update(batch)
     return Spectrum(z.moments() if isinstance(z, Gram) else RowBlocks(z, name))
+
+
+def _joined(pieces: Iterable[Tensor], n_rows: int) -> Iterator[Tensor]:
+    """Pieces of rows as blocks of so many, which share one memory: each is valid until the next."""
+    block, filled = torch.empty(0), 0
+    for piece in pieces:
+        if not len(block):
+            block = piece.new_empty(n_rows, piece.shape[1])
+        while len(piece):
+            taken = piece[: n_rows - filled]
+            block[filled : filled + len(taken)] = taken
+            filled, piece = filled + len(taken), piece[len(taken) :]
+            if filled == n_rows:
+                yield block
+                filled = 0
+    if filled:
+        yield block[:filled]
+
+
+def _power_of_two(size: float) -> float:
+    """The next one below a positive number."""
+    return math.ldexp(1.0, math.frexp(size)[1] - 1)
 
 
 def _require_varied(constant: bool, n: int) -> None:

@@ -1,0 +1,1 @@
+"""Scripts that run tests under conditions that one machine does not have by itself."""

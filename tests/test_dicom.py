@@ -1,0 +1,147 @@
+"""DICOM files: rescaled, through their window, MONOCHROME1 inverted, in folders beside other images."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydicom import dcmread
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.encaps import encapsulate
+from pydicom.sequence import Sequence
+from pydicom.uid import MPEG2MPML, CTImageStorage, ExplicitVRLittleEndian, generate_uid
+
+from tests.cli_runner import document, run
+from tests.image_files import shades
+from zoo.datasets import open_images
+from zoo.datasets.imagefiles import notes_on, read_image
+from zoo.errors import CorruptImage, DataError, MissingExtra
+
+GREY = shades()
+STORED = GREY.astype(np.uint16) << 4 | GREY >> 4  # 12 bits
+
+
+def dicom(path: Path, pixels: np.ndarray = STORED, *, bits: int = 12, **elements: Any) -> Path:
+    """A DICOM file of these pixels."""
+    file = Dataset()
+    file.file_meta = FileMetaDataset()
+    file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    file.file_meta.MediaStorageSOPClassUID = file.SOPClassUID = CTImageStorage
+    file.file_meta.MediaStorageSOPInstanceUID = file.SOPInstanceUID = generate_uid(entropy_srcs=[path.name])
+    is_colour = pixels.ndim == 3 and pixels.shape[2] == 3
+    frames = pixels if pixels.ndim == 3 and not is_colour else pixels[None]
+    file.Rows, file.Columns = frames.shape[1:3]
+    file.NumberOfFrames = len(frames)
+    file.SamplesPerPixel = 3 if is_colour else 1
+    file.PhotometricInterpretation = "RGB" if is_colour else "MONOCHROME2"
+    file.PlanarConfiguration = 0
+    file.BitsAllocated, file.BitsStored, file.HighBit = 8 * pixels.dtype.itemsize, bits, bits - 1
+    file.PixelRepresentation = int(pixels.dtype.kind == "i")
+    file.PixelData = pixels.tobytes()
+    for name, value in elements.items():
+        setattr(file, name, value)
+    file["PixelData"].VR = "OW"
+    file.save_as(path, enforce_file_format=True)
+    return path
+
+
+def seen(path: Path, **options: Any) -> np.ndarray:
+    return np.asarray(read_image(str(path), image=path.name, image_set="scans", **options))
+
+
+def test_values_are_shown_by_the_range_of_their_bits_where_there_is_no_window(tmp_path: Path) -> None:
+    np.testing.assert_array_equal(seen(dicom(tmp_path / "a.dcm")), GREY)
+    inverted = dicom(tmp_path / "b.dcm", 4095 - STORED, PhotometricInterpretation="MONOCHROME1")
+    np.testing.assert_array_equal(seen(inverted), GREY)
+    signed = (STORED.astype(np.int32) - 2048).astype(np.int16)
+    rescaled = dicom(tmp_path / "c.dcm", signed, RescaleSlope=2, RescaleIntercept=-24)
+    np.testing.assert_array_equal(seen(rescaled), GREY)
+    np.testing.assert_array_equal(seen(dicom(tmp_path / "d.DICOM", np.stack([STORED, STORED * 0]))), GREY)
+
+
+def test_a_window_is_applied_to_rescaled_values_and_a_scale_takes_its_place(tmp_path: Path) -> None:
+    values = np.linspace(-1000, 3000, 240).reshape(12, 20).round()
+    stored = (values + 1000).astype(np.uint16)
+    window = {"WindowCenter": [40, 500], "WindowWidth": [400, 2000], "RescaleSlope": 1, "RescaleIntercept": -1000}
+    path = dicom(tmp_path / "a.dcm", stored, bits=16, **window)
+    # PS3.3 C.11.2.1.2.1: black up to center - .5 - (width - 1) / 2, white above center - .5 + (width - 1) / 2
+    expected = np.rint(np.clip((values - 39.5) / 399 + 0.5, 0, 1) * 255)
+    np.testing.assert_array_equal(seen(path), expected)
+    np.testing.assert_array_equal(seen(path, scale=(-1000, 3000)), np.rint((values + 1000) / 4000 * 255))
+    inverted = dicom(tmp_path / "b.dcm", stored, bits=16, PhotometricInterpretation="MONOCHROME1", **window)
+    np.testing.assert_array_equal(seen(inverted), 255 - expected)
+    assert read_image(str(path), image="a", image_set="b").info["window"]
+
+
+def test_a_table_of_shades_is_a_window_too(tmp_path: Path) -> None:
+    table = Dataset()
+    table.LUTDescriptor = [4096, 0, 8]
+    table.LUTData = (255 * (np.arange(4096) / 4095) ** 2).astype("<u2").tobytes()
+    path = dicom(tmp_path / "a.dcm", VOILUTSequence=Sequence([table]))
+    np.testing.assert_array_equal(seen(path), (255 * (STORED.astype(float) / 4095) ** 2).astype(np.uint8))
+
+
+def test_colours_stay_what_they_are(tmp_path: Path) -> None:
+    colours = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
+    np.testing.assert_array_equal(seen(dicom(tmp_path / "a.dcm", colours, bits=8)), colours)
+
+
+def folder_of_scans(root: Path, **elements: Any) -> Path:
+    for part, n in (("train", 4), ("val", 3)):
+        for label in "ab":
+            (root / part / label).mkdir(parents=True)
+            for number in range(n):
+                dicom(
+                    root / part / label / f"{number}.dcm", np.roll(STORED, number + 9 * (label == "b"), 1), **elements
+                )
+    return root
+
+
+def test_a_folder_of_scans_is_measured_and_said_to_be_shown_through_windows(tmp_path: Path) -> None:
+    root = folder_of_scans(tmp_path / "scans", WindowCenter=2048, WindowWidth=4096)
+    encoder = ("pocket_simclr_rn_shapes", str(root), "--settings", "full", "--no-knn", "--no-record")
+    (found,) = document("evaluate", *encoder)["evaluations"]
+    assert found["images"]["train"]["scaled"] == {"DICOM": 8}
+    assert "14 DICOM images are shown through their windows" in run("evaluate", *encoder).output
+    scaled = open_images(root, scale=(0, 4095))
+    assert scaled.train.fingerprint != open_images(root).train.fingerprint
+    bare = open_images(folder_of_scans(tmp_path / "bare"))
+    (note,) = notes_on([bare.train, bare.val])
+    assert "14 of 14 that were looked at have none" in note
+    np.testing.assert_array_equal(np.asarray(bare.train.images[0]), GREY)
+
+
+def test_scans_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    root = folder_of_scans(tmp_path / "scans")
+    (root / "train" / "a" / "1.dcm").write_bytes(b"no scan")
+    (root / "train" / "a" / "2.dcm").write_bytes((root / "train" / "a" / "0.dcm").read_bytes()[:600])
+    images = open_images(root).train.images
+    for index in (1, 2):
+        with pytest.raises(CorruptImage, match=f"'a/{index}.dcm' of 'scans'"):
+            images[index]
+
+
+def test_a_compression_that_no_installed_library_knows_is_said_when_the_folder_is_opened(tmp_path: Path) -> None:
+    root = folder_of_scans(tmp_path / "scans")
+    for path in root.rglob("*.dcm"):
+        file = dcmread(path)
+        file.file_meta.TransferSyntaxUID = MPEG2MPML
+        file.PixelData = encapsulate([b"frame"])
+        file["PixelData"].VR = "OB"
+        file.save_as(path)
+    with pytest.raises(DataError, match=r"compressed as MPEG2.*gdcmconv") as caught:
+        open_images(root)
+    assert not isinstance(caught.value, CorruptImage)
+
+
+def test_without_pydicom_the_sentence_names_the_extra_and_the_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = folder_of_scans(tmp_path / "scans")
+    monkeypatch.delitem(sys.modules, "zoo.datasets.dicom", raising=False)
+    monkeypatch.setitem(sys.modules, "pydicom", None)
+    with pytest.raises(MissingExtra, match=r"16-bit PNG.*\[dicom\]"):
+        open_images(root)

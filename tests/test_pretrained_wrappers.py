@@ -1,0 +1,509 @@
+"""A user's own checkpoint is found in whatever a training script has wrapped it in, and what was done is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import save_file
+from torch import Tensor
+
+import zoo
+from zoo.cards import catalogue
+from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
+from zoo.errors import QueryError, UnknownName, WeightsRefused
+from zoo.metadata import LAYOUT_NAMES
+from zoo.pretrained import own_store
+from zoo.weights import store
+from zoo.weights.environment import weights_folder
+
+from .cli_runner import document, run
+from .encoder_checks import random_images, relative_difference
+from .sources.clip_checkpoints import clip_text_shapes, clip_vit_shapes, rate_file
+from .sources.own_checkpoints import (
+    State,
+    classifier,
+    deit_main,
+    lightning,
+    lightning_averaged,
+    mlp,
+    stand_in,
+    timm_train,
+    under,
+)
+from .sources.resnet_forward import SHAPES, Draw, resnet_tensors
+from .sources.vit_names import REDUCED, filled
+from .tiny import state, write_card
+
+WIDTH = 32
+OBJECTIVES = {"tiny": "dino", "tiny_byol": "byol", "tiny_simclr": "simclr"}
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.chdir(tmp_path)
+    for name, objective in OBJECTIVES.items():
+        path = write_card(name, f"https://nowhere.invalid/{name}.pth")
+        path.write_text(f'{path.read_text()}objective.name = "{objective}"\n')
+
+
+def net(seed: int = 1) -> State:
+    """The small transformer that all cards here are of."""
+    return state("tiny", seed=seed)
+
+
+def saved(content: Any, name: str = "mine.pth") -> str:
+    torch.save(content, name)
+    return name
+
+
+def loaded(content: Any, encoder: str = "tiny_simclr", **options: Any) -> tuple[Encoder, store.Reading]:
+    """The encoder that a file gives, and what is said of it."""
+    found, _ = zoo.load(encoder, weights=saved(content), **options)
+    assert isinstance(found, Encoder)
+    assert found.reading is not None
+    return found, found.reading
+
+
+def holds(encoder: Encoder, expected: State) -> bool:
+    found = {name.removeprefix("backbone."): tensor for name, tensor in encoder.state_dict().items()}
+    return found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def wrapped(prefix: str) -> Callable[[State], State]:
+    return lambda state: under(prefix, state)
+
+
+def inside(state: State) -> State:
+    """Prefixes of FSDP, activation checkpointing and ``torch.compile`` in the middle of names."""
+    return {
+        re.sub(r"^(blocks\.\d+)\.", r"_fsdp_wrapped_module.\1._checkpoint_wrapped_module._orig_mod.", name): tensor
+        for name, tensor in state.items()
+    }
+
+
+PLAIN: dict[str, tuple[Callable[[State], Any], str, tuple[str, ...], tuple[str, ...]]] = {
+    # how a file is made, where in it the encoder is, what was taken off, and what was left out
+    "state dict": (lambda s: s, "", (), ()),
+    "model": (lambda s: {"model": s, "epoch": 3}, "model", (), ()),
+    "state_dict": (lambda s: {"state_dict": s}, "state_dict", (), ()),
+    "another key": (lambda s: {"net": {"weights": s}}, "net/weights", (), ()),
+    "DistributedDataParallel": (wrapped("module."), "", ("module.",), ()),
+    "torch.compile": (wrapped("_orig_mod."), "", ("_orig_mod.",), ()),
+    "both": (lambda s: {"model": under("module._orig_mod.", s)}, "model", ("_orig_mod.", "module."), ()),
+    "the other way": (lambda s: {"model": under("_orig_mod.module.", s)}, "model", ("_orig_mod.", "module."), ()),
+    "FSDP": (inside, "", ("_checkpoint_wrapped_module.", "_fsdp_wrapped_module.", "_orig_mod."), ()),
+    "timm": (lambda s: timm_train(s | classifier("head", WIDTH)), "state_dict", (), ("head",)),
+    "lightly": (
+        lambda s: lightning(
+            under("backbone.vit.", s) | {"backbone.mask_token": torch.ones(1)} | mlp("projection_head")
+        ),
+        "state_dict/backbone.vit",
+        (),
+        ("backbone.mask_token", "projection_head"),
+    ),
+    "lightly's MAE": (
+        lambda s: lightning(under("backbone.", s) | mlp("decoder") | {"mask_token": torch.ones(3)}),
+        "state_dict/backbone",
+        (),
+        ("decoder", "mask_token"),
+    ),
+    "solo-learn": (
+        lambda s: lightning(under("backbone.", s) | classifier("classifier", WIDTH) | {"queue": torch.ones(4, 2)}),
+        "state_dict/backbone",
+        (),
+        ("classifier", "queue"),
+    ),
+    "a model in a module": (
+        lambda s: lightning(under("model.backbone.", s) | classifier("model.head", WIDTH) | mlp("criterion")),
+        "state_dict/model.backbone",
+        (),
+        ("model.head", "criterion"),
+    ),
+    "a compiled part": (
+        lambda s: lightning(under("backbone._orig_mod.", s) | mlp("projector")),
+        "state_dict/backbone",
+        ("_orig_mod.",),
+        ("projector",),
+    ),
+    "an encoder of the zoo in a module": (
+        lambda s: lightning(under("encoder.backbone.", s) | classifier("probe", WIDTH)),
+        "state_dict/encoder.backbone",
+        (),
+        ("probe",),
+    ),
+    "AveragedModel": (
+        lambda s: under("module.", s) | {"n_averaged": torch.tensor(3)},
+        "",
+        ("module.",),
+        ("n_averaged",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrapper", PLAIN)
+def test_a_checkpoint_in_a_common_wrapper_is_loaded_and_what_was_done_is_said(wrapper: str) -> None:
+    make, key, unwrapped, left_out = PLAIN[wrapper]
+    encoder, reading = loaded(make(net()))
+    assert holds(encoder, net())
+    assert (reading.checkpoint_key, reading.unwrapped, reading.left_out) == (key, unwrapped, left_out)
+    assert (reading.others, reading.widened_from) == ((), ())
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("is_safe", [False, True])
+def test_half_precision_is_widened(kind: torch.dtype, is_safe: bool) -> None:
+    halves = {name: tensor.to(kind) for name, tensor in net().items()}
+    (save_file if is_safe else torch.save)(halves, "half")
+    encoder, _ = zoo.load("tiny", weights="half")
+    assert holds(encoder, {name: tensor.float() for name, tensor in halves.items()})
+    assert encoder.reading.widened_from == (str(kind).removeprefix("torch."),)
+    assert "widened to float32" in str(encoder.reading)
+
+
+def test_double_precision_is_not_narrowed() -> None:
+    with pytest.raises(WeightsRefused, match="is float64, expected float32"):
+        loaded({name: tensor.double() for name, tensor in net().items()})
+
+
+AVERAGED: dict[str, tuple[Callable[[State, State], Any], str, str]] = {
+    "timm": (timm_train, "state_dict_ema", "state_dict"),
+    "DeiT": (deit_main, "model_ema", "model"),
+    "Lightning": (lambda now, average: lightning_averaged(now, average), "state_dict", "current_model_state"),
+}
+
+
+@pytest.mark.parametrize("script", AVERAGED)
+def test_the_average_of_a_training_is_taken_and_the_other_can_be_chosen(script: str) -> None:
+    make, taken, other = AVERAGED[script]
+    content = make(net(1), net(2))
+    encoder, reading = loaded(content)
+    assert holds(encoder, net(2))
+    assert (reading.checkpoint_key, reading.others) == (taken, (other,))
+    assert f"checkpoint_key={other!r} takes the other" in str(reading)
+    chosen, reading = loaded(content, checkpoint_key=other)
+    assert holds(chosen, net(1))  # and not what the cache has of the same file
+    assert (reading.checkpoint_key, reading.others) == (other, (taken,))
+    assert holds(loaded(content)[0], net(2))
+
+
+TWO = {  # the student's module, the teacher's, and what their heads are called
+    "lightly's examples": ("student_backbone.", "teacher_backbone.", ("student_head", "teacher_head", "criterion")),
+    "lightly's DINO": ("student_backbone.", "backbone.", ("student_projection_head", "projection_head")),
+    "lightly's BYOL": ("backbone.", "teacher_backbone.", ("projection_head", "prediction_head")),
+    "lightly's MoCo": ("backbone.", "key_backbone.", ("projection_head", "key_projection_head", "online_classifier")),
+    "lightly's BYOL, example": ("backbone.", "backbone_momentum.", ("projection_head", "projection_head_momentum")),
+    "lightly's MSN": ("anchor_backbone.", "backbone.", ("projection_head", "anchor_projection_head", "prototypes")),
+    "solo-learn": ("backbone.", "momentum_backbone.", ("projector", "momentum_projector", "predictor", "classifier")),
+}
+
+
+def pair(script: str) -> dict[str, Any]:
+    """A student of seed 1 and a teacher of seed 2."""
+    student, teacher, heads = TWO[script]
+    beside: State = {}
+    for head in heads:
+        beside |= mlp(head)
+    return lightning(under(student, net(1)) | under(teacher, net(2)) | beside)
+
+
+@pytest.mark.parametrize("script", TWO)
+def test_of_student_and_teacher_the_one_is_taken_that_the_method_publishes(script: str) -> None:
+    student, teacher, _ = TWO[script]
+    for method, seed, prefix in (("tiny", 2, teacher), ("tiny_byol", 1, student)):
+        encoder, reading = loaded(pair(script), method)
+        assert holds(encoder, net(seed))
+        assert reading.checkpoint_key == f"state_dict/{prefix.removesuffix('.')}"
+
+
+@pytest.mark.parametrize("script", TWO)
+def test_of_student_and_teacher_of_no_known_method_neither_is_taken_unless_chosen(script: str) -> None:
+    student, teacher, _ = TWO[script]
+    with pytest.raises(WeightsRefused, match=r"holds 2 encoders that fit, .*checkpoint_key=") as caught:
+        loaded(pair(script))
+    for seed, prefix in ((1, student), (2, teacher)):
+        key = f"state_dict/{prefix.removesuffix('.')}"
+        assert repr(key) in str(caught.value)
+        for way in (key, prefix.removesuffix(".")):
+            assert holds(loaded(pair(script), checkpoint_key=way)[0], net(seed))
+
+
+def test_a_student_alone_is_not_taken_for_the_teacher_that_a_method_publishes() -> None:
+    content = {"student": under("backbone.", net(1)), "teacher": under("backbone.", net(2) | {"more": torch.ones(1)})}
+    with pytest.raises(WeightsRefused, match=r"publishes its teacher; .*checkpoint_key='student/backbone'"):
+        loaded(content, "tiny")
+    assert holds(loaded(content, "tiny", checkpoint_key="student")[0], net(1))
+
+
+def test_a_key_that_names_nothing_lists_what_there_is() -> None:
+    with pytest.raises(WeightsRefused, match=r"has nothing that fits at 'teacher', expected 'model'"):
+        loaded({"model": net()}, checkpoint_key="teacher")
+    with pytest.raises(QueryError, match="about a file of your own"):
+        zoo.load("tiny", checkpoint_key="teacher")
+
+
+DAMAGE: dict[str, tuple[Callable[[State, str], Any], str]] = {
+    "missing": (lambda state, name: state.pop(name), "is missing"),
+    "left over": (lambda state, name: state.update({f"{name}_g": torch.ones(1)}), "is left over"),
+    "another shape": (
+        lambda state, name: state.update({name: state[name][:-1]}),
+        r"has shape \(63,\), expected \(64,\)",
+    ),
+    "not finite": (lambda state, name: state[name].fill_(torch.nan), "64 numbers of 64 that are not finite"),
+    "untrained": (lambda state, name: state[name].fill_(1.0), "is as it was before training"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("wrapper", ["state dict", "both", "timm", "lightly", "a model in a module"])
+def test_what_is_unwrapped_must_be_the_encoder_exactly(wrapper: str, damage: str) -> None:
+    spoil, words = DAMAGE[damage]
+    wanted = {name: tensor.clone() for name, tensor in net().items()}
+    (name,) = [name for name, tensor in wanted.items() if name == "norm.weight"]
+    wanted |= {"blocks.1.norm1.weight": wanted["blocks.1.norm1.weight"]}
+    expected = words.replace("63", str(WIDTH - 1)).replace("64", str(WIDTH))
+    spoil(wanted, name)
+    with pytest.raises(WeightsRefused, match=f"do not fit the encoder.*{name}.*{expected}"):
+        loaded(PLAIN[wrapper][0](wanted))
+    assert not [path for path in weights_folder().rglob("*") if path.is_file()]
+
+
+def test_what_no_method_has_beside_its_encoder_is_refused_unless_the_encoder_is_named() -> None:
+    content = lightning(under("backbone.", net()) | mlp("projection_head") | mlp("normalisation"))
+    with pytest.raises(WeightsRefused, match=r"beside it 'normalisation', which is left over; .*--checkpoint-key"):
+        loaded(content)
+    encoder, reading = loaded(content, checkpoint_key="backbone")
+    assert holds(encoder, net())
+    assert reading.left_out == ("projection_head", "normalisation")
+
+
+def test_where_nothing_fits_the_closest_layout_and_three_keys_are_named() -> None:
+    content = timm_train(net() | classifier("head", WIDTH))
+    for name in ("norm.bias", "blocks.1.norm2.weight", "blocks.0.norm1.bias", "cls_token"):
+        del content["state_dict"][name]
+    content["state_dict"]["blocks.0.ls1.gamma"] = torch.ones(WIDTH)
+    with pytest.raises(WeightsRefused) as caught:
+        loaded(content)
+    message = str(caught.value)
+    assert "closest is the layout 'timm' at 'state_dict', where 5 tensors differ from the 30 expected" in message
+    assert (
+        "'cls_token' is missing; 'blocks.0.norm1.bias' is missing; 'blocks.1.norm2.weight' is missing; ..." in message
+    )
+    assert "\n" not in message
+
+
+def test_a_layout_that_was_not_tried_is_named_if_it_fits() -> None:
+    moco = {
+        "state_dict": under("module.encoder_q.", net(1))
+        | under("module.encoder_k.", net(2))
+        | {"queue": net()["norm.bias"]}
+    }
+    moco["state_dict"] = {name.replace("module.queue", "queue"): tensor for name, tensor in moco["state_dict"].items()}
+    encoder, reading = loaded(moco, layout="moco")
+    assert holds(encoder, net(1))
+    assert reading.layout == "moco"
+    with pytest.raises(WeightsRefused, match=r"it fits as a file of the layout 'moco'.*--layout"):
+        loaded(moco, layout="simsiam")
+    with pytest.raises(UnknownName, match=r"Layouts are .*openclip.*zoo"):
+        loaded(moco, layout="mocov2")
+
+
+def test_the_file_of_a_card_is_not_searched() -> None:
+    write_card("tiny", str(Path(saved({"model": net()})).absolute()))
+    with pytest.raises(WeightsRefused, match="as files of the layout 'dino' do"):
+        zoo.load("tiny")
+    Path("mine.pth").unlink()
+    saved(net())
+    encoder, _ = zoo.load("tiny")
+    assert holds(encoder, net())  # type: ignore[arg-type]
+    assert encoder.reading is None
+
+
+HYPERPARAMETERS = (
+    "omegaconf.dictconfig.DictConfig",
+    "lightning.pytorch.callbacks.early_stopping.EarlyStopping",
+    "pytorch_lightning.utilities.parsing.AttributeDict",
+    "torch.optim.lr_scheduler.OneCycleLR",
+    "__main__.Config",
+    "solo.methods.base.BaseMethod",
+)
+
+
+@pytest.mark.parametrize("name", HYPERPARAMETERS)
+def test_hyperparameters_of_any_class_are_no_obstacle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class_ = stand_in(monkeypatch, name)
+    config = class_()
+    if "AttributeDict" not in name:
+        config.learning_rate, config.parts = 0.1, [1, {"a": None}]
+    content = lightning(
+        under("backbone.", net()), {"config": config, "kind": class_, "function": torch.nn.functional.relu}
+    )
+    assert holds(loaded(content)[0], net())
+
+
+def test_a_class_of_an_unknown_library_is_refused() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        saved(lightning(under("backbone.", net()), {"config": stand_in(patch, "somebody.configs.Config")()}))
+    with pytest.raises(WeightsRefused, match=r"asks for 'somebody\.configs\.Config'.*save its tensors alone"):
+        zoo.load("tiny", weights="mine.pth")
+
+
+def test_a_whole_module_says_what_to_save_instead() -> None:
+    torch.save(torch.nn.Linear(2, 2), "mine.pth")
+    with pytest.raises(WeightsRefused, match=r"'torch\.nn\.modules\.linear\.Linear'.*save its state_dict\(\)"):
+        zoo.load("tiny", weights="mine.pth")
+
+
+def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> None:
+    saved({"state_dict": {name: tensor.half() for name, tensor in (net() | classifier("head", WIDTH)).items()}})
+    arguments = ("register", "mine.pth", "--like", "tiny", "--id", "mine")
+    done = run(*arguments).stdout.splitlines()
+    line = (
+        "'state_dict' was read under the names of the layout 'timm'; left out: head; widened to float32 from float16."
+    )
+    assert done[1] == line
+    reading = document(*arguments)["reading"]
+    assert reading.pop("sentence") == line
+    assert store.Reading(**{k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}) == record_of("mine")
+    assert line in str(zoo.card("mine").weights.note)
+    assert line in run("show", "mine").stdout.replace("\n", " ") or "widened" in run("show", "mine").stdout
+    encoder, _ = zoo.load("mine")
+    assert str(encoder.reading) == line
+
+
+def record_of(name: str) -> store.Reading | None:
+    sha256 = zoo.card(name).weights.sha256
+    (record,) = [record for _, record in store.records(own_store()) if record and record.sha256 == sha256]
+    return record.reading
+
+
+def test_registering_another_encoder_of_the_same_file_under_the_same_id_is_refused() -> None:
+    saved(timm_train(net(1), net(2)))
+    zoo.register("mine.pth", like="tiny", name="mine")
+    assert zoo.register("mine.pth", like="tiny", name="mine").id == "mine"
+    with pytest.raises(QueryError, match=r"'mine' is taken.*state_dict_ema"):
+        zoo.register("mine.pth", like="tiny", name="mine", checkpoint_key="state_dict")
+    run("register", "mine.pth", "--like", "tiny", "--id", "other", "--checkpoint-key", "state_dict")
+    assert holds(zoo.load("other")[0], net(1))  # type: ignore[arg-type]
+
+
+def test_the_layouts_are_listed_in_the_help_and_in_the_error() -> None:
+    assert set(LAYOUT_NAMES) == set(LAYOUTS)
+    helped = run("register", "--help").stdout
+    refused = run("register", "x.pth", "--like", "tiny", "--id", "x", "--layout", "dinos", code=2).output
+    for text in (helped, refused):
+        words = set(re.findall(r"\w+", text))
+        assert words >= set(LAYOUT_NAMES)
+
+
+@pytest.mark.parametrize("n_children", [8, 9, 10])
+def test_lightlys_sequence_of_a_resnets_children_is_that_resnet(n_children: int) -> None:
+    weights = resnet_tensors(SHAPES["resnet50 thin"], Draw()) | Draw(seed=1).linear("fc", 2048, 10)
+    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc")[:n_children]
+    numbered = {
+        f"backbone.{names.index(name.partition('.')[0])}.{name.partition('.')[2]}": tensor
+        for name, tensor in weights.items()
+        if name.partition(".")[0] in names
+    }
+    card = catalogue()["simclr_rn50"]
+    encoder = build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
+    found, reading = convert_own(
+        [lightning(numbered | mlp("projection_head"))],
+        encoder,
+        layout="vissl",
+        is_only=False,
+        checkpoint_key="",
+        role="",
+        what="a file",
+        untrained=lambda: fingerprints(encoder),
+    )
+    assert reading.layout == "torchvision_children"
+    assert all(torch.equal(found[f"backbone.{n}"], t) for n, t in weights.items() if not n.startswith("fc."))
+
+
+@torch.no_grad()
+def test_torchvisions_transformer_gives_the_same_features_here() -> None:
+    theirs = torchvision.models.VisionTransformer(
+        image_size=224, patch_size=16, num_layers=2, num_heads=2, hidden_dim=WIDTH, mlp_dim=4 * WIDTH
+    ).eval()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in theirs.parameters():
+        parameter.normal_(0, 0.2, generator=generator)
+    encoder, reading = loaded(lightning(under("backbone.vit.", theirs.state_dict())))
+    assert (reading.layout, reading.left_out) == ("torchvision_vit", ("backbone.vit.heads",))
+    images = random_images(2, 224)
+    theirs.heads = torch.nn.Identity()
+    assert relative_difference(encoder(images), theirs(images)) < 1e-4  # float32, two blocks: some 1e-6
+
+
+def lossless_card() -> dict[str, Any]:
+    """A small transformer of CLIP's with a compressor behind it; its card names two files."""
+    options = {"embed_dim": REDUCED.width, "depth": REDUCED.depth, "num_heads": REDUCED.n_heads,
+               "patch_size": REDUCED.patch_px}  # fmt: skip
+    listed = ", ".join(f"{name} = {value}" for name, value in options.items())
+    Path("zoo_home", "metadata", "lossless.toml").write_text(
+        "[encoders.lossless]\n"
+        'like = "lossyless_vitb32_b001"\n'
+        f"architecture = {{ options = {{ {listed} }}, n_parameters = 1 }}\n"
+        "representation = { dim = 48 }\n"
+        'weights.url = "https://nowhere.invalid/rate.pt"\n'
+        "weights.mirrors = []\n"
+        'weights.companions = ["https://nowhere.invalid/clip.pt"]\n'
+    )
+    shapes = clip_vit_shapes(REDUCED, projection=48) | clip_text_shapes(projection=48)
+    return filled(shapes, seed=1)
+
+
+def test_a_companion_is_taken_from_a_path_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    clip = lossless_card()
+    torch.save({"state_dict": under("module.", clip)}, "clip.pt")
+    torch.save({"model": rate_file(48, seed=1)}, "rate.pt")
+    encoder, _ = zoo.load("lossless", weights=["rate.pt", Path("clip.pt")])
+    kept = encoder.state_dict()
+    assert torch.equal(kept["backbone.cls_token"].flatten(), clip["visual.class_embedding"])
+    assert torch.equal(kept["pooling.scaling"], rate_file(48, seed=1)["scaling"])
+    other = dict(clip) | {"visual.class_embedding": clip["visual.class_embedding"] + 1}
+    torch.save(other, "clip.pt")  # another companion is another encoder
+    again = zoo.load("lossless", weights=["rate.pt", "clip.pt"])[0].state_dict()
+    assert torch.equal(again["backbone.cls_token"].flatten(), other["visual.class_embedding"])
+    done = run("register", "rate.pt", "--companion", "clip.pt", "--like", "lossless", "--id", "mine").stdout
+    assert "Registered mine" in done
+    with pytest.raises(QueryError, match=r"Found 3 files .* expected 1 or 2"):
+        zoo.load("lossless", weights=["rate.pt", "clip.pt", "clip.pt"])
+    with pytest.raises(QueryError, match=r"Found 2 files .* expected 1 "):
+        zoo.load("tiny", weights=["rate.pt", "clip.pt"])
+
+
+def test_the_state_dict_of_an_encoder_of_two_files_needs_no_companion(monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = lossless_card()
+    torch.save(clip, "clip.pt")
+    torch.save(rate_file(48, seed=1), "rate.pt")
+    encoder, _ = zoo.load("lossless", weights=["rate.pt", "clip.pt"])
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    saved({"state_dict": encoder.state_dict()}, "whole.pth")
+    for _ in range(2):  # converted, and found in the cache
+        again, _ = zoo.load("lossless", weights="whole.pth")
+        assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in encoder.state_dict().items())
+
+
+def test_a_counter_in_half_precision_is_no_obstacle() -> None:
+    weights: dict[str, Tensor] = resnet_tensors(SHAPES["resnet50 thin"], Draw())
+    card = catalogue()["simclr_rn50"]
+    encoder = build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
+    halves = {name: tensor.half() for name, tensor in weights.items()}
+    found, reading = convert_own(
+        [halves], encoder, layout="vissl", is_only=False, checkpoint_key="", role="", what="a file",
+        untrained=lambda: fingerprints(encoder),
+    )  # fmt: skip
+    assert found["backbone.bn1.num_batches_tracked"].dtype == torch.int64
+    assert reading.widened_from == ("float16",)

@@ -1,0 +1,446 @@
+"""Image files: what is said in them beside the pixels, and how they become upright images of 8 bits a channel.
+
+Every source of images reads through :func:`read_image` or :func:`as_shown`. When a source is opened, the heads of its
+files are looked at, for what is found there decides the pixels: it enters the fingerprint of the images, and users are
+told of it.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import CorruptImage, DataError, MissingExtra
+from ..rgb import Scale, checked_scale, orientation_of, to_8_bits, values_of
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
+
+try:
+    from PIL import Image, ImageFile
+except ModuleNotFoundError as error:
+    raise MissingExtra("pillow", extra="models", needed_for="Working with images") from error
+
+if TYPE_CHECKING:
+    from .imagesets import ImageSet
+
+# Odd metadata and large images are no matter for a probe: what does not decode raises, and so does a bomb of pixels.
+# Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
+warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
+
+DICOM_SUFFIXES = (".dcm", ".dicom")
+SUFFIXES = (".bmp", *DICOM_SUFFIXES, ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+DECODING_ERRORS = (
+    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, OverflowError, NotImplementedError,
+    struct.error, zlib.error, Image.DecompressionBombError,
+)  # fmt: skip
+"""What Pillow's readers are known to raise on damaged files."""
+
+REMEDY = "say which values are black and white with --scale {low},{high}, or scale=({low}, {high}) in Python"
+
+RULES = "images-1"
+"""Name of the way from stored values and orientations to pixels; part of fingerprints where it matters."""
+
+DICOM = "DICOM"  # as a kind of values
+_ORIENTATION = 0x112
+_N_SAMPLED = 32  # images whose values are looked at
+_N_THREADS, _AT_ONCE = 8, 256  # for the heads of files, which may be far away
+_LATE = {b"eXIf": b"", b"zTXt": b"Raw profile type exif", b"tEXt": b"Raw profile type exif",
+         b"iTXt": b"XML:com.adobe.xmp"}  # fmt: skip
+
+Opener = Callable[[int], ImageFile.ImageFile]
+
+
+class Stored(NamedTuple):
+    """What a file holds that is not 8-bit pixels of one image the right way up."""
+
+    orientation: int = 1  # of EXIF, from 1 to 8
+    values: str = ""  # of more than 8 bits a channel: their kind
+    has_frames: bool = False  # more than the one that is shown
+    turned_by: str = ""  # the library that turns the image before we see it
+
+
+class Spread(NamedTuple):
+    """Values of some images of a kind."""
+
+    low: float
+    high: float
+    n_images: int
+    n_windows: int = 0  # of DICOM: images that say how they are to be shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """How the images of a set are read.
+
+    Attributes
+    ----------
+    stored : mapping from the name of an image to Stored
+        Of the images that are not just 8-bit pixels.
+    scale : (float, float) or None
+        The values that are black and white in images of more than 8 bits a channel; None: those of their range.
+    spread : mapping from a kind of values to Spread
+        What a sample of the images holds.
+    """
+
+    stored: Mapping[str, Stored] = field(default_factory=dict)
+    scale: Scale | None = None
+    spread: Mapping[str, Spread] = field(default_factory=dict)
+
+    def of(self, names: Sequence[str]) -> Reading:
+        """The same for some of the images."""
+        if not self.stored:
+            return self
+        wanted = set(names)
+        return replace(self, stored={name: found for name, found in self.stored.items() if name in wanted})
+
+    def facts(self) -> dict[str, str]:
+        """What decides the pixels of images beyond their files, by name; images where nothing does are not in it.
+
+        Nor are those that Pillow or datasets turn by themselves.
+        """
+        found = {}
+        scale = "" if self.scale is None else f" {self.scale[0]!r} to {self.scale[1]!r}"
+        for name, stored in self.stored.items():
+            turn = "" if stored.turned_by or stored.orientation == 1 else f"turned {stored.orientation}"
+            values = stored.values and stored.values + scale
+            if turn or values:
+                found[name] = f"{turn}\0{values}"
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: numbers of images by what is done to them."""
+        images = self.stored.values()
+        turned = Counter(str(one.orientation) for one in images if one.orientation > 1)
+        scaled = Counter(one.values for one in images if one.values)
+        return {
+            "turned_by_exif_orientation": dict(sorted(turned.items())),
+            "scaled": dict(sorted(scaled.items())),
+            "first_frame": sum(one.has_frames for one in images),
+            "scale": None if self.scale is None or not scaled else list(self.scale),
+            "spread": {kind: self.spread[kind]._asdict() for kind in sorted(scaled) if kind in self.spread},
+        }
+
+
+def read_image(path: str, *, image: str, image_set: str, scale: Scale | None = None) -> Image.Image:
+    """The first image of a file, read to the end, upright and of 8 bits a channel, in whatever mode.
+
+    Parameters
+    ----------
+    path : str
+    image, image_set : str
+        What messages call it.
+    scale : (float, float), optional
+        As for :func:`zoo.rgb.to_rgb`.
+
+    Raises
+    ------
+    CorruptImage
+        If it cannot be read, or a value is not a number.
+    DataError
+        If its values have no range and there is no scale.
+    MissingExtra
+        If it is a DICOM file, and pydicom is not installed.
+    """
+    if is_dicom(path):
+        return _dicom_image(path, image=image, image_set=image_set, scale=scale)
+    try:
+        # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
+        with open(path, "rb") as file, Image.open(file) as opened:
+            opened.load()
+    except DECODING_ERRORS as error:
+        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
+    return as_shown(opened, image=image, image_set=image_set, scale=scale)
+
+
+def as_shown(opened: Image.Image, *, image: str, image_set: str, scale: Scale | None = None) -> Image.Image:
+    """An image that a library has read, upright and of 8 bits a channel; otherwise as :func:`read_image`."""
+    if opened.mode == "F":
+        n_missing = int(np.isnan(np.asarray(opened)).sum())
+        if n_missing:
+            reason = f"{n_missing:,} of its {opened.width * opened.height:,} values are not a number"
+            raise CorruptImage.of(image, image_set=image_set, reason=reason)
+    return to_8_bits(opened, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
+
+
+def stored_in(opened: ImageFile.ImageFile) -> Stored:
+    """What the head of a file says; its pixels are read only if metadata stand behind them, as PNG allows."""
+    if opened.format == "PNG" and "exif" not in opened.info and _has_late_metadata(opened):
+        opened.load()
+    found = values_of(opened)
+    is_tiff = opened.format == "TIFF"
+    orientation = opened.tag_v2.get(_ORIENTATION, 1) if is_tiff else orientation_of(opened)  # type: ignore[attr-defined]
+    orientation = orientation if orientation in range(1, 9) else 1
+    is_lying = orientation > 4 and opened.mode != "RGB"  # and was scrambled once, as read_image says
+    return Stored(
+        orientation=orientation,
+        values="" if found is None else found.kind,
+        has_frames=bool(getattr(opened, "is_animated", False)) and opened.format != "MPO",  # a photo with a preview
+        turned_by="Pillow" if is_tiff and not is_lying else "",
+    )
+
+
+def files_reading(paths: Sequence[str], names: Sequence[str], *, image_set: str, scale: Scale | None = None) -> Reading:
+    """What is in image files, by their heads and a sample of their values.
+
+    Parameters
+    ----------
+    paths, names : sequence of str
+        Of the images; names are those in their set.
+    image_set : str
+    scale : (float, float), optional
+
+    Raises
+    ------
+    DataError
+        If values have no range and there is no scale.
+    QueryError
+        If the scale is none.
+    MissingExtra
+        If there are DICOM files, and pydicom is not installed.
+    """
+    dicoms = {i: Stored(values=DICOM) for i, path in enumerate(paths) if is_dicom(path)}
+    others = [i for i in range(len(paths)) if i not in dicoms]
+    found = reading_of(
+        [names[i] for i in others], lambda i: Image.open(paths[others[i]]), image_set=image_set, scale=scale
+    )
+    if not dicoms:
+        return found
+    sampled = []
+    for i in _evenly(list(dicoms)):
+        try:
+            sampled.append(read_image(paths[i], image=names[i], image_set=image_set, scale=scale))
+        except CorruptImage:  # said again when it is asked for
+            continue
+    spread = {DICOM: Spread(0, 0, len(sampled), sum(bool(one.info["window"]) for one in sampled))}
+    stored = {names[i]: stored for i, stored in dicoms.items()}
+    return replace(found, stored={**found.stored, **stored}, spread={**found.spread, **spread})
+
+
+def reading_of(
+    names: Sequence[str], open_one: Opener, *, image_set: str, scale: Scale | None = None, turned_by: str = ""
+) -> Reading:
+    """What is in images that Pillow opens, by their heads and a sample of their values.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the images in their set.
+    open_one : callable
+        From the number of an image to what ``PIL.Image.open`` returns.
+    image_set : str
+    scale : (float, float), optional
+    turned_by : str
+        The library that turns the images before we see them, if one does.
+
+    Raises
+    ------
+    DataError
+        If values have no range and there is no scale.
+    QueryError
+        If the scale is none.
+    """
+    scale = None if scale is None else checked_scale(scale)
+    by_number = {}
+    for i, stored in _heads(len(names), open_one):
+        turned = turned_by if turned_by and stored.orientation > 1 else stored.turned_by
+        by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
+    spread = {}
+    for kind in dict.fromkeys(stored.values for stored in by_number.values() if stored.values):
+        numbers = [i for i, stored in by_number.items() if stored.values == kind]
+        found = _spread(numbers, open_one)
+        if found is None:
+            continue
+        spread[kind] = found
+        ends = _range_of(kind)
+        if scale is None and (ends is None or found.low < ends[0] or found.high > ends[1]):
+            low, high = _number(found.low), _number(found.high)
+            raise DataError(
+                f"{len(numbers):,} of the {len(names):,} images of {image_set!r}, such as {names[numbers[0]]!r}, hold "
+                f"{kind}, from {low} to {high} in the {found.n_images} that were looked at; expected unsigned integers "
+                f"of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
+            )
+    return Reading(stored={names[i]: stored for i, stored in by_number.items()}, scale=scale, spread=spread)
+
+
+def grid_of(path: str) -> tuple[int, int, int]:
+    """Width and height of an image as it is stored, and its orientation, from 1 to 8.
+
+    Raises
+    ------
+    DECODING_ERRORS, MissingExtra, or the READING_ERRORS of a DICOM file
+        If it cannot be read.
+    """
+    if is_dicom(path):
+        from .dicom import grid
+
+        return *grid(path), 1
+    with Image.open(path) as opened:
+        stored = stored_in(opened)
+        if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
+            tags = opened.tag_v2  # type: ignore[attr-defined]
+            return int(tags[256]), int(tags[257]), stored.orientation
+        return opened.width, opened.height, stored.orientation
+
+
+def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
+    """What users must know of how the images of some sets are read, in sentences."""
+    readings = [images.reading for images in image_sets]
+    stored = [one for reading in readings for one in reading.stored.values()]
+    notes = []
+    if turned := Counter(one.orientation for one in stored if one.orientation > 1):
+        by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
+        notes.append(f"{turned.total():,} images were turned upright, as EXIF says ({by})")
+    scale = next((reading.scale for reading in readings if reading.scale is not None), None)
+    for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
+        spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
+        notes.append((_on_dicom if kind == DICOM else _on_values)(kind, n, list(spreads.values()), scale))
+    if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
+        notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
+    return notes
+
+
+def is_dicom(path: str) -> bool:
+    """By its ending."""
+    return path.lower().endswith(DICOM_SUFFIXES)
+
+
+def reason_of(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _dicom_image(path: str, *, image: str, image_set: str, scale: Scale | None) -> Image.Image:
+    from .dicom import READING_ERRORS, dicom_image  # which needs an extra of its own
+
+    try:
+        return dicom_image(path, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
+    except DataError:
+        raise
+    except READING_ERRORS as error:
+        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
+
+
+def _heads(n: int, open_one: Opener) -> list[tuple[int, Stored]]:
+    """Numbers and heads of the images that are not just 8-bit pixels; unreadable ones are refused when asked for."""
+
+    def look(numbers: range) -> list[tuple[int, Stored]]:
+        found = []
+        for i in numbers:
+            try:
+                with open_one(i) as opened:
+                    stored = stored_in(opened)
+            except DECODING_ERRORS:
+                continue
+            if stored.orientation > 1 or stored.values or stored.has_frames:
+                found.append((i, stored))
+        return found
+
+    parts = [range(start, min(start + _AT_ONCE, n)) for start in range(0, n, _AT_ONCE)]
+    if len(parts) <= 1:
+        return [one for part in parts for one in look(part)]
+    with ThreadPoolExecutor(_N_THREADS) as threads:
+        return [one for part in threads.map(look, parts) for one in part]
+
+
+def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
+    """Whether a PNG has EXIF or XMP behind its pixels."""
+    file = opened.fp
+    assert file is not None  # of an image that was just opened
+    position, place, behind = file.tell(), 8, False
+    try:
+        while True:
+            file.seek(place)
+            head = file.read(8)
+            if len(head) < 8 or head[4:] == b"IEND":
+                return False
+            behind |= head[4:] == b"IDAT"
+            keyword = _LATE.get(head[4:])
+            if behind and keyword is not None and file.read(len(keyword)) == keyword:
+                return True
+            place += 12 + int.from_bytes(head[:4], "big")
+    finally:
+        file.seek(position)
+
+
+def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:
+    """The least and the largest finite value of some of the images; None if none can be read."""
+    ends, n_images = [], 0
+    for i in _evenly(numbers):
+        try:
+            with open_one(i) as opened:
+                opened.load()
+                pixels = np.asarray(opened)
+        except DECODING_ERRORS:
+            continue
+        n_images += 1
+        finite = pixels[np.isfinite(pixels)]
+        ends += [float(finite.min()), float(finite.max())] if finite.size else []
+    return Spread(min(ends), max(ends), n_images) if ends else None
+
+
+def _evenly(numbers: Sequence[int]) -> list[int]:
+    places = np.linspace(0, len(numbers) - 1, min(len(numbers), _N_SAMPLED)).round().astype(int)
+    return [numbers[place] for place in places.tolist()]
+
+
+def _range_of(kind: str) -> Scale | None:
+    if kind == "floating point":
+        return 0.0, 1.0
+    bits, _, what = kind.partition("-bit ")
+    return (0, 2 ** int(bits) - 1) if what == "integers" and bits.isdecimal() and int(bits) <= 16 else None
+
+
+def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
+    ends = scale or _range_of(kind)
+    assert ends is not None  # or they were refused
+    told = f"{n:,} images of {kind} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
+    if scale is not None:
+        return f"{told}, as --scale says"
+    low, high = min(one.low for one in spreads), max(one.high for one in spreads)
+    share = (high - low) / (ends[1] - ends[0])
+    proposed = _proposed(low, high, ends)
+    if share > 0.25 or proposed is None:
+        return told
+    looked = sum(one.n_images for one in spreads)
+    return (
+        f"{told}; {looked} that were looked at hold {_number(low)} to {_number(high)}, {100 * share:.2g} % of that: "
+        f"--scale {_number(proposed[0])},{_number(proposed[1])} would use the whole range"
+    )
+
+
+def _proposed(low: float, high: float, ends: Scale) -> Scale | None:
+    """A scale for values that use a small part of their range: the bits that they have, or where they lie."""
+    if high <= low:
+        return None
+    if high <= 0.25 * ends[1]:
+        return (0, 2 ** max(8, int(high).bit_length()) - 1) if ends[1] > 1 else (0, float(f"{high:.2g}"))
+    return low, high
+
+
+def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
+    if scale is not None:
+        ends = f"{_number(scale[0])} as black and {_number(scale[1])} as white"
+        return f"{n:,} DICOM images are shown with {ends}, as --scale says"
+    looked, windows = sum(one.n_images for one in spreads), sum(one.n_windows for one in spreads)
+    told = f"{n:,} DICOM images are shown through their windows"
+    if windows == looked:
+        return told
+    return (
+        f"{told}; {looked - windows} of {looked} that were looked at have none and are shown by the range of their "
+        "bits, for which --scale LOW,HIGH may take another one"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
