@@ -193,6 +193,8 @@ def main(*before: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
+    if "_ZOO_COMPLETE" in os.environ:  # a shell asks, in the middle of a line that is being typed
+        warnings.simplefilter("ignore", ContentWarning)
     try:
         code = zoo.main([*before, *sys.argv[1:]], prog_name="zoo", standalone_mode=False)
     except click.Abort:
