@@ -238,8 +238,8 @@ def _ties(ranked: Sequence[_Ranked]) -> list[str]:
     if ties == 1:
         return [f"The first is better than any other in at least {1 - (1 - LEVEL) / 2:.0%} of draws."]
     return [
-        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over {limit} of "
-        "draws."
+        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over "
+        f"{limit} of draws."
     ]
 
 
