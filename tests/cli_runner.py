@@ -14,6 +14,7 @@ def run(*arguments: str, code: int = 0) -> Result:
     """Run one verb and check its exit code; a traceback is never an answer."""
     result = CliRunner().invoke(zoo, arguments)
     assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output
     return result
 

@@ -168,6 +168,6 @@ from zoo.cli import main
 main()
 """
     done = run_apart(script, path=[repository])
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert "'torch', which is not installed" in done.stderr

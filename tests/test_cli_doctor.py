@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 
 from zoo.cards import catalogue
 from zoo.cli.checks import EXTRAS
-from zoo.cli.reach import host_of, unreachable
 from zoo.errors import CardError
+from zoo.weights.reach import host_of, unreachable
 
 from .card_text import VALID
 from .cli_runner import document, run
@@ -138,12 +138,12 @@ def test_a_file_where_a_folder_should_be_is_a_problem(
         assert f"set {variable} to" in checks[name][1]
 
 
-def test_folders_in_which_nothing_can_be_written_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_in_which_nothing_can_be_written_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", "/proc/self/ssl-zoo")
     monkeypatch.setenv("ZOO_HOME", "/proc/self")
-    checks = found()
+    checks = found(code=1)
     for name in ("zoo (ZOO_CACHE)", "your own folder"):
-        assert checks[name][0] == "warning"
+        assert checks[name][0] == "problem"
         assert "nothing can be written there" in checks[name][1]
 
 

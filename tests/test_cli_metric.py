@@ -114,6 +114,9 @@ def test_the_list_shows_every_metric_with_its_source() -> None:
     assert "Eq. 1-2" in run("metric", "--list").output
 
 
+BAD_FILES = ("There is no nowhere.npy", "NaN", "cannot be read as features")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -141,6 +144,6 @@ def test_bad_requests_get_one_sentence(
     (tmp_path / "text.npy").write_text("no array")
     places = {"VIEWS": views[0], "FLAT": tmp_path / "flat.npy", "NAN": tmp_path / "nan.npy",
               "TEXT": tmp_path / "text.npy"}  # fmt: skip
-    result = run("metric", *(str(places.get(one, one)) for one in arguments), code=2)
+    result = run("metric", *(str(places.get(one, one)) for one in arguments), code=1 if expected in BAD_FILES else 2)
     assert expected in result.output
     assert len(result.output.strip().splitlines()) == 1

@@ -216,5 +216,5 @@ class TestRefusing:
         assert "did you mean" in run("mirror", place, "dino_vits", code=2).stderr
         assert "neither a folder nor an address" in run("mirror", "nosuch://x", "init_vitS16", code=2).stderr
         (tmp_path / "file").write_bytes(b"")
-        assert "cannot be written" in run("mirror", str(tmp_path / "file" / "x"), "init_vitS16", code=2).stderr
+        assert "cannot be written" in run("mirror", str(tmp_path / "file" / "x"), "init_vitS16", code=1).stderr
         assert not Path(place).exists()

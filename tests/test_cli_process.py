@@ -108,7 +108,7 @@ def redirected(to: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("arguments", EVERY_KIND_OF_OUTPUT, ids=" ".join)
 def test_output_that_cannot_be_written_is_one_sentence(arguments: tuple[str, ...]) -> None:
     printed = redirected("> /dev/full", *arguments)
-    assert printed.returncode == 2
+    assert printed.returncode == 1
     assert printed.stderr == (
         "Error: The output could not be written (No space left on device); write it somewhere else.\n"
     )
@@ -222,7 +222,8 @@ def test_completion_is_silent_where_a_card_is_broken(tmp_path: Path) -> None:
     (tmp_path / "metadata" / "mine.toml").write_text("nonsense")
     environment = {"_ZOO_COMPLETE": "bash_complete", "COMP_WORDS": "zoo show d", "COMP_CWORD": "2"}
     printed = zoo(ZOO_HOME=str(tmp_path), **environment)
-    assert (printed.stdout.strip(), printed.stderr) == ("", "")
+    assert "plain,dino_rn50" in printed.stdout.split()
+    assert printed.stderr == ""
 
 
 @pytest.mark.parametrize(

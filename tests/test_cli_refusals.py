@@ -58,26 +58,25 @@ class TestRefusals:
         header = run("list", "--columns", "train_test,error_100pct").stdout.splitlines()[0]
         assert header.split() == ["train_test", "error_100pct"]
 
-    def test_a_broken_card_of_ones_own_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_broken_card_of_ones_own_is_one_warning(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("ZOO_HOME", str(tmp_path))
         (tmp_path / "metadata").mkdir()
         (tmp_path / "metadata" / "mine.toml").write_text(VALID.replace("epochs = 800", 'epochs = "many"'))
         for verb in (["list"], ["show", "dino_vitS16"], ["results"], ["recommend", "--labels", "5000"]):
-            result = run(*verb, code=2)
-            assert result.stdout == ""
-            assert result.stderr.startswith("Error: ")
-            assert "mine.toml: encoder 'tiny_vitS16', field 'pretraining.epochs'" in result.stderr
-            assert result.stderr.count("\n") == 1
+            result = run(*verb)
+            lines = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
+            for line, name in zip(lines, ("tiny_vitS16", "tiny_vitS16_twin"), strict=True):
+                assert f"mine.toml: encoder {name!r}, field 'pretraining.epochs'" in line
 
-    def test_a_repeated_row_of_ones_own_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_repeated_row_of_ones_own_is_one_warning(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         header, row, *_ = (content_folder("results") / "published" / "risks.csv").read_text().splitlines(keepends=True)
         monkeypatch.setenv("ZOO_HOME", str(tmp_path))
         (tmp_path / "results").mkdir()
         (tmp_path / "results" / "mine.csv").write_text(header + row)
-        result = run("results", code=2)
-        assert result.stdout == ""
-        assert "mine.csv, line 2" in result.stderr
-        assert result.stderr.count("\n") == 1
+        (line,) = [line for line in run("results").stderr.splitlines() if line.startswith("Warning: ")]
+        assert "mine.csv, line 2" in line
 
     def test_a_card_of_ones_own_is_listed_and_shown(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ZOO_HOME", str(tmp_path))

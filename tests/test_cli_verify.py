@@ -125,7 +125,7 @@ class TestDamage:
 
     def test_an_absent_mirror_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "absent"))
-        assert run("verify", code=2).stderr == (
+        assert run("verify", code=1).stderr == (
             f"Error: There is no mirror at {tmp_path / 'absent'}; correct ZOO_MIRROR or unset it.\n"
         )
 
@@ -168,7 +168,7 @@ class TestContradictions:
     def test_a_damaged_lock_file_is_one_sentence(self) -> None:
         put("dino_vitS16")
         Path("zoo.lock").write_text("nonsense\n")
-        assert "zoo.lock, line 1" in run("verify", code=2).stderr
+        assert "zoo.lock, line 1" in run("verify", code=1).stderr
 
 
 class TestManifest:
@@ -211,4 +211,4 @@ class TestManifest:
     @pytest.mark.parametrize("body", [b"half {", b"[]", b"{}", b'{"encoders": {"a": 1}}', b'{"encoders": []}'])
     def test_a_damaged_manifest_is_one_sentence(self, mirror: Path, body: bytes) -> None:
         (mirror / "manifest.json").write_bytes(body)
-        assert f"{mirror / 'manifest.json'} is damaged" in run("verify", code=2).stderr
+        assert f"{mirror / 'manifest.json'} is damaged" in run("verify", code=1).stderr

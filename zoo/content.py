@@ -15,6 +15,9 @@ from .errors import ContentError
 
 _PACKAGE = Path(__file__).resolve().parent
 
+NO_HOME = Path(os.devnull, "ssl-zoo")
+"""Stands for a folder in the home of a user who has none, or may not look into it: nothing is or can be made there."""
+
 
 def content_folder(name: str) -> Path:
     """The shipped folder ``metadata``, ``results`` or ``analysis``.
@@ -40,7 +43,7 @@ def user_folder() -> Path:
     Raises
     ------
     ContentError
-        If there is no telling where that is.
+        If ZOO_HOME begins in a home folder that there is not.
     """
     return _from_environment("ZOO_HOME") or _platform_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")
 
@@ -51,7 +54,7 @@ def cache_folder() -> Path:
     Raises
     ------
     ContentError
-        If there is no telling where that is.
+        If ZOO_CACHE begins in a home folder that there is not.
     """
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
 
@@ -102,6 +105,8 @@ def _is_folder(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
+        if path.is_relative_to(NO_HOME):
+            return False
         _refuse_to_list(error)
     if not path.is_dir():
         raise ContentError(f"{path} is not a folder, expected one with your own content; move it or set ZOO_HOME.")
@@ -145,9 +150,11 @@ def expanded(variable: str, value: str) -> Path:
 
 def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
     base = os.environ.get(windows if sys.platform == "win32" else xdg)
-    if base:
-        return Path(base) / "ssl-zoo"
     try:
-        return Path.home() / below_home / "ssl-zoo"
-    except RuntimeError as error:
-        raise ContentError(f"There is no home folder ({error}); set ZOO_HOME and ZOO_CACHE.") from error
+        folder = Path(base or Path.home() / below_home) / "ssl-zoo"
+        os.stat(folder)
+    except (RuntimeError, PermissionError, NotADirectoryError):  # a service or a container without a home of its own
+        return NO_HOME
+    except OSError:  # not there yet
+        return folder
+    return folder

@@ -77,7 +77,17 @@ class QueryError(ZooError, ValueError):
 
 
 class WeightsUnavailable(ZooError):
-    """The trained weights of an encoder cannot be had."""
+    """The trained weights of an encoder cannot be had.
+
+    Attributes
+    ----------
+    unreached : tuple of str
+        Why each host that has them cannot be reached; empty if anything else is in the way too.
+    """
+
+    def __init__(self, message: str, *, unreached: Iterable[str] = ()) -> None:
+        self.unreached = tuple(unreached)
+        super().__init__(message)
 
 
 class WeightsRefused(ZooError, ValueError):

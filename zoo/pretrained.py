@@ -4,6 +4,7 @@ What is looked for, in this order: the user's registered encoders, the mirror if
 nothing else), the cache, the places of the card, the best one first. A later place is tried when an earlier one cannot
 be reached; a file that is there and wrong ends the search. Weights that come with the zoo need neither network nor
 mirror, and are written into the lock file of an experiment alone: a place among the zoo's own files is no download.
+They, and a file of the user's own, load where the cache cannot be written, too, and are converted at each load then.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from .content import user_folder
@@ -23,6 +25,7 @@ from .provenance import Found, found_in, keep
 from .weights import lock, mirror, store
 from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
+from .weights.hosts import asking_once
 from .weights.http import finished_record
 from .weights.places import is_path, shown, source
 from .weights.reading import Checkpoint, is_mapped, read_checkpoint
@@ -59,7 +62,8 @@ def obtain(
     Raises
     ------
     WeightsUnavailable
-        If they cannot be had from any place; says why for each.
+        If they cannot be had from any place; says why for each. A host that cannot be reached is asked once a call,
+        or once in a whole command.
     WeightsRefused
         If a file is not exactly what it must be, or not safe to read.
     StoreError
@@ -80,7 +84,8 @@ def obtain(
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
             )
         try:
-            return _fetch_first(card, encoder, choices)
+            with asking_once(place for choice in choices for place in choice.places):
+                return _fetch_first(card, encoder, choices)
         except _TakenAwayError:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -170,7 +175,7 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
         raise WeightsUnavailable(
             f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
         )
-    reasons = []
+    reasons, unreached = [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
             reasons.append(f"the registered file is not in {own_store()}; register it again, or restore the folder.")
@@ -179,11 +184,14 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
             return _kept_anew(card, encoder, choice)
         except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
+            unreached.append(error.unreached)
+    hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
-        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}")
+        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}", unreached=hosts)
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
     raise WeightsUnavailable(
-        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}"
+        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}",
+        unreached=hosts,
     )
 
 
@@ -196,6 +204,7 @@ def _kept_anew(
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
                 is_download = not is_shipped(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
+        is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
         return keep(
             weights_folder(),
             card.id,
@@ -205,6 +214,7 @@ def _kept_anew(
             layout=choice.layout,
             selection=choice.own.selection if choice.own else "",
             reading=reading,
+            may_be_held=is_here,  # what had to be fetched is not fetched again at every load
         )
 
 

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from .encoders import Encoder
 from .encoders.layouts import layout_named
+from .errors import StoreError
 from .version import __version__
 from .weights import store
 from .weights.places import portable
-from .weights.tensors import Content, read_tensors, write_tensors
+from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
 
@@ -28,6 +29,7 @@ class Found:
     path: Path
     record: store.Record
     is_new: bool  # fetched and converted just now
+    held: Mapping[str, Tensor] | None = None  # the weights themselves, where the file could not be written
 
     def tensors(self, *, remedy: str) -> dict[str, Tensor]:
         """The state dict, once every byte is what was written; ``remedy`` says what to do otherwise.
@@ -39,6 +41,8 @@ class Found:
         StoreError
             If it cannot be read.
         """
+        if self.held is not None:
+            return dict(self.held)
         record = self.record
         content = Content(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
         return read_tensors(self.path, content, remedy=remedy)
@@ -84,22 +88,31 @@ def keep(
     is_registered: bool = False,
     selection: str = "",
     reading: store.Reading | None = None,
+    may_be_held: bool = False,
 ) -> Found:
     """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
 
     The record is found by the places of the files; registered weights are found by their own hash. Of a user's own file
-    it says which encoder in it was asked for (``selection``), and what was taken and done (``reading``).
+    it says which encoder in it was asked for (``selection``), and what was taken and done (``reading``). With
+    ``may_be_held`` weights that cannot be written are held in memory instead.
 
     Raises
     ------
     StoreError
-        If they cannot be written; nothing is left of them.
+        If they cannot be written and may not be held; nothing is left of them.
     """
     version_of_layout = layout_named(layout).version
     read_as = reading.layout if reading else layout
     about = {"format": "zoo-weights-1", "layout": f"{read_as} {layout_named(read_as).version}"}
     about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
-    content = write_tensors(folder / "tensors", tensors, about=about)
+    held = None
+    try:
+        content = write_tensors(folder / "tensors", tensors, about=about)
+    except StoreError:
+        if not may_be_held:
+            raise
+        content = content_of(tensors, about=about)
+        held = {key: tensor.clone() for key, tensor in tensors.items()}  # no pages of a file that may change
     if is_registered:
         first = origins[0]
         place, address = registered_place(content.sha256), portable(first.address)
@@ -123,8 +136,9 @@ def keep(
     known = store.find(folder, record.key) if is_registered else None
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
         return Found(path=path, record=known, is_new=False)
-    store.keep(folder, record)
-    return Found(path=path, record=record, is_new=True)
+    if held is None:
+        store.keep(folder, record)
+    return Found(path=path, record=record, is_new=held is None, held=held)
 
 
 def discard(found: Found) -> None:

@@ -1,11 +1,13 @@
 """The command ``zoo``: one module a verb, imported when that verb is called.
 
-Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine, 1 a problem was found or
-nothing was, 2 the request cannot be understood or answered, 130 interrupted.
+Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found,
+nothing was, or something outside of the command line is in the way, such as no network, a full disk or a damaged file;
+2 the command line cannot be understood; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -17,8 +19,9 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, UnknownName, ZooError
+from ..errors import ContentWarning, QueryError, UnknownName, ZooError
 from ..version import __version__
+from ..weights.hosts import asking_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ VERBS = {
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("get", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
-    "unregister": Verb("register", "Take such an encoder out again.", "unregister_command"),
+    "unregister": Verb("register", "Take encoders that you have registered out of the zoo.", "unregister_command"),
     "check": Verb("check", "Compare features with those of the first load."),
     "verify": Verb("verify", "Re-hash all weights that are kept."),
     "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
@@ -55,6 +58,25 @@ VERBS = {
     "demo": Verb("demo", "Run the main job on real input."),
     "completion": Verb("completion", "Print the completion script of a shell."),
 }
+
+_AGAIN = "; run the same command again."
+_GO_ON = "; run the same command again to go on."
+AFTER_INTERRUPT = {
+    "evaluate": f"Finished features and probes are kept{_GO_ON}",
+    "features": f"Finished shards of features are kept{_GO_ON}",
+    "probe": f"The features are as they were, no probe is kept{_AGAIN}",
+    "decompose": f"The features are as they were, no probe is kept{_AGAIN}",
+    "metric": f"Finished features are kept, metrics are not{_GO_ON}",
+    "curve": f"Finished runs are kept{_GO_ON}",
+    "study": f"No part of a report was written{_AGAIN}",
+    "get": f"Encoders that were fetched are kept, and what had come of a file as well{_GO_ON}",
+    "check": f"No weights were changed{_AGAIN}",
+    "verify": f"Nothing was changed{_AGAIN}",
+    "cache": f"What was removed is gone, the rest is whole{_AGAIN}",
+    "mirror": f"What was copied is whole and stays{_GO_ON}",
+    "demo": f"Finished features and probes are kept{_GO_ON}",
+}
+"""What an interrupted verb that takes long has kept, and what to do then."""
 
 _EPILOG = """\b
 Examples:
@@ -71,8 +93,11 @@ Examples:
 """
 
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
 class Refusal(click.ClickException):
-    """A request that the zoo refuses: one sentence, exit code 2."""
+    """A command line that cannot be understood or answered: one sentence, exit code 2."""
 
     exit_code = 2
 
@@ -103,13 +128,19 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _warnings_in_a_line():
+            with _warnings_in_a_line(), asking_once():
                 return super().invoke(ctx)
-        except ZooError as error:
+        except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
+        except ZooError as error:  # of what no other command line would mend
+            raise click.ClickException(str(error)) from error
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
+        except KeyboardInterrupt:
+            above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
+            click.echo(f"{above}Stopped. {AFTER_INTERRUPT.get(ctx.invoked_subcommand or '', '')}".rstrip(), err=True)
+            ctx.exit(130)
 
 
 @contextmanager
@@ -162,6 +193,8 @@ def main(*before: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
+    if "_ZOO_COMPLETE" in os.environ:  # a shell asks, in the middle of a line that is being typed
+        warnings.simplefilter("ignore", ContentWarning)
     try:
         code = zoo.main([*before, *sys.argv[1:]], prog_name="zoo", standalone_mode=False)
     except click.Abort:
@@ -170,11 +203,14 @@ def main(*before: str) -> None:
         error.show()
         sys.exit(error.exit_code)
     except OSError as error:
-        if error.filename is not None:  # of a file, not of the stream that verbs print to
+        if error.filename is None:  # of the stream that verbs print to
+            _let_go_of_stdout()
+            click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
+        elif error.errno in _DISK:
+            click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
+        else:
             raise
-        _let_go_of_stdout()
-        click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
-        sys.exit(2)
+        sys.exit(1)
     sys.exit(code or 0)
 
 

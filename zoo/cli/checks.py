@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 from typing import Literal
 
 from ..cards import catalogue
-from ..content import content_folder, user_folder
+from ..content import NO_HOME, content_folder, user_folder
 from ..errors import ZooError
 from ..version import __version__
 
@@ -120,14 +120,12 @@ def _own_folder() -> Check:
         folder = user_folder()
     except ZooError as error:
         return Check("content", name, "problem", str(error))
-    obstacle = obstacle_to(folder)
+    obstacle = None if folder.is_relative_to(NO_HOME) else obstacle_to(folder)
     if obstacle is not None:
         return Check("content", name, "problem", f"{obstacle}; move it, or set ZOO_HOME to another folder")
-    if not folder.is_dir():
-        return Check("content", name, "ok", f"{folder} (none yet)")
-    if not is_writable(folder):
-        return Check("content", name, "warning", f"{folder}; nothing can be written there")
-    return Check("content", name, "ok", str(folder))
+    if not is_writable(nearest(folder)):
+        return Check("content", name, "problem", f"{unwritable(folder)}; set ZOO_HOME to a folder that can be written")
+    return Check("content", name, "ok", f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}")
 
 
 def _results() -> Iterator[Check]:
@@ -167,6 +165,13 @@ def obstacle_to(folder: Path) -> str | None:
 def nearest(folder: Path) -> Path:
     """The folder itself, or the nearest one above it that exists."""
     return next((place for place in (folder, *folder.parents) if os.path.exists(place)), Path.cwd())
+
+
+def unwritable(folder: Path) -> str:
+    """That nothing can be written to a folder."""
+    if folder.is_relative_to(NO_HOME):
+        return "there is no home folder that may be looked into"
+    return f"{folder}: nothing can be written there"
 
 
 def is_writable(folder: Path) -> bool:

@@ -21,8 +21,8 @@ _COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}
 def command(offline: bool, as_json: bool) -> None:
     """Check this installation.
 
-    Versions, content, caches and the network. Exit code 1 if there is a problem; an absent extra or a host that does
-    not answer is none.
+    Versions, content, caches and the network. Exit code 1 if there is a problem, as a cache is that cannot be written;
+    an absent extra or a host that does not answer is none.
     """
     checks = chain(versions(), content(), caches(), network(offline=offline))
     if as_json:

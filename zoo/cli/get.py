@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from ..cards import catalogue
-from ..errors import StoreError, ZooError
+from ..errors import StoreError, WeightsUnavailable, ZooError
 from ..metadata import EncoderCard, Missing
 from ..weights import care, store
 from ..weights.environment import mirror_place, weights_folder
+from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
 from ..weights.places import shown
 from .cache import named, size, where
@@ -42,6 +43,7 @@ class Had:
     state: State
     record: store.Record | None = None
     reason: str = ""  # why it failed
+    unreached: tuple[str, ...] = ()  # why each host cannot be reached, where nothing else is in the way
     seconds: float = 0.0
 
     @property
@@ -82,10 +84,11 @@ def command(names: tuple[str, ...], condition: str | None, dry_run: bool, as_jso
     """
     cards = chosen(names, condition)
     had = []
-    for number, card in enumerate(cards, start=1):
-        if not dry_run:
-            announce(number, len(cards), card.id)
-        had.append(_seen(card) if dry_run else _gotten(card))
+    with asking_once(places_of(cards)):
+        for number, card in enumerate(cards, start=1):
+            if not dry_run:
+                announce(number, len(cards), card.id)
+            had.append(_seen(card) if dry_run else _gotten(card))
     if as_json:
         print_json(_document(had, dry_run))
     else:
@@ -122,6 +125,14 @@ def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
     return [cards[name] for name in ids]
 
 
+def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
+    """Every place that the weights of encoders, or companions of them, may be had from."""
+    for card in cards:
+        for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
+            if not isinstance(place, Missing):
+                yield place
+
+
 def announce(number: int, total: int, encoder: str) -> None:
     """Says on a terminal which encoder comes next."""
     if sys.stderr.isatty() and total > 1:
@@ -152,7 +163,10 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
         load(card.id)
         found = kept(choices)
     if found is None:
-        raise StoreError(f"The weights of {card.id!r} were removed by another process right after they had been kept.")
+        raise StoreError(
+            f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written, or another "
+            "process has removed them; set ZOO_CACHE to a folder that can be written, or try again."
+        )
     state: State = "there" if was_there else "fetched"
     return Had(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
 
@@ -167,7 +181,10 @@ def require_all(had: Iterable[Had]) -> None:
     """
     failed = [one for one in had if one.state == "failed"]
     if failed:
-        reasons = "\n".join(f"  {one.card.id}: {one.reason}" for one in failed)
+        by_reason: dict[str, list[str]] = {}
+        for one in failed:
+            by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
+        reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())
         raise NothingFound(f"{len(failed)} of {len(list(had))} could not be had.\n{reasons}")
 
 
@@ -225,6 +242,8 @@ def _gotten(card: EncoderCard) -> Had:
         return Had(card=card, state="nothing to fetch")
     try:
         return obtained(card)[0]
+    except WeightsUnavailable as error:
+        return Had(card=card, state="failed", reason=str(error), unreached=error.unreached)
     except ZooError as error:
         return Had(card=card, state="failed", reason=str(error))
 

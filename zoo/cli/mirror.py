@@ -13,15 +13,16 @@ import click
 
 from ..cards import catalogue, read_card_files
 from ..content import cache_folder, content_folder, local_folder, user_folder
-from ..errors import QueryError, StoreError, WeightsRefused, ZooError
+from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
 from ..metadata import EncoderCard
 from ..version import __version__
 from ..weights import care, store
 from ..weights.environment import mirror_place, weights_folder
+from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
 from ..weights.places import portable
 from .cache import size
-from .get import Had, announce, chosen, licence_notes, licence_of, obtained, require_all
+from .get import Had, announce, chosen, licence_notes, licence_of, obtained, places_of, require_all
 from .options import encoder_names
 from .output import NothingFound, json_option, print_json, print_notes, print_table
 from .output import record as json_record
@@ -55,9 +56,10 @@ def command(destination: str, names: tuple[str, ...], condition: str | None, as_
     cards = chosen(names, condition) if names or condition is not None else _kept_here()
     write_mirror(destination, [], _card_files(cards), zoo_version=__version__)  # says at once if it cannot be written
     done: list[tuple[Had, int]] = []
-    for number, card in enumerate(cards, start=1):
-        announce(number, len(cards), card.id)
-        done.append(_mirrored(destination, card))
+    with asking_once(places_of(cards)):
+        for number, card in enumerate(cards, start=1):
+            announce(number, len(cards), card.id)
+            done.append(_mirrored(destination, card))
     if as_json:
         print_json(_document(destination, done))
     else:
@@ -117,6 +119,8 @@ def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
         record = replace(found.record, origins=tuple(origins))
         item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
         return had, write_mirror(destination, [item], {}, zoo_version=__version__)
+    except WeightsUnavailable as error:
+        return Had(card=card, state="failed", reason=str(error), unreached=error.unreached), 0
     except ZooError as error:
         return Had(card=card, state="failed", reason=str(error)), 0
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..cards import catalogue
-from ..content import cache_folder
+from ..content import NO_HOME, cache_folder
 from ..errors import ZooError
 from ..metadata import Missing
 from ..weights.environment import OFF, ON, is_offline, mirror_place, weights_folder
 from ..weights.mirror import shown_mirror, without_password
-from .checks import Check, is_writable, nearest, obstacle_to
-from .reach import host_of, unreachable
+from ..weights.reach import host_of, unreachable
+from .checks import Check, is_writable, nearest, obstacle_to, unwritable
 
 _LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
@@ -28,7 +28,7 @@ def caches() -> Iterator[Check]:
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
     if place := mirror_place():
         yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_mirror(place)}: every load comes from there")
-    yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub")
+    yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub", is_needed=False)
     yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 
 
@@ -37,19 +37,21 @@ def _home(variable: str, name: str) -> Path:
     return Path(os.environ.get(variable) or Path(base) / name).expanduser()
 
 
-def _cache(owner: str, variable: str, locate: Callable[[], Path]) -> Check:
+def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: bool = True) -> Check:
+    """One folder of files; the zoo only reads from a cache that is not needed."""
     name = f"{owner} ({variable})"
     try:
         folder = locate()
     except (ZooError, RuntimeError) as error:  # pathlib says so of a home that it cannot find
         return Check("caches", name, "problem", f"{error}; set {variable} to a folder".replace(".;", ";"))
-    obstacle = obstacle_to(folder)
+    obstacle = None if folder.is_relative_to(NO_HOME) else obstacle_to(folder)
     if obstacle is not None:
         return Check("caches", name, "problem", f"{obstacle}, so {folder} cannot be one; set {variable} to a folder")
-    used = f"{_bytes(_size(folder))} used" if folder.is_dir() else "empty"
+    used = f"{_bytes(_size(folder))} used" if os.path.isdir(folder) else "empty"
     existing = nearest(folder)
     if not is_writable(existing):
-        return Check("caches", name, "warning", f"{folder}: {used}; nothing can be written there")
+        detail = f"{unwritable(folder)} ({used}); set {variable} to a folder that can be written"
+        return Check("caches", name, "problem" if is_needed else "warning", detail)
     free = shutil.disk_usage(existing).free
     detail = f"{folder}: {used}, {_bytes(free)} free"
     if free < _LEAST_FREE:

@@ -9,6 +9,7 @@ a file must hold is decided by :mod:`zoo.encoders.layouts`, and :mod:`zoo.pretra
 ``fetch``        one place -> one checked file
 ``http``         addresses: streamed, resumed, retried; below it ``http_requests`` asks and follows, ``http_partials``
                  keeps what has come, ``http_owners`` tells whose it is
+``hosts``        which hosts cannot be reached, each asked once per command; ``reach`` asks
 ``huggingface``  files of Hugging Face repositories, through huggingface_hub
 ``progress``     how far a download is
 ``reading``      one file -> tensors in plain containers, whatever wrote it, without executing any of it; its parts are

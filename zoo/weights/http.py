@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
+from .hosts import forget, why_unreachable
 from .http_partials import Partial, Version, key_of, open_partial, sweep
 from .http_requests import Answer, Interrupted, Policy, ask, check_address, reason_of
 from .places import Expected, shown
@@ -59,6 +60,12 @@ def download(
         If the disk is full or cannot be written.
     """
     check_address(url, expected)
+    if reason := why_unreachable(url):
+        raise WeightsUnavailable(
+            f"{shown(url)} could not be downloaded: {reason}; check the network and try again, or give the path of a "
+            "copy.",
+            unreached=[reason],
+        )
     with _disk(folder):
         partial = open_partial(folder / "partial", expected.place, address=shown(url), is_checkable=bool(expected.hash))
         try:
@@ -112,10 +119,12 @@ def _fill(partial: Partial, url: str, name: str, expected: Expected, progress: P
                 raise
             is_second_try = True  # perhaps the pieces did not belong together: once more, in one piece
             partial.begin(None)
+    forget(url)
     kept = f"; the {partial.size_bytes} bytes that came are kept to go on with" if partial.resumable_bytes else ""
     raise WeightsUnavailable(
         f"{shown(url)} could not be downloaded: {reason}, tried {failures} times in a row{kept}; "
-        "check the network and try again, or give the path of a copy."
+        "check the network and try again, or give the path of a copy.",
+        unreached=() if is_answered else [reason],
     )
 
 

@@ -8,22 +8,26 @@ cache's own name for a large file, which is its sha256, must be right.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import gaierror
 from typing import NoReturn
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ..errors import MissingExtra, StoreError, WeightsRefused, WeightsUnavailable
 from .environment import is_offline
 from .fetch import Fetched, file_sha256
+from .hosts import HUB, forget, why_unreachable
 from .places import Expected, Source, shown
 from .progress import Progress
+from .reach import words
 
 try:
-    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
@@ -41,7 +45,12 @@ except ModuleNotFoundError as error:
 # of Xet storage raises RuntimeError, and a name or a forced download that it cannot do, ValueError.
 _TRANSPORT = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"]
 _FAILURES: tuple[type[Exception], ...] = (*_TRANSPORT, OSError, RuntimeError, ValueError)
+_UNCONNECTED = {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}  # of either library
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
+
+
+HOST = urlsplit(constants.ENDPOINT).netloc
+"""The host that is the Hub here."""
 
 
 def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
@@ -69,12 +78,17 @@ def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -
     if expected.hash and (kept := _kept(found, expected)):
         return kept
     is_local = is_offline()
-    missing, reason = [], ""
+    missing, unreached = [], ""
+    if not (is_local or constants.HF_HUB_OFFLINE):
+        unreached = why_unreachable(HUB)  # huggingface_hub asks six times, and says so each time
+        is_local = bool(unreached)
+    reason = unreached
     for name in found.filenames:
         try:
             sound = _sound(found, name, expected, is_local=is_local, is_silent=progress is not None)
         except LocalEntryNotFoundError as error:
             # no network: of the other names too only what the cache has can be given
+            forget(HUB)
             is_local, reason, sound = True, _words(error.__cause__ or error), None
         except EntryNotFoundError:
             sound = None
@@ -91,10 +105,27 @@ def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -
             progress.advance(size)
             progress.end()
         return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
-    raise _missing(found, missing, is_local=is_local, reason=reason)
+    raise _missing(found, missing, is_local=is_local, reason=reason, unreached=unreached)
 
 
-def _missing(found: Source, names: list[str], *, is_local: bool, reason: str) -> WeightsUnavailable:
+def no_connection(address: str, seconds: float) -> str | None:
+    """Why huggingface_hub's own client, with its proxies and settings, cannot connect to the Hub; None if it can."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=seconds / 2)
+    except _FAILURES as error:
+        if not {kind.__name__ for kind in type(error).__mro__} & _UNCONNECTED:
+            return None  # it was reached, and what it answers is the request's affair
+        chain: list[BaseException] = [error]
+        while (deeper := chain[-1].__cause__ or chain[-1].__context__) is not None:
+            chain.append(deeper)
+        root = next((link for link in chain if isinstance(link, gaierror)), None)
+        return words(root or _words(error), host=HOST)
+    return None
+
+
+def _missing(
+    found: Source, names: list[str], *, is_local: bool, reason: str, unreached: str = ""
+) -> WeightsUnavailable:
     listed = " or ".join(names)
     if not is_local:
         return WeightsUnavailable(
@@ -108,7 +139,8 @@ def _missing(found: Source, names: list[str], *, is_local: bool, reason: str) ->
         )
     return WeightsUnavailable(
         f"{lacking}, and {shown(constants.ENDPOINT)} could not be asked for it ({reason}); check the network and try "
-        "again."
+        "again.",
+        unreached=[unreached] if unreached else (),
     )
 
 
@@ -169,7 +201,7 @@ def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = Fa
     assert found.repository is not None  # of a place on the Hub
     what = f"{name!r} of the Hugging Face repository {found.repository}"
     try:
-        with _bars(is_silent):
+        with _bars(is_silent), _quiet():
             path = hf_hub_download(
                 found.repository,
                 name,
@@ -263,3 +295,15 @@ def _bars(is_silent: bool) -> Iterator[None]:
     finally:
         if is_ours:
             enable_progress_bars()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without huggingface_hub's words about its own retries: what comes of them is said once, in an error."""
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(max(before, logging.ERROR))
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -157,7 +157,7 @@ def _content(path: Path) -> str:
         if path.exists() and not path.is_file():  # a pipe would be waited on for ever
             raise StoreError(f"The lock file {path} is no regular file; name another one in ZOO_LOCK.")
         return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error

@@ -64,7 +64,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping
     StoreError
         If the file cannot be written; nothing is left of it.
     """
-    content = _content(tensors, about)
+    content = content_of(tensors, about=about)
     target = folder / file_name(content.sha256)
     try:
         with replaced(target) as file:
@@ -145,7 +145,8 @@ def _mapped_tensors(mapped: mmap.mmap) -> dict[str, Tensor]:
     return found
 
 
-def _content(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Content:
+def content_of(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
+    """What :func:`write_tensors` makes of the same arguments; nothing is written."""
     sha256, summing, size = hashlib.sha256(), Summing(), 0
     for part in _parts(tensors, about):
         sha256.update(part)

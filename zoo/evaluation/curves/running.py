@@ -205,7 +205,7 @@ class _Pool:
 
     def submit(self, job: Job) -> Future[Outcome]:
         _require_picklable(job)
-        with _found_by_others():
+        with _found_by_others(), _uninterrupted():
             return self._executor.submit(_perform_here, job)
 
     def told(self) -> list[tuple[str, Step]]:
@@ -222,6 +222,19 @@ class _Pool:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._held.close()
         self._said.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds an interrupt back until the end; a process that is started meanwhile never gets one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
