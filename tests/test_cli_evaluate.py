@@ -215,7 +215,7 @@ class TestOtherImages:
         for computing in ("zoo.loading.load", "zoo.evaluation.curves.candidates.candidate"):
             monkeypatch.setattr(computing, refuse)
         more = ("--task", "classification") if arguments[0] == "curve" else ()
-        refused = run(*arguments, "pocket_sup_rn_shapes", str(two[1]), *more, code=2)
+        refused = run(*arguments, "pocket_sup_rn_shapes", str(two[1]), *more, code=1)
         assert "other images than those recorded as 'data'" in refused.stderr and "--dataset NAME" in refused.stderr
         assert {path: path.read_bytes() for path in (home / "results").rglob("*.*")} == before
 
@@ -229,7 +229,7 @@ class TestOtherImages:
 
     def test_another_split_of_the_same_images_is_refused_too(self, two: tuple[Path, Path]) -> None:
         document("evaluate", ENCODER, str(two[0]), "--settings", "full", "--no-knn")
-        assert "other images" in run("evaluate", ENCODER, str(two[0]), "--split-seed", "1", code=2).stderr
+        assert "other images" in run("evaluate", ENCODER, str(two[0]), "--split-seed", "1", code=1).stderr
 
 
 class TestNothingIsThrownAway:
@@ -256,11 +256,9 @@ class TestNothingIsThrownAway:
         (one,) = found["evaluations"] if arguments[0] == "evaluate" else (found,)
         assert one["recorded"] is None and "No space left" in one["not_recorded"]
 
-    def test_a_home_that_cannot_be_written_takes_nothing_away(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "file").write_text("no folder")
-        monkeypatch.setenv("ZOO_HOME", str(tmp_path / "file" / "home"))
+    def test_a_home_that_cannot_be_written_takes_nothing_away(self, home: Path) -> None:
+        (home / "results").mkdir(parents=True, exist_ok=True)
+        (home / "results" / "measured").write_text("no folder")
         result = run("evaluate", ENCODER, IMAGES, *self.FEW, code=1)
         assert "120" in result.stdout and "not added to your results" in result.stderr
 

@@ -98,14 +98,14 @@ def test_neighbours_too_many_and_too_near_for_float32_are_found(spread: float) -
 
 
 def test_no_candidate_is_missed_and_few_are_no_neighbours() -> None:
-    z = np.random.default_rng(2).standard_normal((900, 64)) * np.arange(1, 65) ** -0.5 + 1
-    points, every = points_of(z, "euclidean"), np.arange(900)
-    at, rows, lost = candidates(points, every, every, 3, tile_rows=256)
+    z = np.random.default_rng(2).standard_normal((400, 64)) * np.arange(1, 65) ** -0.5 + 1
+    points, every = points_of(z, "euclidean"), np.arange(400)
+    at, rows, lost = candidates(points, every, every, 3, tile_rows=128)
     found = set(zip(at.tolist(), rows.tolist(), strict=True))
     expected = by_all_pairs(z, 3, "euclidean")[1]
     assert not len(lost) and len(found) == len(at)
-    assert all((row, other) in found for row in range(900) for other in expected[row].tolist())
-    assert len(at) < 3.5 * 900
+    assert all((row, other) in found for row in range(400) for other in expected[row].tolist())
+    assert len(at) < 3.5 * 400
 
 
 def test_a_lower_precision_of_products_changes_nothing(lower_precision: None) -> None:
