@@ -1,6 +1,7 @@
 """A pytest plugin that keeps the processes of the tests small, and fails a run in which one was not.
 
-A machine with eight cores runs eight of them. About 1.1 GB of each are libraries, most of it PyTorch with CUDA.
+A machine with eight cores runs eight of them. About 1.1 GB of each are libraries, most of it PyTorch with CUDA; the
+half of that which is pages of their files is in memory once for all processes, and does not count.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Generator
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -41,7 +43,19 @@ def _resident_mb() -> float:
 
 
 def _peak_mb() -> float:
-    """The largest that the process has been."""
+    """The largest that the process has been, without the pages of files that it shares with others."""
+    return _whole_peak_mb() - _of_files_mb()
+
+
+def _of_files_mb() -> float:
+    """Pages of files in memory, 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[2]) / _PAGES_A_MB
+    except OSError:
+        return 0.0
+
+
+def _whole_peak_mb() -> float:
     try:  # of this program; Linux lets the peak of getrusage begin with the size of the process that started it
         (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     except (OSError, ValueError):
@@ -62,8 +76,14 @@ class Memory:
         return (yield from self._watched("collection"))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        return (yield from self._watched(item.nodeid))
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        result = yield from self._watched(item.nodeid)
+        module = getattr(item, "module", None)
+        if module is not None and getattr(nextitem, "module", None) is not module:
+            _forget(module)
+        return result
 
     def _watched(self, step: str) -> Generator[None, object, object]:
         before, peak_before = _resident_mb(), _peak_mb()
@@ -97,6 +117,14 @@ class Memory:
             terminalreporter.line(f"{process} has grown to {peak:.0f} MB, and {LIMIT_MB} MB are allowed; the most by")
             for step in worst:
                 terminalreporter.line(f"  {step.peak:6.0f} MB, of which {step.kept:6.0f} MB stayed: {step.step}")
+
+
+def _forget(module: ModuleType) -> None:
+    """What the functions of a file of tests have cached, once its tests are over."""
+    for function in vars(module).values():
+        if getattr(function, "__module__", None) == module.__name__ and hasattr(function, "cache_clear"):
+            function.cache_clear()
+    _give_back()
 
 
 def _give_back() -> None:

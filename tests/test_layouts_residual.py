@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
@@ -56,7 +56,7 @@ def loaded(card: str, file: bytes, **facts: Any) -> Encoder:
     return load_served(card, file, crop_px=64, **facts)[0].double()
 
 
-@cache
+@lru_cache(maxsize=1)
 def network(shape: str) -> State:
     return resnet_tensors(SHAPES[shape], Draw())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def encoder() -> Encoder:
     return build_encoder(replace(card, architecture=replace(card.architecture, options=options)))
 
 
-@cache
+@lru_cache(maxsize=1)  # of 20 MB
 def content_of(source: Source) -> Any:
     return source.content(WEIGHTS, Draw(seed=7))
 
