@@ -312,7 +312,7 @@ def test_both_reasons_for_a_missing_value_occur() -> None:
 @EVERY_CARD
 def test_ids_are_found_whatever_their_case(card: EncoderCard) -> None:
     for spelling in (card.id.lower(), card.id.upper(), card.id.swapcase()):
-        assert catalogue()[spelling] is card
+        assert catalogue()[spelling] == card
 
 
 def test_every_card_file_opens_with_what_the_method_is(repository: Path) -> None:

@@ -94,7 +94,7 @@ main()
         text=True,
         check=False,
     )
-    assert (printed.returncode, printed.stdout) == (2, "")
+    assert (printed.returncode, printed.stdout) == (1, "")
     assert printed.stderr.startswith(f"Error: The demo needs the library {library!r}, which is not installed; run: ")
     assert printed.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

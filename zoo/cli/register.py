@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import CardError, QueryError
 from ..metadata import LAYOUT_NAMES, EncoderCard
 from .cache import size
 from .options import encoder_names
@@ -110,21 +110,20 @@ def command(
 
     from ..registration import facts_of_file, record_of, register
 
-    card = register(
-        [weights, *companions],
-        like=like,
-        name=name,
-        facts=(facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings)),
-        inherit=inherit,
-        layout=layout,
-        checkpoint_key=checkpoint_key,
-    )
+    facts = (facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings))
+    try:
+        card = register(
+            [weights, *companions], like=like, name=name, facts=facts, inherit=inherit, layout=layout,
+            checkpoint_key=checkpoint_key,
+        )  # fmt: skip
+    except CardError as error:  # a fact that was given here
+        raise QueryError(str(error)) from error
     weight, record = card.weights, record_of(card)
     reading = None if record is None else record.reading
     if as_json:
-        facts = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
+        entry = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
         how = None if reading is None else {**asdict(reading), "sentence": str(reading)}
-        print_json({**facts, "reading": how})
+        print_json({**entry, "reading": how})
         return
     click.echo(f"Registered {card.id} (sha256 {weight.sha256}).")
     if reading is not None:
