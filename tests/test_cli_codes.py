@@ -43,7 +43,7 @@ def raised(kind: type[ZooError]) -> ZooError:
     return kind("3.png", "a sentence.") if issubclass(kind, CorruptImage) else kind("a sentence.")
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)
 def test_only_what_another_command_line_would_mend_is_misuse(
     kind: type[ZooError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
