@@ -15,6 +15,14 @@ def _refuse(found: object, remedy: str) -> _NoReturn:
     raise ImportError(f"SSL Zoo {_VERSION} ({_HERE}) cannot be loaded: {found}; {remedy}.")
 
 
+def _is_ours(file: _Path) -> bool:
+    """True for the ``__init__.py`` of SSL Zoo, of any version and wherever it lies: its first line says so."""
+    try:
+        return file.read_bytes().startswith(b'"""SSL Zoo: ')
+    except OSError:
+        return False
+
+
 def _check_name() -> None:
     """Refuse to share the one name that SSL Zoo takes, ``zoo``, with another package."""
     if _sys.version_info < (3, 11):  # noqa: UP036, torch.hub does not look at requires-python
@@ -26,7 +34,7 @@ def _check_name() -> None:
     else:  # torch.hub has put us first; whoever comes next would be hidden from then on
         spec = _PathFinder.find_spec("zoo", [entry for entry in _sys.path if _Path(entry).resolve() != _HERE])
         file, state = spec and spec.origin, "is on sys.path"  # a plain folder has no origin and hides nothing
-    if file and not _Path(file).with_name("cardfiles.py").is_file():
+    if file and not _is_ours(_Path(file)):
         _refuse(f"another package named 'zoo' ({file}) {state}", "rename it or use a Python process without it")
 
 

@@ -33,13 +33,13 @@ import numpy as np
 import optuna
 import torch
 
-from zoo.atomic import replaced
 from zoo.evaluation.probe import LogisticProbe
 from zoo.evaluation.streamed import StreamedProbe
 from zoo.evaluation.streamed_optimizers import MOMENTUM, Lars
 from zoo.evaluation.streamed_rows import stratified
 from zoo.evaluation.streamed_search import PassProgress
 from zoo.evaluation.streamed_space import STANDARD, Candidate, Space
+from zoo.files import replaced
 
 SPACE = Space(
     learning_rate_per_256=(1e-3, 1.0), weight_decay=(1e-8, 2e-4), batch_size=(512, 1024, 2048, 4096),

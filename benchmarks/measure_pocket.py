@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 from zoo.cards import catalogue
-from zoo.content import content_folder
 from zoo.datasets import ImageData, open_images
 from zoo.evaluation.evaluating import Request, evaluate
 from zoo.evaluation.evaluation_rows import rows_of_evaluation
@@ -25,6 +24,7 @@ from zoo.evaluation.featurising import evaluations_folder, featurise_data, runs_
 from zoo.evaluation.label_free.inputs import inputs_of
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
 from zoo.features import Features
+from zoo.files import content_folder
 from zoo.labelfree import LABEL_FREE_METRICS
 from zoo.metadata import EncoderCard
 from zoo.recording import record

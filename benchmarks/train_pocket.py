@@ -41,10 +41,9 @@ from torch import Tensor
 from train_pocket_objectives import Objective, objective_of
 from train_pocket_views import SMALLEST_CROP, Pixels, Views, load_pixels, scratch_folder
 
-from zoo.atomic import replaced
 from zoo.cards import catalogue
-from zoo.content import content_folder
 from zoo.encoders import Encoder, build_encoder
+from zoo.files import content_folder, replaced
 from zoo.metadata import EncoderCard, Missing
 
 FAMILY = "pocket"

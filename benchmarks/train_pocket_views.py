@@ -17,8 +17,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torchvision import transforms
 
-from zoo.atomic import replaced
 from zoo.datasets import open_images
+from zoo.files import replaced
 from zoo.metadata import Preprocess
 
 SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}  # share of the area

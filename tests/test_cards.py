@@ -13,8 +13,8 @@ import zoo
 from tests.card_text import VALID
 from zoo import cards
 from zoo.cardfiles import parse_cards
-from zoo.content import content_folder
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
+from zoo.files import content_folder
 
 
 def parse(text: str, *, name: str = "tiny.toml") -> dict:
@@ -220,7 +220,7 @@ def test_a_wrong_card_of_the_users_own_takes_nothing_along_but_what_is_built_on_
 
 def test_a_shipped_card_must_be_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(content_folder("metadata"), tmp_path / "metadata")
-    monkeypatch.setattr("zoo.content._PACKAGE", tmp_path / "zoo")
+    monkeypatch.setattr("zoo.files._PACKAGE", tmp_path / "zoo")
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     assert "dino_vitS16" in cards.catalogue()
     broken = tmp_path / "metadata" / "dino.toml"

@@ -14,7 +14,7 @@ import torch
 
 import zoo
 from zoo.cards import catalogue
-from zoo.content import content_folder
+from zoo.files import content_folder
 from zoo.weights.environment import weights_folder
 
 from .cli_runner import document, run

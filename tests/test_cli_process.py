@@ -15,7 +15,7 @@ import pytest
 
 from zoo.cards import catalogue
 
-HEAVY = ("torch", "torchvision", "timm", "pandas", "numpy", "sklearn", "rich")
+HEAVY = ("torch", "torchvision", "timm", "pandas", "numpy", "sklearn", "rich", "filelock")
 ESCAPE = "\x1b["
 
 

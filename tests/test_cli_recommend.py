@@ -13,7 +13,7 @@ from zoo.cards import catalogue
 from zoo.cli.candidates import PERMISSIVE
 from zoo.cli.counts import as_count
 from zoo.cli.recommend import command
-from zoo.content import content_folder
+from zoo.files import content_folder
 from zoo.results import SETTINGS, Setting, summaries
 
 from .card_text import VALID

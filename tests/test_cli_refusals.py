@@ -8,7 +8,7 @@ import pytest
 
 import zoo as package
 from zoo.cli import VERBS
-from zoo.content import content_folder
+from zoo.files import content_folder
 
 from .card_text import VALID
 from .cli_runner import names, run

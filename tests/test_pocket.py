@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 import zoo
 from zoo.cards import catalogue
-from zoo.content import content_folder
 from zoo.datasets import open_images
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
+from zoo.files import content_folder
 from zoo.metadata import EncoderCard, Missing
 from zoo.publishedlayout import published_ids
 from zoo.weights import lock

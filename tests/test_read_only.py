@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import zoo
-from zoo.content import NO_HOME, cache_folder, user_folder
 from zoo.errors import StoreError
+from zoo.files import NO_HOME, cache_folder, user_folder
 
 from .cli_runner import document, run
 from .servers import serving

@@ -42,7 +42,7 @@ def test_several_processes_at_once_lose_nothing_although_some_are_killed(locks: 
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import zoo.atomic, zoo.recording
+import zoo.files, zoo.recording
 from tests.record_writers import measured, provenance
 step, steps = int(sys.argv[2]), 0
 def counted(real):

@@ -275,7 +275,7 @@ def test_a_card_whose_name_could_not_be_made_lasting_keeps_its_weights(monkeypat
             raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr("zoo.atomic.synchronise_folder", fail)
+        broken.setattr("zoo.files.synchronise_folder", fail)
         with pytest.raises(StoreError):
             register()
     assert register().id == "my_dino"

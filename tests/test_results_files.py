@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.result_rows import ERRATUM, AddRows, user_of
-from zoo.content import content_folder
 from zoo.errors import ContentWarning, ResultsError
+from zoo.files import content_folder
 from zoo.results import PUBLISHED_SOURCE, errata, measurements, summaries
 
 
@@ -177,7 +177,7 @@ def test_a_wrong_erratum_is_left_out(add_rows: AddRows, old: str, new: str, word
 def test_what_was_shipped_must_be_right(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("metadata", "results"):
         shutil.copytree(content_folder(name), tmp_path / name)
-    monkeypatch.setattr("zoo.content._PACKAGE", tmp_path / "zoo")
+    monkeypatch.setattr("zoo.files._PACKAGE", tmp_path / "zoo")
     broken = tmp_path / "results" / ("published/risks.csv" if kind == "row" else "errata.toml")
     old, new = ("linear_probe_error", "linear_probe_eror") if kind == "row" else ("[[erratum]]", "[erratum]")
     assert summaries()

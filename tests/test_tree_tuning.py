@@ -20,8 +20,8 @@ from zoo.analysis.tree_features import TREE_FEATURES
 from zoo.analysis.tree_search import ROUNDS, course_of, folds_of
 from zoo.analysis.tree_tuning import tune, tune_all
 from zoo.analysis.trees import checked_parameters, drawn_folds, fold_errors, out_of_fold, sample_of
-from zoo.content import content_folder
 from zoo.errors import ContentError, QueryError
+from zoo.files import content_folder
 
 SETTINGS = {
     "eta": 0.1, "max_depth": 3, "min_child_weight": 5, "lambda": 1.0, "alpha": 0.01, "subsample": 0.8,

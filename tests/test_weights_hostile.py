@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import zoo
-from zoo.atomic import replaced
 from zoo.errors import ContentError, StoreError, WeightsRefused
+from zoo.files import replaced
 from zoo.weights import lock, store
 from zoo.weights.environment import weights_folder
 from zoo.weights.tensors import write_tensors

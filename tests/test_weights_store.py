@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from zoo import atomic
-from zoo.atomic import replaced
+from zoo import files
 from zoo.errors import StoreError, WeightsRefused
+from zoo.files import replaced
 from zoo.weights import store
 
 DISK_FAULTS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
@@ -43,7 +43,7 @@ RECORD = store.Record(
 
 @contextmanager
 def failing(number: int, code: int, *, for_ever: bool) -> Iterator[list[str]]:
-    """Makes one system call of :mod:`zoo.atomic` fail, counted from 0, or also all after it; lists the calls."""
+    """Makes one system call of :mod:`zoo.files` fail, counted from 0, or also all after it; lists the calls."""
     calls: list[str] = []
 
     def check(name: str) -> None:
@@ -71,7 +71,7 @@ def failing(number: int, code: int, *, for_ever: bool) -> Iterator[list[str]]:
         return io.BufferedWriter(File(path, mode), buffer_size=256)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atomic, "open", opened, raising=False)
+        patch.setattr(files, "open", opened, raising=False)
         for name in ("fsync", "replace", "link", "open"):
             patch.setattr(os, name, checked(name, getattr(os, name)))
         yield calls
@@ -159,7 +159,7 @@ class TestReplaced:
     def test_a_reader_never_sees_a_mix_of_two_writers(self, tmp_path: Path) -> None:
         target = tmp_path / "file"
         script = (  # two of them at once
-            "import sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "import sys\nfrom pathlib import Path\nfrom zoo.files import replaced\n"
             "for number in range(40):\n"
             "    with replaced(Path(sys.argv[1])) as file:\n"
             "        for part in range(50):\n"
@@ -179,7 +179,7 @@ class TestReplaced:
         target = tmp_path / "file"
         target.write_bytes(b"old")
         script = (
-            "import resource, signal, sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "import resource, signal, sys\nfrom pathlib import Path\nfrom zoo.files import replaced\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
             "try:\n"
@@ -198,7 +198,7 @@ class TestReplaced:
         target = tmp_path / "file"
         target.write_bytes(b"old")
         script = (
-            "import os, signal, sys\nfrom pathlib import Path\nfrom zoo.atomic import replaced\n"
+            "import os, signal, sys\nfrom pathlib import Path\nfrom zoo.files import replaced\n"
             "with replaced(Path(sys.argv[1])) as file:\n"
             "    file.write(bytes(200_000))\n"
             "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -16,8 +16,8 @@ import pytest
 import torch
 from fsspec.implementations.memory import MemoryFileSystem
 
-from zoo.content import content_files
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from zoo.files import content_files
 from zoo.weights import lock, mirror, store
 from zoo.weights.environment import weights_folder
 from zoo.weights.tensors import read_tensors, write_tensors

@@ -109,7 +109,7 @@ def test_the_installed_command_runs_a_study_and_writes_its_report(environment: P
 
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:
     script = (
-        "import json, zoo; from zoo.content import content_folder;"
+        "import json, zoo; from zoo.files import content_folder;"
         "print(json.dumps([zoo.__file__, str(content_folder('metadata')), zoo.card('dino_vitS16').representation.dim]))"
     )
     file, folder, dim = json.loads(run(python_of(environment), "-c", script, cwd=tmp_path))

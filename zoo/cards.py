@@ -19,8 +19,8 @@ from typing import Any
 
 from . import metadata
 from .compiled import compiled
-from .content import content_files, content_folder
 from .errors import CardError, QueryError, UnknownName, warn
+from .files import content_files, content_folder
 from .metadata import EncoderCard, Erratum, Missing
 from .representations import MARK, derived, own_id
 

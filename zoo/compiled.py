@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from .content import cache_folder
+from .files import cache_folder, replaced
 
 _KEPT = 8  # copies of one kind: other homes, other versions
 _PACKAGE = Path(__file__).parent
@@ -65,8 +65,6 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, kind: str, value: Any) -> None:
-    from .atomic import replaced  # only the first start writes
-
     body = json.dumps(value, separators=(",", ":")).encode()
     try:
         with replaced(path) as file:

@@ -28,9 +28,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from .atomic import replaced
 from .encoders import Encoder
 from .errors import DataError, MissingExtra, StoreError
+from .files import replaced
 from .metadata import EncoderCard
 from .provenance import Found
 from .weights.environment import weights_folder

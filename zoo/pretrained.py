@@ -15,10 +15,10 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from .content import user_folder
 from .encoders import Encoder, build_encoder
 from .encoders.layouts import Converted, convert, convert_own, fingerprints, fits_without_companions
 from .errors import StoreError, WeightsRefused, WeightsUnavailable
+from .files import user_folder
 from .locations import Candidate, candidates
 from .metadata import EncoderCard
 from .provenance import Found, found_in, keep

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from .content import content_folder
 from .errors import MissingExtra, ResultsError, UnknownName, nearest_names
+from .files import content_folder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .columns import COLUMNS, Column
-from .content import content_folder
 from .errors import ContentError
+from .files import content_folder
 from .metadata import NOT_PUBLISHED, EncoderCard, Missing
 from .results import SETTINGS
 

@@ -28,14 +28,13 @@ from typing import Any
 
 from torch import Tensor
 
-from .atomic import new_folder, synchronise_folder
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue, read_card_files
-from .content import user_folder
 from .drift import Recording, keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .errors import QueryError, StoreError, ZooError, nearest_names
+from .files import locked, new_folder, synchronise_folder, user_folder
 from .loading import places_of
 from .locations import candidates
 from .metadata import EncoderCard, Missing
@@ -43,7 +42,6 @@ from .preprocess import build_preprocess
 from .pretrained import converted, own_store
 from .provenance import Found, discard, keep, registered_place
 from .recording.provenance import file_stem, sidecar_of
-from .recording.turns import turn
 from .representations import MARK
 from .results import read_files
 from .weights import care, store
@@ -385,7 +383,7 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading
 def _alone() -> Iterator[None]:
     """A turn among the processes that register; where a file system has no locks, an id is still taken only once."""
     try:
-        with turn(registered_folder() / ".lock"):
+        with locked(registered_folder() / ".lock"):
             yield
     except OSError as error:
         raise StoreError(
@@ -462,7 +460,7 @@ def _aside(path: Path, card: EncoderCard) -> Path:
 def _set_rows_aside(card: EncoderCard) -> tuple[tuple[Path, ...], int]:
     """Renames the results of an encoder, so that no encoder of the same id takes them for its own."""
     moved, n_rows = [], 0
-    with turn(user_folder() / "results" / ".lock"):
+    with locked(user_folder() / "results" / ".lock"):
         for path in _files_of_rows(card):
             if path.exists():
                 if path.suffix == ".csv":

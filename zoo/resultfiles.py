@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from .cards import Catalogue, catalogue
-from .content import content_folder
 from .errors import ResultsError, nearest_names, warn
+from .files import content_folder
 from .resultchecks import Key, Row, checked_rows
 from .results import ResultErratum, is_own, read_files
 from .vocabulary import COLUMNS, ENCODER, ERRATUM_KINDS, METRIC, METRICS

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .cards import RULES, read_card_files
 from .compiled import compiled
-from .content import content_files, content_folder, user_folder
 from .errors import ResultsError, UnknownName, warn
+from .files import content_files, content_folder, user_folder
 from .metadata import NOT_PUBLISHED, Maybe
 
 if TYPE_CHECKING:

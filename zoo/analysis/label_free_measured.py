@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..cards import catalogue
-from ..content import content_folder
 from ..errors import MissingExtra, QueryError, warn
 from ..evaluation.label_free.population import clid, w_clid
+from ..files import content_folder
 from ..labelfree import LABEL_FREE_METRICS
 from ..metadata import Missing
 from ..publishedlayout import study_facts

@@ -33,8 +33,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..cards import catalogue
-from ..content import content_folder
 from ..errors import MissingExtra, QueryError
+from ..files import content_folder
 from ..resultfiles import rows_of
 from ..results import read_files
 from ..vocabulary import DATASET as DATASET_COLUMN

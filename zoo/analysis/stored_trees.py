@@ -9,9 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..atomic import replaced
-from ..content import content_folder
 from ..errors import ContentError, QueryError
+from ..files import content_folder, replaced
 from .trees import checked_parameters
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from ..cards import catalogue
-from ..content import user_folder
 from ..errors import MissingExtra, UnknownName
+from ..files import user_folder
 from ..representations import MARK, own_id
 from ..weights import care, store
 from ..weights.environment import weights_folder

@@ -13,8 +13,8 @@ from tempfile import TemporaryFile
 from typing import Literal
 
 from ..cards import catalogue
-from ..content import NO_HOME, content_folder, user_folder
 from ..errors import ZooError
+from ..files import NO_HOME, content_folder, user_folder
 from ..version import __version__
 
 DISTRIBUTION = "ssl-zoo"
@@ -29,7 +29,7 @@ EXTRAS = {
     "dicom": ("pydicom",),
     "pocket": ("lightly",),
 }  # fmt: skip
-_ALWAYS = ("click", "packaging", "prettytable", "rich")
+_ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 
 Status = Literal["ok", "warning", "problem"]

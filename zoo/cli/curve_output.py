@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..atomic import replaced
 from ..errors import StoreError
+from ..files import replaced
 from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of othe
 
 def default_folder(data: TransferData) -> Path:
     """Where figures go unless a folder is named."""
-    from ..content import cache_folder
+    from ..files import cache_folder
 
     return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
 

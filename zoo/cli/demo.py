@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards import catalogue
-from ..content import content_folder
 from ..errors import MissingExtra
+from ..files import content_folder
 from ..metadata import Maybe, Missing
 from ..results import SETTINGS, Summary, measurements, summaries
 from .facts import points, short_number

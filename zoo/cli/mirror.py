@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from ..cards import catalogue, read_card_files
-from ..content import cache_folder, content_folder, local_folder, user_folder
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..files import cache_folder, content_folder, local_folder, user_folder
 from ..metadata import EncoderCard
 from ..version import __version__
 from ..weights import care, store

@@ -106,8 +106,8 @@ def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete:
 
 def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
-    from ..content import content_folder
     from ..errors import ZooError
+    from ..files import content_folder
 
     try:
         known = sorted(path.stem for path in content_folder("analysis").glob("*.py"))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..cards import catalogue
-from ..content import NO_HOME, cache_folder
 from ..errors import ZooError
+from ..files import NO_HOME, cache_folder
 from ..metadata import Missing
 from ..weights.environment import OFF, ON, is_offline, mirror_place, weights_folder
 from ..weights.mirror import shown_mirror, without_password

@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ..atomic import replaced
-from ..content import cache_folder
 from ..errors import DataError, MissingExtra
+from ..files import cache_folder, replaced
 
 try:
     import numpy as np

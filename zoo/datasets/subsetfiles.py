@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..atomic import replaced
 from ..errors import DataError, MissingExtra
+from ..files import replaced
 from .imagesets import ImageSet
 from .subsets import KINDS, Subset, require_parent
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import catalogue
-from ..content import cache_folder
 from ..datasets import ImageData, ImageSet
 from ..features import Features, Progress
 from ..features import featurise as compute_features
+from ..files import cache_folder
 
 if TYPE_CHECKING:
     import torch

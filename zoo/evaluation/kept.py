@@ -14,8 +14,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..atomic import replaced
 from ..errors import DataError, MissingExtra
+from ..files import replaced
 
 try:
     import numpy as np

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..atomic import replaced
 from ..errors import MissingExtra, StoreError
+from ..files import replaced
 from .streamed_rows import Labelled
 from .streamed_space import Candidate
 

@@ -11,8 +11,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..atomic import synchronise_folder
 from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused
+from ..files import synchronise_folder
 from ..metadata import EncoderCard, Missing
 from ..provenance import Found
 from ..representations import MARK, own_id

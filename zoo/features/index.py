@@ -18,8 +18,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ..atomic import replaced
 from ..errors import DataError, MissingExtra
+from ..files import replaced
 from .origin import Origin, differences, origin_facts, origin_from, run_hash
 from .shards import FORMAT, Listed, Shard, Skipped, file_digest, read_shard, shard_files
 
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
 
 INDEX, RUN = "index.json", "run.json"
 
-_TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.atomic names them
+_TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 _STALE_S = 3_600.0  # nobody takes an hour to write one shard
 
 

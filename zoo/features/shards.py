@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..atomic import replaced
 from ..errors import MissingExtra
+from ..files import replaced
 
 try:
     import numpy as np

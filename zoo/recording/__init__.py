@@ -6,9 +6,10 @@ report of the probe. Both are replaced as a whole, the provenance first: at any 
 a reader finds the old rows or the new ones, and no row without its provenance. A line of provenance may be without
 its row, and then counts for nothing.
 
-Writers take turns by a lock that ends with its process. Where a file system has no locks, or only pretends to, a writer
-still never replaces a file that has changed since it was read, looks again afterwards whether its rows are there, and
-repeats itself until they are.
+One process writes at a time, by a lock that ends with it. Where the file system has no locks, or only pretends to, a
+writer still never replaces a file that has changed since it was read, looks again afterwards whether its rows are
+there, and adds them again until they are. Locks that hold on one machine alone pass for locks: writers on several
+machines, on such a file system, may then lose a row that both write at the same moment.
 
 A number that was recorded never changes. The same row again is no error, so that a run which is repeated or resumed
 records what is missing; another value for the same row is refused, or told and left out. There is no way to replace
@@ -40,10 +41,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..atomic import replaced
 from ..cards import Catalogue, catalogue
-from ..content import user_folder
 from ..errors import ResultsError, warn
+from ..files import locked, replaced, user_folder
 from ..measurements import Measurement, row_of
 from ..resultchecks import Key, Row, checked_rows, key_of
 from ..resultfiles import believable_rows_of, require_table
@@ -58,7 +58,6 @@ from .provenance import (
     require_same_images,
     sidecar_of,
 )
-from .turns import turn
 
 __all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "record", "require_same_images"]
 
@@ -154,6 +153,8 @@ def record(
         If a value is not what its column takes, or a row is there with another value or interval; if rows of the same
         data set were measured on other images; if the provenance lacks a key or holds what JSON cannot; if a file is
         damaged or cannot be written. What had been recorded stays.
+    StoreError
+        If another process holds the lock for two minutes.
     """
     cards = catalogue()
     for dataset, images in _images_of(measured):
@@ -164,7 +165,7 @@ def record(
         by_file.setdefault(folder / f"{file_stem(entry.row[ENCODER])}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
-        with turn(user_folder() / "results" / ".lock"):
+        with locked(user_folder() / "results" / ".lock") as is_alone:
             fresh = {}
             for path, entries in by_file.items():
                 fresh[path], others = _unknown(path, entries, cards)
@@ -174,7 +175,8 @@ def record(
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
                 _append(path, entries)
-        _until_kept({path: entries for path, entries in fresh.items() if entries})
+        if not is_alone:
+            _until_kept({path: entries for path, entries in fresh.items() if entries})
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -337,16 +339,15 @@ class _ChangedError(Exception):
 
 
 def _until_kept(fresh: dict[Path, dict[Key, _Entry]]) -> None:
-    """Looks whether the lines are there once everybody who was just writing has done so, and adds them again if not."""
+    """For a file system without locks: adds the lines again until they stay, whoever else writes."""
     for _ in range(_ATTEMPTS):
         if not fresh:
             return
         time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))
         fresh = {path: entries for path, entries in fresh.items() if not _are_kept(path, entries)}
         if fresh:
-            with turn(user_folder() / "results" / ".lock"):
-                for path, entries in fresh.items():
-                    _append(path, entries)
+            for path, entries in fresh.items():
+                _append(path, entries)
     raise ResultsError(
         f"{', '.join(map(str, fresh))}: the rows are not kept, so many others write there; record them again."
     )

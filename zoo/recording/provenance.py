@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..cards import catalogue
-from ..content import content_folder, user_folder
 from ..errors import ResultsError
+from ..files import content_folder, user_folder
 from ..measurements import Measurement, row_of
 from ..resultchecks import Row, key_of
 from ..resultfiles import read_rows

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.outcomes import OUTCOMES
-from ..atomic import replaced
 from ..errors import MissingExtra
+from ..files import replaced
 
 try:
     import matplotlib

@@ -12,8 +12,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ..analysis.table import StudyTable
-from ..content import content_folder
 from ..errors import ContentError, QueryError, UnknownName
+from ..files import content_folder
 from .findings import Findings
 from .options import StudyOptions
 

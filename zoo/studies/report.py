@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.estimates import estimates_frame
-from ..atomic import replaced, synchronise_folder
 from ..errors import QueryError, StoreError
+from ..files import replaced, synchronise_folder
 from .document import FORMAT, document_of, figure_file
 from .drawing import save, style
 from .options import Progress, no_progress

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..content import local_folder, user_folder
 from ..errors import StoreError
+from ..files import local_folder, user_folder
 from ..metadata import EncoderCard, Missing
 from . import store
 from .environment import mirror_place, weights_folder
@@ -24,7 +24,7 @@ from .http_owners import state_of
 
 _HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
 _BLOCK = 4 * 1024**2
-_TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.atomic names them
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 _READ_FROM = {"avgpool": "map", "attnpool": "map", "proj": "projection", "proj+cls": "projection", "pred": "pred"}
 
 Places = tuple[str, ...]

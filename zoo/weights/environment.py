@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..content import cache_folder, expanded
+from ..files import cache_folder, expanded
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
+from ..files import replaced
 from .hosts import forget, why_unreachable
 from .http_partials import Partial, Version, key_of, open_partial, sweep
 from .http_requests import Answer, Interrupted, Policy, ask, check_address, reason_of

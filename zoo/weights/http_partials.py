@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b, sha256
 from pathlib import Path
 
-from ..atomic import publish, replaced, synchronise_folder
+from ..files import publish, replaced, synchronise_folder
 from .http_owners import FREE, State, owner, state_of
 
 _LONG_S = 3600.0  # untouched for so long, a partial of another machine counts as left behind

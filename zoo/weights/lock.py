@@ -19,9 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..atomic import replaced
-from ..content import expanded, user_folder
 from ..errors import StoreError, WeightsRefused
+from ..files import expanded, replaced, user_folder
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
 _ATTEMPTS = 50  # of writing a line that others, who write at the same moment, take away

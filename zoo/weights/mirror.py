@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ..atomic import replaced
-from ..content import local_folder
 from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..files import local_folder, replaced
 from . import store
 from .environment import is_offline, weights_folder
 

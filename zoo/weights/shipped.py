@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from ..content import content_folder
 from ..errors import QueryError, WeightsUnavailable
+from ..files import content_folder
 
 SCHEME = "shipped"
 

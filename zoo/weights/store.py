@@ -21,8 +21,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from ..files import replaced
 from .places import shown
 
 _FORMAT = "zoo-record-1"

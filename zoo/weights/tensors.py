@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from ..files import replaced
 from .store import file_name
 from .sums import BLOCK, Summing, block_sums
 

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from ...atomic import replaced
-from ...errors import DataError, MissingExtra, ResultsError, StoreError
-from ...recording.turns import turn
+from ...errors import DataError, MissingExtra, StoreError
+from ...files import locked, replaced
 from .jobs import Job
 from .runs import CurveRun
 
@@ -114,8 +113,8 @@ class KeptCurveRuns:
         path = self.folder / f"{job.key}.lock"
         with ExitStack() as stack:
             try:
-                stack.enter_context(turn(path, patience_s=0))
-            except ResultsError:  # somebody is at it
+                stack.enter_context(locked(path, patience_s=0))
+            except StoreError:  # another process is at it
                 yield False
                 return
             except OSError as error:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...content import cache_folder
 from ...datasets.imagefiles import notes_on
 from ...errors import DataError, MissingExtra, QueryError
+from ...files import cache_folder
 from ..intervals import N_DRAWS, Interval
 from .assembling import assembled, require_scale
 from .candidates import Candidate

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...atomic import replaced
 from ...errors import MissingExtra, StoreError
+from ...files import replaced
 
 try:
     import torch
