@@ -112,7 +112,7 @@ def main() -> int:
         from tests.tiny import checkpoint, write_card
         from zoo.cli import zoo as command
         from zoo.errors import ZooError
-        from zoo.weights.http_requests import POLICY
+        from zoo.weights.download import POLICY
 
         torch.set_num_threads(1)
         assert POLICY.attempts

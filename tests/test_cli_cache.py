@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from zoo.weights.http_owners import owner
 
 from zoo.cards import catalogue
 from zoo.weights import care, store
-from zoo.weights.http_owners import owner
-from zoo.weights.http_partials import open_partial
+from zoo.weights.download import open_partial
 
 from .cli_runner import document, run
 from .test_cli_process import on_terminal

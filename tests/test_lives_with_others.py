@@ -100,6 +100,7 @@ def make_foreign(folder: Path, kind: str) -> None:
         return
     (folder / "zoo").mkdir()
     (folder / "zoo" / ("__init__.py" if kind == "package" else "animals.py")).write_text("ANIMALS = 3\n")
+    (folder / "zoo" / "cards.py").write_text("NAMES = 'of files tell nothing'\n")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,8 @@ def test_an_ssl_zoo_of_another_version_is_said_in_one_sentence(
 ) -> None:
     other = copy_of(repository, tmp_path / "other")
     (other / "zoo" / "version.py").write_text("__version__ = '0.0.0.other'\n")
+    for module in (other / "zoo").glob("[ch]*.py"):  # as a version may name its modules otherwise
+        module.rename(module.with_stem(f"{module.stem}_of_old"))
     done = run_apart(PRELUDE + "import zoo; load(sys.argv[1])", repository, path=[other])
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ImportError: SSL Zoo ") and f"SSL Zoo 0.0.0.other ({other}" in last, done.stderr

@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable, ZooError
-from zoo.weights.fetch import fetch
-from zoo.weights.http_requests import Policy
+from zoo.weights.download import Policy, fetch
 from zoo.weights.progress import Silent
 
 from .servers import RIGHT, Fault, Server, serving
@@ -218,7 +217,7 @@ def test_a_fault_of_the_server_is_overcome_or_is_one_sentence(case: Case, tmp_pa
 _CHILD = """
 import sys
 from pathlib import Path
-from zoo.weights.fetch import fetch
+from zoo.weights.download import fetch
 from zoo.weights.progress import Silent
 print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 """

@@ -16,9 +16,7 @@ from urllib.request import Request
 import pytest
 
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable
-from zoo.weights.fetch import fetch
-from zoo.weights.http_partials import Partial, Version, open_partial
-from zoo.weights.http_requests import Policy, Redirects
+from zoo.weights.download import Partial, Policy, Redirects, Version, fetch, open_partial
 from zoo.weights.places import Expected
 from zoo.weights.progress import Bar, Silent
 
@@ -30,7 +28,7 @@ _LIMITED = """
 import resource, sys
 from pathlib import Path
 from zoo.errors import ZooError
-from zoo.weights.fetch import fetch
+from zoo.weights.download import fetch
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
     fetch(sys.argv[1], folder=Path(sys.argv[2]))

@@ -13,11 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from zoo.weights.http_owners import owner, state_of
 
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.weights.fetch import fetch
-from zoo.weights.http_owners import owner, state_of
-from zoo.weights.http_requests import Policy
+from zoo.weights.download import Policy, fetch
 from zoo.weights.progress import Silent
 
 from .servers import Fault, serving
@@ -31,7 +30,7 @@ _FETCH = """
 import sys
 from pathlib import Path
 from zoo.errors import ZooError
-from zoo.weights.fetch import fetch
+from zoo.weights.download import fetch
 opened = []
 sys.addaudithook(lambda event, arguments: opened.append(event) if event.startswith("socket.") else None)
 try:

@@ -28,7 +28,7 @@ opened = []
 sys.addaudithook(lambda event, arguments: opened.append(event) if event in
                  ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto") else None)
 from zoo.errors import ZooError
-from zoo.weights.fetch import fetch
+from zoo.weights.download import fetch
 told = []
 class Told:
     def start(self, name, total_bytes, done_bytes): told.append([name, total_bytes, done_bytes])

@@ -196,7 +196,7 @@ def test_a_hash_known_in_full_decides_alone_and_otherwise_what_the_name_says() -
 
 def test_resolving_an_address_needs_neither_torch_nor_timm() -> None:
     script = (
-        "import sys; from zoo.weights.places import source; from zoo.weights.fetch import fetch; "
+        "import sys; from zoo.weights.places import source; from zoo.weights.download import fetch; "
         "source('https://host/w.pth'), source('hf:own/er'), source('w.pth'); "
         "print(sorted({'torch', 'timm', 'torchvision', 'huggingface_hub', 'tqdm'} & set(sys.modules)))"
     )

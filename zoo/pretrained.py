@@ -23,11 +23,10 @@ from .locations import Candidate, candidates
 from .metadata import EncoderCard
 from .provenance import Found, found_in, keep
 from .weights import lock, mirror, store
+from .weights.download import TakenAway, fetch, finished_record
 from .weights.environment import mirror_place, weights_folder
-from .weights.fetch import Fetched, fetch
 from .weights.hosts import asking_once
-from .weights.http import finished_record
-from .weights.places import is_path, shown, source
+from .weights.places import Fetched, is_path, shown, source
 from .weights.reading import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
@@ -86,7 +85,7 @@ def obtain(
         try:
             with asking_once(place for choice in choices for place in choice.places):
                 return _fetch_first(card, encoder, choices)
-        except _TakenAwayError:
+        except TakenAway:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
@@ -136,10 +135,6 @@ def own_store() -> Path:
 
 def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
     return any(is_shipped(choice.places[0]) for choice in choices)
-
-
-class _TakenAwayError(StoreError):
-    """Another process has converted the same download and removed it; its result is there, or soon will be."""
 
 
 def _obtain_files(
@@ -289,7 +284,7 @@ def _read(file: Fetched, *, what: str) -> Checkpoint:
         return read_checkpoint(file.path, what=what)
     except StoreError as error:
         if file.is_ours and not file.path.exists():
-            raise _TakenAwayError(str(error)) from error
+            raise TakenAway(str(error)) from error
         raise
 
 

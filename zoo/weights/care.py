@@ -19,8 +19,8 @@ from ..errors import StoreError
 from ..files import local_folder, user_folder
 from ..metadata import EncoderCard, Missing
 from . import store
+from .download import is_left_behind
 from .environment import mirror_place, weights_folder
-from .http_owners import state_of
 
 _HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
 _BLOCK = 4 * 1024**2
@@ -229,19 +229,17 @@ def _half_written(folder: Path) -> Iterator[Garbage]:
 
 
 def _partial(folder: Path) -> Iterator[Garbage]:
-    """Names are as :mod:`zoo.weights.http_partials` says: KEY.ID.OWNER.part, KEY.ID.json beside it."""
-    ages = {"free": 0.0, "dead": 0.0, "elsewhere": _DAY_S, "alive": _NEVER_S}
+    """Names are as :mod:`zoo.weights.download` says."""
+    ages = {True: 0.0, None: _DAY_S, False: _NEVER_S}
     gone: set[str] = set()
     going_on: set[str] = set()
     for path in sorted(folder.glob("*.part")):
-        key, _, rest = path.name.partition(".")
-        identity, _, owner = rest.removesuffix(".part").partition(".")
-        left = list(_old([path], ages[state_of(owner)], "a partial download that nobody goes on with"))
-        (gone if left else going_on).add(f"{key}.{identity}.json")
+        left = list(_old([path], ages[is_left_behind(path)], "a partial download that nobody goes on with"))
+        (gone if left else going_on).add(path.stem)
         yield from left
     for path in sorted(folder.glob("*")):
-        if path.suffix != ".part" and not path.name.startswith(".") and path.name not in going_on:
-            yield from _old([path], 0.0 if path.name in gone else _DAY_S, "a note of a partial download")
+        if path.suffix != ".part" and not path.name.startswith(".") and path.stem not in going_on:
+            yield from _old([path], 0.0 if path.stem in gone else _DAY_S, "a note of a partial download")
 
 
 def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:

@@ -20,9 +20,8 @@ from urllib.parse import quote, urlsplit
 
 from ..errors import MissingExtra, StoreError, WeightsRefused, WeightsUnavailable
 from .environment import is_offline
-from .fetch import Fetched, file_sha256
 from .hosts import HUB, forget, why_unreachable
-from .places import Expected, Source, shown
+from .places import Expected, Fetched, Source, file_sha256, shown
 from .progress import Progress
 from .reach import words
 

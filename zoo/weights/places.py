@@ -15,6 +15,7 @@ place                                  the file there
 
 from __future__ import annotations
 
+import hashlib
 import re
 import string
 from dataclasses import dataclass, replace
@@ -91,6 +92,24 @@ class Expected:
             "it is not used: look for the right file at another place, or, if its publisher says that this is the "
             "right one, correct the expected hash and size."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """One file, whole and checked."""
+
+    path: Path
+    sha256: str  # of the file, in hexadecimal
+    size_bytes: int
+    origin: str  # the address or path it came from, without anything secret
+    is_ours: bool  # True: in our folder, to be deleted once it is converted; False: the user's or another cache's
+
+
+def file_sha256(path: Path) -> tuple[str, int]:
+    """The sha256 of a file in hexadecimal, and its size in bytes."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return digest.hexdigest(), file.tell()
 
 
 def source(place: str) -> Source:
