@@ -19,10 +19,11 @@ _WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from tests.record_writers import measured, provenance
-from zoo.recording import record, turns
+from zoo.recording import record
 writer, n_rows, locks = sys.argv[2], int(sys.argv[3]), sys.argv[4]
 if locks == "broken":
-    turns.fcntl.flock = lambda *arguments: None
+    import fcntl
+    fcntl.flock = lambda *arguments: None
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(n_rows):

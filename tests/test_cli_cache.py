@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from zoo.weights.http_owners import owner
 
 from zoo.cards import catalogue
+from zoo.files import locked
 from zoo.weights import care, store
-from zoo.weights.download import open_partial
+from zoo.weights.download import _machine
 
 from .cli_runner import document, run
 from .test_cli_process import on_terminal
@@ -252,24 +252,24 @@ class TestGarbage:
         assert self.reasons({"zoo": 9}) == {}
         assert store.find(folders, mine.key) == mine
 
-    def test_a_download_that_somebody_writes_or_may_write_stays(self, folders: Path) -> None:
+    def test_a_download_that_another_process_writes_or_may_write_stays(self, folders: Path) -> None:
         partial = folders / "partial"
-        writing = open_partial(partial, "https://host/a.pth", address="", is_checkable=False)
-        mine = made(writing.path, 400 * DAY)
-        elsewhere = f"{'0' * 16}-12-34"
-        made(partial / f"{'b' * 32}.1234abcd.{elsewhere}.part", HOUR / 2)
-        assert owner() in mine.name
-        assert self.reasons() == {}
+        mine = made(partial / f"{'a' * 32}.{_machine()}.part", 400 * DAY)
+        made(mine.with_suffix(".json"), 400 * DAY)
+        made(partial / f"{'b' * 32}.00000000.part", HOUR / 2)
+        made(partial / f"{'b' * 32}.{_machine()}.1234abcd.part", HOUR / 2)
+        with locked(mine.with_suffix(".lock")):
+            assert self.reasons() == {}
 
-    def test_a_download_that_nobody_writes_goes_with_its_note(self, folders: Path) -> None:
+    def test_a_download_that_no_process_writes_goes_with_its_notes(self, folders: Path) -> None:
         partial = folders / "partial"
-        ended = owner().rpartition("-")[0] + "-1"  # this number, started at another time
-        names = [f"{'a' * 32}.1234abcd.free", f"{'b' * 32}.1234abcd.{ended}"]
-        gone = [made(partial / f"{name}.part", 0) for name in names]
-        gone += [made(partial / f"{name.rpartition('.')[0]}.json", 0) for name in names]
-        gone.append(made(partial / f"{'c' * 32}.1234abcd.{'0' * 16}-12-34.part", 2 * DAY))
-        gone.append(made(partial / f"{'d' * 32}.1234abcd.json", 2 * DAY))
-        made(partial / f"{'e' * 32}.1234abcd.json", HOUR)
+        here = _machine()
+        gone = [made(partial / f"{'a' * 32}.{here}.{suffix}", 0) for suffix in ("part", "json", "lock")]
+        gone += [made(partial / f"{'b' * 32}.{here}.{suffix}", 0) for suffix in ("part", "json")]
+        gone.append(made(partial / f"{'c' * 32}.00000000.part", 2 * DAY))
+        gone.append(made(partial / f"{'d' * 32}.00000000.json", 2 * DAY))
+        made(partial / f"{'e' * 32}.00000000.json", HOUR)
+        gone.append(made(partial / f"{'e' * 32}.{here}.1234abcd.part", 2 * DAY))
         gone.append(made(folders / "downloads" / ("f" * 64), 2 * HOUR))
         made(folders / "downloads" / ("0" * 64), HOUR / 2)
         assert set(self.reasons()) == set(gone)

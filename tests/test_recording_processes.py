@@ -16,8 +16,9 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.record_writers import leftovers, measured, provenance, record_at_once
-from zoo.errors import ResultsError
-from zoo.recording import provenance_of, record, turns
+from zoo.errors import StoreError
+from zoo.files import locked
+from zoo.recording import provenance_of, record
 from zoo.results import measurements
 
 ROW = measured("this process", 0)
@@ -82,7 +83,7 @@ FULL = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from zoo.errors import ResultsError
+from zoo.errors import StoreError
 from zoo.recording import record
 from tests.record_writers import measured, provenance
 row = measured("this process", 1)
@@ -125,7 +126,7 @@ def test_a_turn_ends_with_the_process_that_had_it(home: Path) -> None:
     )
     assert process.stdout is not None and process.stdout.readline()
     kept = rf"Another process has kept {lock} locked for 0 seconds"
-    with pytest.raises(ResultsError, match=kept), turns.turn(lock, patience_s=0.02):
+    with pytest.raises(StoreError, match=kept), locked(lock, patience_s=0.02):
         pytest.fail("it was not this process's turn")
     later = threading.Timer(0.1, process.kill)
     later.start()
@@ -140,7 +141,8 @@ def test_threads_take_turns_too(home: Path) -> None:
 
     def work() -> None:
         nonlocal inside, most
-        with turns.turn(home / "lock"):
+        with locked(home / "lock") as is_real:
+            assert is_real
             inside += 1
             most = max(most, inside)
             time.sleep(0.005)

@@ -16,7 +16,7 @@ from urllib.request import Request
 import pytest
 
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable
-from zoo.weights.download import Partial, Policy, Redirects, Version, fetch, open_partial
+from zoo.weights.download import Partial, Policy, Redirects, fetch
 from zoo.weights.places import Expected
 from zoo.weights.progress import Bar, Silent
 
@@ -84,7 +84,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_write_without_room_is_an_error_and_not_a_short_file() -> None:
-    partial = Partial(Path("/dev/full"), address="")
+    partial = Partial(Path("/dev/full"), is_shared=False)
     with pytest.raises(OSError, match="No space left"):
         partial.write(b"weights")
     assert partial.size_bytes == 0
@@ -132,31 +132,24 @@ def test_a_redirection_from_https_to_less_is_refused(target: str) -> None:
 def test_leftovers_do_not_pile_up(tmp_path: Path) -> None:
     folder = tmp_path / "partial"
     folder.mkdir()
-    other = "0" * 32
-    old = [f"{other}.1.free.part", f"{other}.1.json", f"{other}.2.elsewhere-1-1.part", ".x.tmp", f"{other}.sha256"]
-    for name in old:
+    other, days = "0" * 32, {}
+    for name in ("1.part", "1.json", "1.lock", "2.part", "3.4.part"):
+        days[f"{other}.{name}"] = 8
+    days |= {".x.tmp": 8, f"{other}.sha256": 8, f"{other}.5.part": 1, f"{other}.5.json": 8, f"{other}.6.lock": 0}
+    for name, age in days.items():
         (folder / name).write_bytes(b"x")
-        moment = time.time() - 8 * 24 * 3600
-        os.utime(folder / name, (moment, moment))
-    fresh = [f"{other}.3.free.part", f"{other}.3.json", f"{other}.4.elsewhere-1-1.part", f"{other}.4.json"]
-    for name in fresh:
-        (folder / name).write_bytes(b"x")
+        os.utime(folder / name, (time.time() - age * 24 * 3600,) * 2)
     with serving({"/a.pth": BODY}) as server:
-        address = f"{server.url}/a.pth"
-        for _ in range(3):  # each given up in the middle, by a process that does not go on
-            partial = open_partial(folder, f"{address}#other", address=address, is_checkable=False)
-            partial.begin(Version(etag='"1"', last_modified="", total_bytes=9))
-            partial.write(b"1234")
-            partial.release()
-        assert len(list(folder.glob("*.free.part"))) == 3  # one of the three, taken up each time, and two of above
         server.plan("/a.pth", Fault(truncate=1000))
         with pytest.raises(WeightsUnavailable):
-            fetch(address, folder=tmp_path, progress=Silent(), policy=Policy(attempts=1))
-        fetch(address, folder=tmp_path, progress=Silent())
+            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent(), policy=Policy(attempts=1))
+        assert len(list(folder.iterdir())) == len(days) + 3  # bytes, note and lock
+        fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent())
     names = {path.name for path in folder.iterdir()}
-    assert not names & set(old)
-    assert names >= set(fresh)
-    assert len(names) == len(fresh) + 3  # the one that was given up, its record, and the record of what was finished
+    assert {name for name in names if name.startswith(other)} == {
+        f"{other}.{name}" for name in ("5.part", "5.json", "6.lock")
+    }
+    assert len(names) == 4  # and the record of what was finished
 
 
 def test_the_bar_shows_bytes_on_a_terminal_and_nothing_elsewhere(

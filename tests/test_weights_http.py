@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import random
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from zoo.weights.http_owners import owner, state_of
 
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.weights.download import Policy, fetch
+from zoo.weights.download import Policy, fetch, is_left_behind
 from zoo.weights.progress import Silent
 
 from .servers import Fault, serving
@@ -25,6 +28,7 @@ BODY = random.Random(3).randbytes(400_000)
 SHA = sha256(BODY).hexdigest()
 HALF = 200_000
 ROOT = Path(__file__).resolve().parent.parent
+QUICK = Policy(timeout_s=0.4, first_wait_s=0.01)
 ONCE = Policy(timeout_s=2, attempts=1, first_attempts=1, first_wait_s=0.01)
 _FETCH = """
 import sys
@@ -171,7 +175,7 @@ def test_an_interrupted_download_is_gone_on_with_and_its_bar_with_it(tmp_path: P
         server.plan("/a.pth", Fault(piece_bytes=50_000, pause_s=0.005))
         with pytest.raises(KeyboardInterrupt):
             fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Recorder(interrupt_at=HALF))
-        (left,) = (tmp_path / "partial").glob("*.free.part")
+        (left,) = (tmp_path / "partial").glob("*.part")
         done = left.stat().st_size
         assert BODY.startswith(left.read_bytes())
         progress = Recorder()
@@ -195,65 +199,92 @@ def test_several_processes_and_threads_at_once_all_get_the_whole_file(tmp_path: 
     assert partials(tmp_path) == []
 
 
-def test_what_a_living_process_writes_is_not_taken_from_it(tmp_path: Path) -> None:
+@contextmanager
+def stalled(address: str, folder: Path, *, at_byte: int) -> Iterator[Path]:
+    """The partial file of a process of its own whose server has fallen silent; it is killed at the end."""
+    process = apart(address, folder)
+    try:
+        for _ in range(1000):
+            if any(path.stat().st_size == at_byte for path in folder.glob("partial/*.part")):
+                break
+            time.sleep(0.01)
+        (path,) = folder.glob("partial/*.part")
+        yield path
+    finally:
+        process.kill()
+        process.wait(timeout=60)
+
+
+def test_what_a_living_process_writes_is_not_taken_from_it_and_goes_on_with_once_it_is_dead(tmp_path: Path) -> None:
     with serving({"/a.pth": BODY}) as server:
         server.plan("/a.pth", Fault(stall=HALF))
         address = f"{server.url}/a.pth"
-        process = apart(address, tmp_path)
-        try:
-            for _ in range(1000):
-                if any(path.stat().st_size == HALF for path in tmp_path.glob("partial/*.part")):
-                    break
-                time.sleep(0.01)
-            (name,) = partials(tmp_path)
-            assert state_of(name.split(".")[2]) == "alive"
-            assert fetch(address, folder=tmp_path, progress=Silent()).sha256 == SHA
-            assert partials(tmp_path) == [name]
-        finally:
-            process.kill()
-            process.wait(timeout=60)
-        assert state_of(name.split(".")[2]) == "dead"
-        assert [request.range for request in server.log] == ["", ""]
+        with stalled(address, tmp_path, at_byte=HALF) as path:
+            assert is_left_behind(path) is False
+            got = fetch(address, folder=tmp_path, progress=Silent(), policy=Policy(timeout_s=0.3))
+            assert got.sha256 == SHA
+            assert partials(tmp_path) == [path.name]
+            got.path.unlink()
+        assert is_left_behind(path) is True
+        assert fetch(address, folder=tmp_path, progress=Silent()).sha256 == SHA
+        assert [request.range for request in server.log] == ["", "", f"bytes={HALF}-"]
+    assert partials(tmp_path) == []
 
 
-def test_a_killed_process_counts_as_dead_even_before_its_parent_has_noticed() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from zoo.weights.http_owners import owner; print(owner(), flush=True); input()"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        name = process.stdout.readline().strip()
-        assert state_of(name) == "alive"
-        assert state_of(f"{name}0") == "dead"  # the same number, started at another moment
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert state_of(name) == "dead"
-    assert state_of(owner()) == "alive"
-    assert state_of("free") == "free"
-    assert state_of("anothermachine-1-1") == state_of("") == "elsewhere"
+def test_a_process_waits_for_another_one_that_gets_on_and_takes_what_it_got(tmp_path: Path) -> None:
+    with serving({"/a.pth": BODY}) as server:
+        server.always("/a.pth", Fault(piece_bytes=20_000, pause_s=0.05))
+        address = f"{server.url}/a.pth"
+        with ThreadPoolExecutor(4) as pool:
+            got = list(
+                pool.map(
+                    lambda _: fetch(address, folder=tmp_path, progress=Silent(), policy=Policy(timeout_s=0.5)), range(4)
+                )
+            )
+        assert {file.sha256 for file in got} == {SHA}
+        assert len(server.log) == 1
+    assert [path.suffix for path in (tmp_path / "partial").iterdir()] == [".sha256"]
 
 
-@pytest.mark.parametrize(("is_known", "hours", "resumed"), [(True, 2, True), (True, 0, False), (False, 2, False)])
-def test_what_another_machine_left_is_taken_up_after_an_hour_if_a_hash_can_tell(
-    is_known: bool, hours: float, resumed: bool, tmp_path: Path
+@pytest.mark.parametrize("locks", ["fail", "do nothing"])
+def test_without_locks_every_process_downloads_into_a_file_of_its_own(
+    locks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def flock(*_: object) -> None:
+        if locks == "fail":
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with serving({"/a.pth": BODY}) as server:
+        address = f"{server.url}/a.pth"
+        server.plan("/a.pth", Fault(truncate=HALF))
+        with pytest.raises(WeightsUnavailable) as caught:
+            fetch(address, folder=tmp_path, progress=Silent(), policy=ONCE)
+        assert "are kept" not in str(caught.value)
+        assert partials(tmp_path) == []
+        server.plan("/a.pth", Fault(truncate=HALF), Fault(stall=HALF))
+        server.always("/a.pth", Fault(piece_bytes=20_000, pause_s=0.002))
+        with ThreadPoolExecutor(4) as pool:
+            got = list(pool.map(lambda _: fetch(address, folder=tmp_path, progress=Silent(), policy=QUICK), range(4)))
+    assert {file.sha256 for file in got} == {SHA}
+    assert [path.read_bytes() == BODY for path in (tmp_path / "downloads").iterdir()] == [True]
+    assert partials(tmp_path) == []
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_what_another_machine_left_is_never_taken_up(hours: float, tmp_path: Path) -> None:
     with serving({"/a.pth": BODY}) as server:
         server.plan("/a.pth", Fault(truncate=HALF))
         address = f"{server.url}/a.pth"
         with pytest.raises(WeightsUnavailable, match="200000 bytes that came are kept"):
             fetch(address, folder=tmp_path, progress=Silent(), policy=ONCE)
-        (left,) = (tmp_path / "partial").glob("*.free.part")
-        foreign = left.rename(str(left).replace(".free.", ".anothermachine-1-1."))
+        (left,) = (tmp_path / "partial").glob("*.part")
+        foreign = left.rename(left.with_name(f"{left.name.split('.')[0]}.00000000.part"))
+        assert is_left_behind(foreign) is None
         moment = time.time() - hours * 3600 - 10
         os.utime(foreign, (moment, moment))
-        with open(foreign, "r+b") as asleep:  # its writer wakes up later and goes on
-            got = fetch(address, folder=tmp_path, sha256=SHA if is_known else None, progress=Silent())
-            asleep.write(b"late")
-        assert server.log[-1].range == (f"bytes={HALF}-" if resumed else "")
+        got = fetch(address, folder=tmp_path, progress=Silent())
+        assert server.log[-1].range == ""
     assert got.path.read_bytes() == BODY
     assert partials(tmp_path) == ([foreign.name] if hours == 0 else [])
 
@@ -263,7 +294,7 @@ def test_bytes_that_a_disk_lost_are_noticed_by_the_hash_and_fetched_again(tmp_pa
         server.plan("/a.pth", Fault(truncate=HALF))
         with pytest.raises(WeightsUnavailable):
             fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent(), policy=ONCE)
-        (left,) = (tmp_path / "partial").glob("*.free.part")
+        (left,) = (tmp_path / "partial").glob("*.part")
         left.write_bytes(bytes(HALF))
         assert fetch(f"{server.url}/a.pth", folder=tmp_path, sha256=SHA, progress=Silent()).sha256 == SHA
         assert [request.range for request in server.log] == ["", f"bytes={HALF}-", ""]

@@ -6,10 +6,9 @@ report of the probe. Both are replaced as a whole, the provenance first: at any 
 a reader finds the old rows or the new ones, and no row without its provenance. A line of provenance may be without
 its row, and then counts for nothing.
 
-One process writes at a time, by a lock that ends with it. Where the file system has no locks, or only pretends to, a
-writer still never replaces a file that has changed since it was read, looks again afterwards whether its rows are
-there, and adds them again until they are. Locks that hold on one machine alone pass for locks: writers on several
-machines, on such a file system, may then lose a row that both write at the same moment.
+One process writes at a time, by a lock that ends with it. Where the file system has no locks, only pretends to, or has
+them for one machine alone (Lustre and NFS can be mounted so), a writer still never replaces a file that has changed
+since it was read, looks again afterwards whether its rows are there, and adds them again until they are.
 
 A number that was recorded never changes. The same row again is no error, so that a run which is repeated or resumed
 records what is missing; another value for the same row is refused, or told and left out. There is no way to replace
@@ -165,7 +164,7 @@ def record(
         by_file.setdefault(folder / f"{file_stem(entry.row[ENCODER])}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
-        with locked(user_folder() / "results" / ".lock") as is_alone:
+        with locked(_lock()):
             fresh = {}
             for path, entries in by_file.items():
                 fresh[path], others = _unknown(path, entries, cards)
@@ -175,8 +174,7 @@ def record(
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
                 _append(path, entries)
-        if not is_alone:
-            _until_kept({path: entries for path, entries in fresh.items() if entries})
+        _until_kept({path: entries for path, entries in fresh.items() if entries})
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -319,6 +317,10 @@ def _append(path: Path, entries: dict[Key, _Entry]) -> None:
         return
 
 
+def _lock() -> Path:
+    return user_folder() / "results" / ".lock"
+
+
 def _has(content: bytes, line: bytes) -> bool:
     return content.startswith(line) or b"\n" + line in content
 
@@ -339,15 +341,16 @@ class _ChangedError(Exception):
 
 
 def _until_kept(fresh: dict[Path, dict[Key, _Entry]]) -> None:
-    """For a file system without locks: adds the lines again until they stay, whoever else writes."""
+    """Looks whether the lines are there once everybody who was just writing has done so, and adds them again if not."""
     for _ in range(_ATTEMPTS):
         if not fresh:
             return
         time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))
         fresh = {path: entries for path, entries in fresh.items() if not _are_kept(path, entries)}
         if fresh:
-            for path, entries in fresh.items():
-                _append(path, entries)
+            with locked(_lock()):
+                for path, entries in fresh.items():
+                    _append(path, entries)
     raise ResultsError(
         f"{', '.join(map(str, fresh))}: the rows are not kept, so many others write there; record them again."
     )
