@@ -1,6 +1,6 @@
 """Every fault of a server is overcome or is one sentence, and no moment at which a download is killed costs more.
 
-``benchmarks/fetch_faults.py`` prints the faults as a table, ``benchmarks/fetch_kills.py`` kills a hundred downloads.
+``stress/fetch_faults.py`` prints the faults as a table, ``stress/fetch_kills.py`` kills a hundred downloads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Flips single bits of what is cached of a ResNet-50, one at a time: every load must refuse it.
 
-    python benchmarks/bit_flips.py [--flips 1000] [--seed 0]
+    python tests/stress/bit_flips.py [--flips 1000] [--seed 0]
 
 Nine in ten flips hit the converted weights (94 MB), one in ten their record. Each is undone after its load. Expected:
 1,000 of 1,000 refused, and the untouched cache loads at the end.
@@ -15,7 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from warm_load import checkpoint
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.warm_load import checkpoint
 
 
 def flip(path: Path, position: int, bit: int) -> None:

@@ -1,14 +1,11 @@
 """Sixteen processes load one encoder at the same moment, with file locks that work and with locks that do nothing.
 
-    python benchmarks/concurrent_loads.py [--processes 16] [--rounds 5]
+    python tests/stress/concurrent_loads.py [--processes 16] [--rounds 5]
 
-The encoder comes from an address (our own fetcher, which takes no lock) and from a Hugging Face repository (whose
-client takes one). Where ``fcntl.flock`` is replaced by a function that does nothing, as on some network disks, whatever
-relies on it relies on nothing. Every process must end within two minutes with the same weights, and the cache must hold
-one whole file of weights and nothing half. Expected: 16 of 16 in every round; at worst downloads are wasted.
-
-Measured on two cores, five rounds each: 80 of 80 processes right and 5 of 5 caches whole, four times; 2 to 3 downloads
-a round from the address, 13 to 16 answers with a body from the Hub.
+The encoder comes from an address (our own downloader) and from a Hugging Face repository (huggingface_hub's); both take
+locks. Where ``fcntl.flock`` is replaced by a function that does nothing, as on some network disks, what relies on it
+relies on nothing. Every process must end within two minutes with the same weights, and the cache must hold one whole
+file of weights and nothing half. Expected: 16 of 16 in every round; at worst downloads are wasted.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 120.0
 
 

@@ -1,4 +1,4 @@
-/* A disk that fails when it is told to, for benchmarks/write_faults.py: put before the C library with LD_PRELOAD.
+/* A disk that fails when it is told to, for tests/stress/write_faults.py: put before the C library with LD_PRELOAD.
 
    Every call that changes something below one folder is counted; the one whose number is armed fails, and if the disk
    stays broken, so does every later one. */

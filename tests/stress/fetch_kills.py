@@ -1,6 +1,6 @@
 """Downloads killed (SIGKILL) at random moments, and what the next process makes of what they left.
 
-    python benchmarks/fetch_kills.py [--kills 100] [--seed 0]
+    python tests/stress/fetch_kills.py [--kills 100] [--seed 0]
 
 Every round starts a process that downloads a file of 6 MB from a throttled server on loopback, kills it, and lets a
 second process end the download. Four of five moments lie between the first byte and the last; the others lie up to
@@ -22,7 +22,7 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.servers import Fault, serving
 from tests.test_weights_faults import killed_then_whole

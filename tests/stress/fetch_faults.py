@@ -1,6 +1,6 @@
 """What comes of every fault of a server: overcome, or one sentence.
 
-    python benchmarks/fetch_faults.py
+    python tests/stress/fetch_faults.py
 
 Each fault is played by a server on loopback, and a file of 300 kB is fetched through it. Expected: every line ends
 well; the command exits with 1 if a fault gives anything else than the file or one error of the zoo, gives the wrong
@@ -16,7 +16,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.test_weights_faults import CASES, RECOVERED, outcome_of
 

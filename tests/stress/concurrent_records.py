@@ -1,6 +1,6 @@
 """Processes record measurements into one file at once, some are killed (SIGKILL) at random moments; is anything lost?
 
-    python benchmarks/concurrent_records.py [--processes 6] [--rows 10] [--kills 2] [--rounds 2] [--seed 0] [--json]
+    python tests/stress/concurrent_records.py [--processes 6] [--rows 10] [--kills 2] [--rounds 2] [--seed 0] [--json]
 
 Every process adds its rows one by one and says so after each; meanwhile another one reads all results again and again.
 A round is right if every row that was acknowledged is in the file exactly once, with its own provenance, if at most one
@@ -19,7 +19,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.record_writers import Outcome, leftovers, record_at_once
 

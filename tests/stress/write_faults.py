@@ -1,9 +1,9 @@
 """Lets the disk fail at every single write, and looks at what is left: the old file or the new one, never a mix.
 
-    python benchmarks/write_faults.py [load register mirror export]
+    python tests/stress/write_faults.py [load register mirror export]
 
-Needs a C compiler: benchmarks/faulty_disk.c is put before the C library, counts every call that changes something below
-the zoo's folders (write, fsync, rename, link, mkdir, open with O_CREAT, ...), and fails the one it is told to with
+Needs a C compiler: tests/stress/faulty_disk.c is put before the C library, counts every call that changes something
+below the zoo's folders (write, fsync, rename, link, mkdir, open with O_CREAT, ...), and fails the one it is told to with
 ENOSPC (no room, from then on) or EIO (once). A load with download, conversion and lock file, a registration, a mirror
 and an export each run once to be counted, then once for every call and error. After each, what has a name must be whole
 (weights, records, lock file, card, manifest), the refusal must be one sentence, and the same command must succeed once
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _PRELOADED = "ZOO_BENCHMARK_DISK"
 _MODES = (("ENOSPC", errno.ENOSPC, 1), ("EIO", errno.EIO, 0))
 
@@ -108,14 +108,13 @@ def main() -> int:
         import zoo.export
         import zoo.loading
         import zoo.registration
+        import zoo.weights.download
         from tests.servers import serving
         from tests.tiny import checkpoint, write_card
         from zoo.cli import zoo as command
         from zoo.errors import ZooError
-        from zoo.weights.download import POLICY
 
         torch.set_num_threads(1)
-        assert POLICY.attempts
         work.mkdir()
         old = f"# SSL Zoo\nsha256:{'1' * 64} 5 https://elsewhere.org/a.pth\n"
         (work / "zoo.lock").write_text(old)
