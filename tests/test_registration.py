@@ -345,7 +345,7 @@ class TestRaces:
         seen: list[dict[str, bytes]] = []
         step = "observed"  # after the weights are kept, before the turn
         if request.param == "no locks":
-            monkeypatch.setattr("zoo.registration.turn", lambda path: nullcontext())
+            monkeypatch.setattr("zoo.registration.locked", lambda path: nullcontext())
             step = "_place_of"  # after the last look at the catalogue
 
         def prepare(other: Any) -> list[dict[str, bytes]]:

@@ -3,11 +3,11 @@
     python tests/stress/write_faults.py [load register mirror export]
 
 Needs a C compiler: tests/stress/faulty_disk.c is put before the C library, counts every call that changes something
-below the zoo's folders (write, fsync, rename, link, mkdir, open with O_CREAT, ...), and fails the one it is told to with
-ENOSPC (no room, from then on) or EIO (once). A load with download, conversion and lock file, a registration, a mirror
-and an export each run once to be counted, then once for every call and error. After each, what has a name must be whole
-(weights, records, lock file, card, manifest), the refusal must be one sentence, and the same command must succeed once
-the disk is repaired. Expected: every line ends with 0 faults.
+below the zoo's folders (write, fsync, rename, link, mkdir, open with O_CREAT, ...), and fails the one it is told to
+with ENOSPC (no room, from then on) or EIO (once). A load with download, conversion and lock file, a registration, a
+mirror and an export each run once to be counted, then once for every call and error. After each, what has a name must
+be whole (weights, records, lock file, card, manifest), the refusal must be one sentence, and the same command must
+succeed once the disk is repaired. Expected: every line ends with 0 faults.
 
 Takes a quarter of an hour. Measured: load 73 calls, register 60, mirror 305, export 98, with each error; 0 faults.
 """
