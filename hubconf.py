@@ -41,9 +41,10 @@ def _check_name() -> None:
 _check_name()
 
 import zoo as _zoo  # noqa: E402
-from zoo.hub import entry_points as _entry_points  # noqa: E402
 
 if _zoo.__version__ != _VERSION:
     _refuse(f"SSL Zoo {_zoo.__version__} ({_zoo.__file__}) is already imported", "restart Python or use that version")
+
+from zoo.hub import entry_points as _entry_points  # noqa: E402
 
 globals().update(_entry_points())

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
+from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from zoo.weights import download
 from zoo.weights.download import Policy, fetch, is_left_behind
 from zoo.weights.progress import Silent
 
@@ -244,6 +245,22 @@ def test_a_process_waits_for_another_one_that_gets_on_and_takes_what_it_got(tmp_
         assert {file.sha256 for file in got} == {SHA}
         assert len(server.log) == 1
     assert [path.suffix for path in (tmp_path / "partial").iterdir()] == [".sha256"]
+
+
+def test_what_another_process_has_fetched_and_taken_away_is_not_fetched_again_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def held_at_first(path: Path, *, patience_s: float) -> Iterator[bool]:
+        if not patience_s:
+            raise StoreError("another process has it")
+        yield True
+
+    monkeypatch.setattr(download, "locked", held_at_first)
+    with serving({"/a.pth": BODY}) as server:
+        with pytest.raises(download.TakenAway, match="Another process"):
+            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent())
+        assert server.log == []
 
 
 @pytest.mark.parametrize("locks", ["fail", "do nothing"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from zoo import files
 from zoo.errors import StoreError, WeightsRefused
-from zoo.files import replaced
+from zoo.files import locked, replaced
 from zoo.weights import store
 
 DISK_FAULTS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
@@ -207,6 +208,33 @@ class TestReplaced:
         assert target.read_bytes() == b"old"
         (left,) = [name for name in files_below(tmp_path) if name != "file"]
         assert (left[:6], left[-4:]) == (".file-", ".tmp")
+
+
+class TestLocks:
+    def test_a_lock_keeps_others_out_until_its_block_ends(self, tmp_path: Path) -> None:
+        with locked(tmp_path / "a" / "lock") as is_real:
+            assert is_real
+            with pytest.raises(StoreError, match="locked for 0 seconds"), locked(tmp_path / "a" / "lock", patience_s=0):
+                pytest.fail("two have it")
+        with locked(tmp_path / "a" / "lock", patience_s=0) as is_real:
+            assert is_real
+
+    @pytest.mark.parametrize("number", [0, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+    def test_a_file_system_whose_locks_fail_or_do_nothing_is_noticed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def flock(*_: object) -> None:
+            if number:
+                raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with locked(tmp_path / "lock") as is_real, locked(tmp_path / "lock") as is_real_again:
+            assert (is_real, is_real_again) == (False, False)
+
+    def test_a_folder_that_cannot_be_made_is_the_error_of_the_system(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(NotADirectoryError), locked(tmp_path / "file" / "lock"):
+            pytest.fail("there is nothing to lock")
 
 
 class TestRecords:

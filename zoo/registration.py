@@ -381,7 +381,7 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """A turn among the processes that register; where a file system has no locks, an id is still taken only once."""
+    """One process registers at a time; where a file system has no locks, an id is still taken only once."""
     try:
         with locked(registered_folder() / ".lock"):
             yield

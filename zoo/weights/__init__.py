@@ -6,9 +6,7 @@ a file must hold is decided by :mod:`zoo.encoders.layouts`, and :mod:`zoo.pretra
 ===============  =====================================================================================================
 ``environment``  what the user's environment says: offline or not, which folders, which mirror
 ``places``       what a card's ``weights.url`` names: an address, a file of a Hub repository, an enum of torchvision
-``fetch``        one place -> one checked file
-``http``         addresses: streamed, resumed, retried; below it ``http_requests`` asks and follows, ``http_partials``
-                 keeps what has come, ``http_owners`` tells whose it is
+``download``     one place -> one checked file: addresses streamed, resumed, retried
 ``hosts``        which hosts cannot be reached, each asked once per command; ``reach`` asks
 ``huggingface``  files of Hugging Face repositories, through huggingface_hub
 ``progress``     how far a download is

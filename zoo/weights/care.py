@@ -1,7 +1,7 @@
 """The care of folders of converted weights: which there are, who reads what is in them, checking and removing it.
 
-No lock is taken here either. What another process may be about to use is left alone: only what is damaged, what nobody
-can be writing any more, and what has been there for an hour without being of use is ever taken for garbage.
+What another process may be about to use is left alone: only what is damaged, what no process can be writing any more
+(the lock of a download tells), and what has been there for an hour without being of use is ever taken for garbage.
 """
 
 from __future__ import annotations
