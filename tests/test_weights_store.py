@@ -233,7 +233,7 @@ class TestLocks:
 
     def test_a_folder_that_cannot_be_made_is_the_error_of_the_system(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(NotADirectoryError), locked(tmp_path / "file" / "lock"):
+        with pytest.raises(FileExistsError), locked(tmp_path / "file" / "lock"):
             pytest.fail("there is nothing to lock")
 
 
