@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory import Memory
+from tests.slow import Slow
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder.mkdir()
         os.environ[variable] = str(folder)
     config.pluginmanager.register(Memory(), "memory")
+    config.pluginmanager.register(Slow(), "slow")
 
 
 @pytest.fixture(scope="session")
