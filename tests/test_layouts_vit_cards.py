@@ -49,6 +49,8 @@ ON_IMAGES = ("dino", "ibot", "mugs", "mae", "msn", "beit", "mocov3")
 CONTRASTIVE = ("clip", "openclip", "lossyless")
 CARDS = {name: card for name, card in catalogue().items() if card.weights.converter in (*ON_IMAGES, *CONTRASTIVE)}
 
+pytestmark = pytest.mark.usefixtures("nothing_drawn_on_meta")
+
 
 def size_of(card: EncoderCard) -> Size:
     width, depth, n_heads = PAPERS[card.architecture.name]
