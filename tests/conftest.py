@@ -8,8 +8,9 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,28 @@ def pytest_configure(config: pytest.Config) -> None:
 def repository() -> Path:
     """Root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cards_checked_once() -> Iterator[None]:
+    """A card file of the same content is parsed once a process, and a card of the same facts checked once.
+
+    Hundreds of tests add a card of the user's own; each would parse and check the 220 shipped ones again.
+    """
+    from zoo import cardfiles
+
+    check, by_words = cardfiles.check_facts, {}
+
+    def check_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
+        key = where, repr(facts)
+        if key not in by_words:
+            by_words[key] = check(where, facts)  # what is refused is refused every time
+        return by_words[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cardfiles, "_document", cache(cardfiles._document))
+        patch.setattr(cardfiles, "check_facts", check_once)
+        yield
 
 
 @pytest.fixture
