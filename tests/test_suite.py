@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import slow
+from tests.each import for_each
 from tests.stress.kernels import NOT_NUMERICAL
 
 CONFTEST = """
@@ -94,3 +95,20 @@ def test_slow_tests_come_first_and_can_be_left_out(
     assert [name.removeprefix("test_").replace(".py::test_", "::") for name in ran] == expected, (
         done.stdout + done.stderr
     )
+
+
+def test_a_check_of_many_things_names_all_that_are_wrong_and_needs_one() -> None:
+    def is_even(value: int) -> None:
+        assert value % 2 == 0, f"{value} is odd"
+
+    def are_equal(value: int, other: int) -> None:
+        assert value == other
+
+    for_each([2, 4])(is_even)()
+    with pytest.raises(AssertionError, match=r"2 of 3:\n3: AssertionError: 3 is odd.*\n(.*\n)*5: AssertionError"):
+        for_each([2, 3, 5])(is_even)()
+    for_each([(2, 2)], arguments=2)(are_equal)()
+    with pytest.raises(AssertionError, match=r"1 of 2:\n\(2, 3\): AssertionError"):
+        for_each([(2, 2), (2, 3)], arguments=2)(are_equal)()
+    with pytest.raises(AssertionError, match="nothing to check"):
+        for_each([])(is_even)()
