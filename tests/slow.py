@@ -1,6 +1,6 @@
 """A pytest plugin that marks what takes long as ``slow``, and lets it begin first.
 
-What is slow are processes, trainings, networks at the size of their cards and whole studies. A run in which one of
+What is slow are processes, trainings and fits, networks at the size of their cards and whole studies. A run in which one of
 them began last would wait for it with one process, while the others have nothing left to do. ``make check`` leaves them
 out: ``pytest -m "not slow"``.
 """
@@ -17,18 +17,14 @@ FILES = (
     "test_lives_with_others",
     "test_study_labels",
     "test_studies_*",
-    "test_study_one_choice",
-    "test_study_full_or_few",
-    "test_study_objectives",
-    "test_study_radar",
+    "test_study_*",
     "test_label_free_study",
     "test_cli_study",
     "test_curve_running",
     "test_curve_training",
     "test_registration",
     "test_pretrained*",
-    "test_encoders_catalogue",
-    "test_encoders_build",
+    "test_encoders_*",
     "test_encoder_stages",
     "test_representations_features",
     "test_curve_models",
@@ -52,7 +48,23 @@ FILES = (
     "test_streamed",
     "test_suite",
     "test_curve_study",
-    "test_export_modelcard",
+    "test_export*",
+    "test_results_other_data",
+    "test_preprocess",
+    "test_risk*",
+    "test_logistic",
+    "test_probe",
+    "test_trees",
+    "test_scaling_law",
+    "test_standard_laws",
+    "test_label_prediction",
+    "test_curve_blind*",
+    "test_curve_computing",
+    "test_cli_doctor",
+    "test_image_files",
+    "test_datasets_views",
+    "test_published_tables",
+    "test_curve_vocabulary",
 )
 """Stems of files whose tests are slow, with * for any letters, those with the longest tests first."""
 
