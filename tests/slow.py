@@ -1,8 +1,8 @@
 """A pytest plugin that marks what takes long as ``slow``, and lets it begin first.
 
-What is slow are processes, trainings and fits, networks at the size of their cards and whole studies. A run in which one of
-them began last would wait for it with one process, while the others have nothing left to do. ``make check`` leaves them
-out: ``pytest -m "not slow"``.
+What is slow are processes, trainings and fits, networks at the size of their cards and whole studies. A run in which
+one of them began last would wait for it with one process, while the others have nothing left to do. ``make check``
+leaves them out: ``pytest -m "not slow"``.
 """
 
 from __future__ import annotations
