@@ -11,7 +11,7 @@ import zoo
 
 PACKAGE = Path(zoo.__file__).parent
 GROUPS = [
-    {"errors", "files", "compiled", "version", "labelfree"},
+    {"errors", "optional", "files", "compiled", "version", "labelfree"},
     {"metadata", "cards", "cardchecks", "cardfiles", "columns", "representations", "tokens"},
     {
         "vocabulary",

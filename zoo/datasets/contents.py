@@ -15,14 +15,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
 from ..files import cache_folder, replaced
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from numpy.typing import NDArray
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 Contents = NDArray[np.uint64]
 

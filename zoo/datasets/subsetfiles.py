@@ -6,15 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
 from ..files import replaced
+from ..optional import requires_extra
 from .imagesets import ImageSet
 from .subsets import KINDS, Subset, require_parent
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 _FORMAT = "zoo-subset-1"
 _FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str, "n_parent": int}

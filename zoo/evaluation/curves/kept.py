@@ -16,15 +16,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from ...errors import DataError, MissingExtra, StoreError
+from ...errors import DataError, StoreError
 from ...files import locked, replaced
+from ...optional import requires_extra
 from .jobs import Job
 from .runs import CurveRun
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 _FORMAT = "zoo-curve-run-1"
 _RISK = "risk "  # before the name of a metric

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...errors import MissingExtra, StoreError
+from ...errors import StoreError
 from ...files import replaced
+from ...optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 State: TypeAlias = dict[str, Any]
 """Tensors, numbers, texts, lists and dicts: what torch reads without running anything."""
