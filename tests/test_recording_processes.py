@@ -83,7 +83,7 @@ FULL = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from zoo.errors import StoreError
+from zoo.errors import ResultsError
 from zoo.recording import record
 from tests.record_writers import measured, provenance
 row = measured("this process", 1)
