@@ -23,12 +23,11 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.populations import require_encoders
 from zoo.analysis.table import StudyTable
 from zoo.cards import catalogue
+from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
 from zoo.resultfiles import errata
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import COLOURS, letter, new_figure
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -24,13 +24,10 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.answers import undone_by_hc3
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, risk_label, say_above, scatter_groups
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
-from zoo.studies.risk_tables import rows_used
+from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
+from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim, undone_by_hc3
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval, risk_label, rows_used
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

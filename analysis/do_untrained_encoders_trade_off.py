@@ -19,12 +19,11 @@ import pandas as pd
 from zoo.analysis.agreement import correlations
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table
+from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.resultfiles import errata
-from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, legend_below, new_figure, risk_label
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval, risk_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -23,11 +23,10 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.populations import FEWEST
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, legend_below, letter, new_figure
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
+from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

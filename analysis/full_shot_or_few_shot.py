@@ -29,9 +29,7 @@ from zoo.analysis.table import StudyTable
 from zoo.analysis.tradeoffs import beyond_selection, correlation_change, pareto_front, rank_correlations
 from zoo.analysis.trends import PARTS
 from zoo.errors import QueryError
-from zoo.studies.answers import Answer, answered, excludes_zero, one_of, some_of
-from zoo.studies.findings import Claim, Findings
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Answer, Claim, Findings, answered, excludes_zero, one_of, some_of
 from zoo.studies.printed_accuracies import (
     FEATURES,
     FULL,
@@ -51,7 +49,9 @@ from zoo.studies.risk_figures import (
     settings_figure,
     tradeoff_figure,
 )
-from zoo.studies.risk_tables import best_of_years_table, costs_table, doubts, encoders_table, rows_used, with_interval
+from zoo.studies.risk_tables import best_of_years_table, costs_table, encoders_table
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import doubts, rows_used, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd

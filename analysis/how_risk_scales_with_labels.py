@@ -44,8 +44,8 @@ from zoo.analysis.scaling_law import (
     residuals,
 )
 from zoo.analysis.table import StudyTable
-from zoo.studies.claims import WIDEST, number_claim, statement_claim
-from zoo.studies.findings import Claim, Figure, Findings, Rows
+from zoo.evaluation.drawing import Figure
+from zoo.studies.findings import WIDEST, Claim, Findings, Rows, number_claim, statement_claim
 from zoo.studies.law_figures import draw_curves, draw_predicted
 from zoo.studies.law_tables import (
     PRINTED,
@@ -59,7 +59,7 @@ from zoo.studies.law_tables import (
     populations_table,
     table9,
 )
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 
 COMPLETE, EVERY, OLDER = "all components known", "every encoder", "without OpenCLIP"
 ADDED_LATER = "openclip_"  # how the ids begin of encoders that the printed numbers were made without

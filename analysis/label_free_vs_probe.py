@@ -45,7 +45,7 @@ from zoo.studies import label_free_tables as tables
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.label_free_claims import Held
 from zoo.studies.label_free_figures import file_key, grid_figure, label_free_figures
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 
 OURS, CHECKPOINTS = "measured encoders", "published encoders among the 28 of CLID"
 RANK = "correlation_rank"  # of those that were published for most encoders

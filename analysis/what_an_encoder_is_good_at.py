@@ -20,11 +20,10 @@ from zoo.analysis.profiles import AXES, Profiles, profiles_of
 from zoo.analysis.table import StudyTable
 from zoo.cards import catalogue
 from zoo.errors import QueryError
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import MODE_COLOURS
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.evaluation.drawing import MODE_COLOURS, Figure
+from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim
 from zoo.studies.radar_figures import Radar, pages, radar_page, radar_row, wrapped
+from zoo.studies.running import StudyOptions
 
 SWAV, MSN = "swav_rn50w4", "msn_vitl16_ep600"  # of Figure 1; the text names no third one
 FULL_SHOT, THREE_SHOT = "train_test", "train-nperclass-3_test"

@@ -30,10 +30,7 @@ from zoo.analysis.ols import adjusted
 from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.answers import NOT_AVAILABLE, undone_by_hc3
-from zoo.studies.claims import number_claim
-from zoo.studies.controlled_tables import probability
-from zoo.studies.findings import Claim, Findings
+from zoo.studies.findings import NOT_AVAILABLE, Claim, Findings, number_claim, undone_by_hc3
 from zoo.studies.linear_figures import (
     CHOICES,
     artefact_table,
@@ -48,7 +45,8 @@ from zoo.studies.linear_figures import (
     unidentified_notes,
 )
 from zoo.studies.linear_statements import Effect, artefacts_of, published, statements
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import probability
 
 FAMILY = "main choices and risks of the global linear analysis"
 PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"

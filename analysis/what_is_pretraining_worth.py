@@ -27,11 +27,12 @@ from zoo.analysis.curve_comparisons import gain_estimates, improvement_estimates
 from zoo.analysis.curve_population import Panel, main_panels, panels_of
 from zoo.analysis.curve_rows import curve_measurements, found_curves
 from zoo.analysis.table import StudyTable
+from zoo.evaluation.drawing import Figure
 from zoo.studies import curve_tables as tables
 from zoo.studies.curve_claims import NO_CURVES, curve_claims
 from zoo.studies.curve_figures import curves_figure
-from zoo.studies.findings import Figure, Findings
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Findings
+from zoo.studies.running import StudyOptions
 
 MOST = 8  # curves that can be told apart in one figure
 NOTES = (

@@ -30,12 +30,11 @@ from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies import controlled_tables as tables
-from zoo.studies.answers import NOT_AVAILABLE, Answer, answered, undone_by_hc3
-from zoo.studies.claims import number_claim
 from zoo.studies.controlled_figures import controlled_figures
-from zoo.studies.controlled_tables import probability, short
-from zoo.studies.findings import Claim, Findings
-from zoo.studies.options import StudyOptions
+from zoo.studies.controlled_tables import short
+from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Findings, answered, number_claim, undone_by_hc3
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import probability
 
 Effect = Callable[..., ControlledEffect]
 SIGNIFICANT = 0.05

@@ -35,11 +35,12 @@ from zoo.analysis.trends import (
     slope_over_years,
     years_differ,
 )
-from zoo.studies.answers import Answer, answered, excludes_zero
-from zoo.studies.findings import Claim, Figure, Findings
-from zoo.studies.options import StudyOptions
+from zoo.evaluation.drawing import Figure
+from zoo.studies.findings import Answer, Claim, Findings, answered, excludes_zero
 from zoo.studies.risk_figures import over_time_figure
-from zoo.studies.risk_tables import Years, doubts, listed, rows_used, with_interval, years_estimates, years_table
+from zoo.studies.risk_tables import Years, years_estimates, years_table
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import doubts, listed, rows_used, with_interval
 
 START, TURN, GAP, NOW = 2016, 2019, 2021, 2022  # years of which the paper speaks
 FIGURE_4, APPENDIX = "Section 5.1, Figure 4", "Appendix F.3, Figure "

@@ -24,10 +24,8 @@ from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.analysis.tree_features import TREE_FEATURES
 from zoo.errors import QueryError
-from zoo.studies.answers import NOT_AVAILABLE, Answer, answered
-from zoo.studies.claims import number_claim
+from zoo.evaluation.drawing import Figure
 from zoo.studies.directions import ARROWS, Choice, claim_of_way, error_of, way_of
-from zoo.studies.estimate_tables import cross_table
 from zoo.studies.explained import (
     Explained,
     claim_of_definition,
@@ -36,8 +34,9 @@ from zoo.studies.explained import (
     explained_variances,
     nested_percentages,
 )
-from zoo.studies.findings import Claim, Figure, Findings, Table
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Findings, Table, answered, number_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import cross_table
 from zoo.studies.tree_figures import draw_choice, draw_choices, draw_importances
 from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 

@@ -25,12 +25,12 @@ from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.shap_directions import mean_by_value
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.answers import Answer, answered
+from zoo.evaluation.drawing import Figure
 from zoo.studies.directions import STEADY, Choice, claim_of_way, error_of
-from zoo.studies.estimate_tables import cross_table, estimate_table, interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows
+from zoo.studies.findings import Answer, Claim, Findings, Rows, answered
 from zoo.studies.objective_figures import draw_by_year, draw_means, draw_objectives, draw_types
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import cross_table, estimate_table, interval
 from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 
 HIGH = ("generative", "transform")

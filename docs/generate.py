@@ -29,7 +29,7 @@ from zoo.labelfree import LABEL_FREE_METRICS
 from zoo.metadata import EncoderCard, Missing
 from zoo.resultfiles import checksums_text
 from zoo.results import measurements
-from zoo.studies.known import studies
+from zoo.studies.running import studies
 from zoo.vocabulary import METRICS, SPLITS
 
 ROOT = Path(__file__).resolve().parent.parent

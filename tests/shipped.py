@@ -7,8 +7,7 @@ from functools import cache
 from zoo.analysis.table import StudyTable, study_table
 from zoo.analysis.threads import one_thread
 from zoo.studies.findings import Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 
 @cache

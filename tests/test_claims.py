@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from zoo.studies.claims import agrees_with, is_cut_off, number_claim, statement_claim
-from zoo.studies.findings import shown_verdict
+from zoo.studies.findings import agrees_with, is_cut_off, number_claim, shown_verdict, statement_claim
 
 
 @pytest.mark.parametrize(

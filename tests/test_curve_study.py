@@ -30,14 +30,13 @@ from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.curves.recipe import Recipe
 from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.drawing import style
 from zoo.measurements import Measurement
 from zoo.recording import record
 from zoo.studies.curve_claims import MINOR, NO_CURVES, curve_claims
 from zoo.studies.curve_tables import comparison_table, improvement_tables, regimes_table, rows_of
-from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 NAME = "what_is_pretraining_worth"
 STUDY = load_study(study_named(NAME))
@@ -249,7 +248,7 @@ def test_every_estimate_has_its_unit_number_and_method() -> None:
 
 def test_the_study_imports_no_torch(home: Path) -> None:
     script = (
-        "import sys; from zoo.studies.known import study_named; from zoo.studies.running import run_studies; "
+        "import sys; from zoo.studies.running import run_studies, study_named; "
         f"(run,) = run_studies([study_named({NAME!r})], with_mine=True); "
         "print('torch' in sys.modules, len(run.findings.claims))"
     )

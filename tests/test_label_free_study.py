@@ -19,13 +19,12 @@ from zoo.analysis.label_free_measured import measured_populations, measured_rows
 from zoo.analysis.label_free_predictions import predictions
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
 from zoo.publishedlabelfree import published_label_free
 from zoo.studies import label_free_claims as claims
-from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
 from zoo.studies.label_free_figures import grid_figure, metric_label
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("label_free_vs_probe"))
 FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
@@ -46,8 +45,7 @@ def claim(findings: Findings, *words: str) -> Claim:
 _APART = """
 import pickle, sys
 from dataclasses import replace
-from zoo.studies.known import study_named
-from zoo.studies.running import run_studies
+from zoo.studies.running import run_studies, study_named
 (run,) = run_studies([study_named("label_free_vs_probe")])
 with open(sys.argv[1], "wb") as file:
     pickle.dump(("torch" in sys.modules, replace(run.findings, figures=())), file)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from zoo.studies.drawing import MODE_COLOURS, new_figure, style
+from zoo.evaluation.drawing import MODE_COLOURS, new_figure, style
 from zoo.studies.shap_figures import (
     MISSING,
     OTHER,

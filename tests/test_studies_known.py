@@ -8,7 +8,7 @@ import pytest
 
 from tests.small_study import small_study
 from zoo.errors import ContentError, QueryError, UnknownName
-from zoo.studies.known import Study, load_study, read_study, studies, study_named
+from zoo.studies.running import Study, load_study, read_study, studies, study_named
 
 STUDIES = studies()
 

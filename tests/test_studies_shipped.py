@@ -16,13 +16,10 @@ from zoo.analysis.importance import explained_variance
 from zoo.analysis.label_free_predictions import predictions
 from zoo.analysis.shap_directions import subsampled
 from zoo.analysis.table import study_table
+from zoo.evaluation.drawing import style
 from zoo.studies import explained, tree_models
-from zoo.studies.document import document_of
-from zoo.studies.drawing import style
-from zoo.studies.known import StudyFunction, load_study, studies
-from zoo.studies.options import StudyOptions
-from zoo.studies.pages import html_page, markdown_page
-from zoo.studies.running import StudyRun
+from zoo.studies.report import document_of, html_page, markdown_page
+from zoo.studies.running import StudyFunction, StudyOptions, StudyRun, load_study, studies
 
 STUDIES = studies()
 

@@ -14,10 +14,8 @@ from zoo.analysis.best_encoders import winner
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
 from zoo.studies.printed_accuracies import (
     FEATURES,
     FULL,
@@ -32,6 +30,7 @@ from zoo.studies.printed_accuracies import (
     winners_of,
     winners_report,
 )
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 PUBLISHED = shipped_table()
 run = load_study(study_named("full_shot_or_few_shot"))

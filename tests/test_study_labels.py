@@ -16,11 +16,10 @@ from zoo.analysis.scaling_law import explained
 from zoo.analysis.standard_laws import fit_standard_law, predict_standard
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.claims import agrees_with
-from zoo.studies.drawing import style
-from zoo.studies.findings import Claim, Findings, Table
+from zoo.evaluation.drawing import style
+from zoo.studies.findings import Claim, Findings, Table, agrees_with
 from zoo.studies.law_figures import examples
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 
 PATH = Path(__file__).parents[1] / "analysis" / "how_risk_scales_with_labels.py"
 

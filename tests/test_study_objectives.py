@@ -14,12 +14,11 @@ from tests.shipped import shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.group_means import group_means
 from zoo.analysis.table import StudyTable, table_of
-from zoo.studies.drawing import style
-from zoo.studies.estimate_tables import cross_table, estimate_table
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
-from zoo.studies.known import load_study, studies
 from zoo.studies.objective_figures import draw_by_year, draw_means
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, studies
+from zoo.studies.tables import cross_table, estimate_table
 
 OBJECTIVES = {  # type -> planted mean of usability, objectives, year
     "clustering": (4.0, ("dino", "swav"), 2021), "contrastive": (7.0, ("clip", "simclr", "moco"), 2020),

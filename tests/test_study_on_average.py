@@ -14,11 +14,10 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.table import StudyTable, study_table, table_of
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, studies
 from zoo.studies.linear_figures import CHOICES, fragile_notes, per_doubling, unidentified_notes
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, studies
 
 pytestmark = pytest.mark.filterwarnings("error")
 STUDY = studies()["what_choices_change_on_average"]

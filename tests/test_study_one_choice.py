@@ -10,11 +10,11 @@ import pytest
 
 from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.table import table_of
+from zoo.evaluation.drawing import style
 from zoo.studies.controlled_figures import group_words, members_of
 from zoo.studies.controlled_tables import rows_used
-from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 
 PATH = Path(__file__).parents[1] / "analysis" / "what_one_choice_changes.py"
 PUBLISHED = shipped_table()

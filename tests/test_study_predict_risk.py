@@ -15,8 +15,8 @@ from zoo.analysis.importance import ExplainedVariance, Importance, explained_var
 from zoo.analysis.shap_directions import direction, level_effect, mean_by_value, number_effect, subsampled
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
 from zoo.studies.directions import Choice, claim_of_way, error_of, way_of
-from zoo.studies.drawing import style
 from zoo.studies.explained import (
     Explained,
     chance_of_folds,
@@ -25,7 +25,7 @@ from zoo.studies.explained import (
     explained_table,
     explained_variances,
 )
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
 from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
 

@@ -13,11 +13,10 @@ from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.profiles import AXES
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.drawing import new_figure, style
+from zoo.evaluation.drawing import new_figure, style
 from zoo.studies.findings import Claim, Findings, Table
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
 from zoo.studies.radar_figures import Radar, draw_radar, pages, wrapped
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("what_an_encoder_is_good_at"))
 NAMES = [axis.column for axis in AXES]

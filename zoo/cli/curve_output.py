@@ -119,10 +119,10 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     StoreError
         If a file cannot be written.
     """
+    from ..evaluation.drawing import save, style
     from ..studies.curve_examples import strip_of
     from ..studies.curve_figures import curves_figure
     from ..studies.curve_strips import strip_figure
-    from ..studies.drawing import save, style
 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
     figures = [curves_figure(curves) for curves in by_metric if curves]

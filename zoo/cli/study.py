@@ -18,9 +18,7 @@ from .output import hanging, json_option, print_json, print_notes, print_table, 
 if TYPE_CHECKING:
     from ..analysis.estimates import Estimate
     from ..studies.findings import Claim
-    from ..studies.known import Study
-    from ..studies.options import Progress
-    from ..studies.running import StudyRun
+    from ..studies.running import Progress, Study, StudyRun
 
 _EPILOG = """\b
 Examples:
@@ -59,7 +57,7 @@ def command(
     encoders and within our interval; it is corrected, for a fault that the reason names; or it is not reproducible. The
     default table is the one that was published; a report (--out) shows beside it what the corrected table says.
     """
-    from ..studies.known import studies
+    from ..studies.running import studies
 
     if single_file and folder is None:
         raise QueryError("Got --single-file without a report to write, expected --out DIR too.")
@@ -68,9 +66,8 @@ def command(
         return
     chosen = _chosen(names)
     ids = tuple(dict.fromkeys(catalogue().id_of(name) for name in encoders))
-    from ..studies.document import document_of
-    from ..studies.options import StudyOptions
-    from ..studies.running import run_studies
+    from ..studies.report import document_of
+    from ..studies.running import StudyOptions, run_studies
 
     if folder is not None:
         from ..studies.report import require_reportable, write_page, write_report
@@ -107,7 +104,7 @@ def command(
 
 
 def _chosen(names: Sequence[str]) -> list[Study]:
-    from ..studies.known import studies, study_named
+    from ..studies.running import studies, study_named
 
     if "all" in names:
         if len(names) > 1:
@@ -129,7 +126,7 @@ def _list_studies(known: Sequence[Study], *, as_json: bool) -> None:
 
 
 def _print_run(run: StudyRun) -> None:
-    from ..studies.pages import rows_used
+    from ..studies.report import rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
     if run.findings.claims:
@@ -164,14 +161,13 @@ def _print_claims(claims: Sequence[Claim]) -> None:
 
 def _print_estimates(estimates: Sequence[Estimate]) -> None:
     from ..analysis.estimates import records
-    from ..studies.pages import ESTIMATE_HEADERS, estimate_cells
+    from ..studies.report import ESTIMATE_HEADERS, estimate_cells
 
     print_table(ESTIMATE_HEADERS, [estimate_cells(record) for record in records(estimates)])
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
-    from ..studies.document import document_of
-    from ..studies.pages import summary
+    from ..studies.report import document_of, summary
 
     table, document = runs[0].table, document_of(runs)
     if len(runs) > 1:
@@ -201,7 +197,7 @@ def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[
 def _progress() -> Iterator[Progress]:
     """A line on the terminal that says what is being done; nothing in a pipe."""
     if not sys.stderr.isatty():
-        from ..studies.options import no_progress
+        from ..studies.running import no_progress
 
         yield no_progress
         return

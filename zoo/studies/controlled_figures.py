@@ -13,8 +13,8 @@ from ..analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, controlled_grou
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .drawing import COLOURS, FULL_WIDTH, MARKS, legend_below, letter, new_figure, risk_label
-from .findings import Figure
+from ..evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, new_figure
+from .tables import risk_label
 
 try:
     import pandas as pd

@@ -32,9 +32,8 @@ from ..analysis.estimates import Estimate
 from ..cards import catalogue
 from ..errors import QueryError
 from ..evaluation.curves.curve import Drawn
-from .answers import Answer, answered
-from .estimate_tables import interval
-from .findings import Claim
+from .findings import Answer, Claim, answered
+from .tables import interval
 
 NO_CURVES = (
     "No encoder of results/ has a complete learning curve, which is its rows and those of scratch, maximal supervision "

@@ -14,9 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
+from ..evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, letter, new_figure
 from .curve_texts import caption_of, improvement_text, label_of, require_drawable, words_of
-from .drawing import COLOURS, FULL_WIDTH, MARKS, letter, new_figure
-from .findings import Figure
 
 try:
     from matplotlib.figure import Figure as Drawing

@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, MissingExtra
-from .drawing import FULL_WIDTH, SMALLEST
-from .findings import Figure
+from ..evaluation.drawing import FULL_WIDTH, SMALLEST, Figure
 
 try:
     import numpy as np

@@ -22,8 +22,8 @@ from ..errors import QueryError
 from ..evaluation.curves.curve import CurvePoint, Drawn
 from ..evaluation.intervals import Interval
 from .curve_texts import improvement_text, words_of
-from .estimate_tables import cross_table, interval
 from .findings import Rows, Table
+from .tables import cross_table, interval
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 

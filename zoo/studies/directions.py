@@ -9,8 +9,7 @@ from ..analysis.importance import Importance
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.shap_directions import direction, level_effect, number_effect
 from ..errors import QueryError
-from .answers import Answer, answered
-from .findings import Claim
+from .findings import Answer, Claim, answered
 from .tree_models import Trees
 
 STEADY = 0.75  # share of models of parts of the encoders that must give an effect the same sign

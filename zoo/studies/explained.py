@@ -15,11 +15,9 @@ from ..analysis.stored_trees import stored_tuning
 from ..analysis.table import StudyTable
 from ..analysis.tree_features import TREE_FEATURES
 from ..errors import QueryError
-from .answers import NOT_AVAILABLE, Answer, answered
-from .claims import WIDEST, number_claim
 from .directions import error_of
-from .findings import Claim, Table
-from .options import StudyOptions
+from .findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Table, answered, number_claim
+from .running import StudyOptions
 
 SAME = 1.0  # percentage points of explained variance by which two definitions may differ and be called the same
 

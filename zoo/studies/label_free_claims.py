@@ -17,11 +17,9 @@ from ..analysis.label_free_selection import REGRET
 from ..analysis.populations import FEWEST
 from ..errors import QueryError
 from ..publishedlabelfree import PAPERS, PrintedNumber
-from .answers import NOT_AVAILABLE, Answer, answered
-from .claims import WIDEST, number_claim
-from .estimate_tables import interval
-from .findings import Claim
+from .findings import NOT_AVAILABLE, WIDEST, Answer, Claim, answered, number_claim
 from .label_free_tables import printed_regrets, printed_text, text_of
+from .tables import interval
 
 Held = Predictions | str
 """What a claim is held against, or a sentence on why there is nothing."""

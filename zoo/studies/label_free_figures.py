@@ -12,21 +12,21 @@ from ..analysis.label_free_populations import direction_of, title_of, unit_of
 from ..analysis.label_free_predictions import ANY, OVERALL, WITHIN, Predictions
 from ..analysis.label_free_selection import ACCURACY, CHANCE, ORACLE, Selection
 from ..errors import MissingExtra
-from .drawing import (
+from ..evaluation.drawing import (
     COLOURS,
     FULL_WIDTH,
     MARKS,
     MODE_COLOURS,
     SMALLEST,
+    Figure,
     legend_below,
     letter,
     new_figure,
     say_above,
     scatter_groups,
 )
-from .estimate_tables import interval
-from .findings import Figure
 from .label_free_tables import kind_of_group
+from .tables import interval
 
 try:
     import numpy as np

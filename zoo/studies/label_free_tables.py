@@ -11,9 +11,8 @@ from ..analysis.label_free_predictions import ANY, OVERALL, WITHIN, Predictions
 from ..analysis.label_free_selection import ACCURACY, CHANCE, GAIN, ORACLE, REGRET, Selection
 from ..analysis.table import StudyTable
 from ..publishedlabelfree import PAPERS, PrintedNumber
-from .controlled_tables import probability
-from .estimate_tables import cross_table, interval
 from .findings import Rows, Table
+from .tables import cross_table, interval, probability
 
 _TARGETS = ("imagenet-1k", "ood-average")  # of the printed numbers that are shown
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}

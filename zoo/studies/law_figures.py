@@ -9,7 +9,16 @@ from ..analysis.estimates import Estimate
 from ..analysis.outcomes import ERRORS
 from ..analysis.scaling_law import N_FULL_SHOT, ScalingLaw, explained, predict
 from ..errors import MissingExtra
-from .drawing import COLOURS, FULL_WIDTH, HALF_WIDTH, MARKS, legend_below, letter, new_figure, scatter_groups
+from ..evaluation.drawing import (
+    COLOURS,
+    FULL_WIDTH,
+    HALF_WIDTH,
+    MARKS,
+    legend_below,
+    letter,
+    new_figure,
+    scatter_groups,
+)
 
 try:
     import numpy as np

@@ -12,18 +12,17 @@ from ..analysis.linear import LinearEffect
 from ..analysis.outcomes import OUTCOMES, Outcome
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .controlled_tables import probability
-from .drawing import (
+from ..evaluation.drawing import (
     COMPONENT_COLOURS,
     MODE_COLOURS,
     SMALLEST,
+    Figure,
     legend_below,
     new_figure,
-    risk_label,
     scatter_groups,
 )
-from .estimate_tables import interval
-from .findings import Figure, Rows, Table
+from .findings import Rows, Table
+from .tables import interval, probability, risk_label
 
 try:
     from matplotlib.axes import Axes

@@ -13,11 +13,9 @@ from ..analysis.outcomes import COMPONENTS
 from ..analysis.studycolumns import STUDY_COLUMNS
 from ..analysis.table import StudyTable, study_table
 from ..errors import QueryError
-from .answers import Answer, answered, undone_by_hc3
-from .controlled_tables import per, probability
-from .estimate_tables import interval
-from .findings import Claim
+from .findings import Answer, Claim, answered, undone_by_hc3
 from .linear_figures import SIGNIFICANT
+from .tables import interval, per, probability
 
 Effect = Callable[[str, str], LinearEffect]
 _PROJECTOR = "projection2_arch"

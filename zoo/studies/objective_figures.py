@@ -10,8 +10,9 @@ from ..analysis.importance import Importance
 from ..analysis.outcomes import OUTCOMES
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra
-from .drawing import FULL_WIDTH, MODE_COLOURS, legend_below, letter, new_figure, palette, risk_label, scatter_groups
+from ..evaluation.drawing import FULL_WIDTH, MODE_COLOURS, legend_below, letter, new_figure, palette, scatter_groups
 from .shap_figures import Swarm, beeswarm, colours_for, explain_colours, spread
+from .tables import risk_label
 
 try:
     import numpy as np

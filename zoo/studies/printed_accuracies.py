@@ -13,10 +13,9 @@ from ..analysis.best_encoders import ANY_FEATURES, TABLE_2, Category, Winner, er
 from ..analysis.estimates import Estimate
 from ..analysis.table import StudyTable
 from ..errors import QueryError
-from .answers import Answer, answered
-from .claims import agrees_with, beside
-from .findings import Claim, Table
-from .risk_tables import accuracy_label, winners_table
+from .findings import Answer, Claim, Table, agrees_with, answered, beside
+from .risk_tables import winners_table
+from .tables import accuracy_label
 
 FULL, ONE, THREE = "train_test", "train-balsbst-ntrain0.01_test", "train-nperclass-3_test"
 SHOWN = (FULL, ONE, THREE)

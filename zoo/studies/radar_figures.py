@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.profiles import AXES
 from ..errors import MissingExtra
-from .drawing import FULL_WIDTH, SMALLEST, new_figure
+from ..evaluation.drawing import FULL_WIDTH, SMALLEST, new_figure
 
 try:
     from matplotlib.lines import Line2D

@@ -11,20 +11,20 @@ from ..analysis.outcomes import OUTCOMES
 from ..analysis.tradeoffs import pareto_front
 from ..analysis.trends import PARTS, YearRisks
 from ..errors import MissingExtra
-from .drawing import (
+from ..evaluation.drawing import (
     COLOURS,
     COMPONENT_COLOURS,
     MARKS,
     MODE_COLOURS,
+    Figure,
     legend_below,
     letter,
     new_figure,
-    risk_label,
     say_above,
     scatter_groups,
 )
-from .findings import Figure
 from .risk_tables import Years, not_measured
+from .tables import risk_label
 
 try:
     from matplotlib.figure import Figure as Drawing

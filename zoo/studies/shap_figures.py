@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtra
-from .drawing import SMALLEST, palette
+from ..evaluation.drawing import SMALLEST, palette
 
 try:
     import numpy as np

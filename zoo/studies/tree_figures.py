@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..analysis.importance import Importance
 from ..analysis.studycolumns import STUDY_COLUMNS
 from ..analysis.table import StudyTable
-from .drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, letter, new_figure
+from ..evaluation.drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, letter, new_figure
 from .shap_figures import (
     Colours,
     Swarm,

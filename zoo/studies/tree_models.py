@@ -18,7 +18,7 @@ from ..analysis.tree_tuning import Tuned, tune_all, written_parameters
 from ..analysis.trees import number_of_workers, sample_of
 from ..errors import QueryError
 from .findings import Rows
-from .options import StudyOptions
+from .running import StudyOptions
 
 FILE = "tuned_trees.toml"
 N_FOLDS = 10  # of tuning

@@ -1,4 +1,4 @@
-"""How figures look: one style, one palette for each kind of group, and the marks that studies share.
+"""How figures look: one style, one palette for each kind of group, and the marks that figures share.
 
 A figure is made without pyplot, so nothing is global and no window opens. Colours are Okabe and Ito's, which
 colour-blind readers can tell apart; groups differ in the shape of their marks as well. A figure has no title, which
@@ -8,24 +8,20 @@ direction is better. No text is smaller than :data:`SMALLEST`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.outcomes import OUTCOMES
 from ..atomic import replaced
 from ..errors import MissingExtra
 
-try:
-    import matplotlib
-    from matplotlib.figure import Figure as Drawing
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
 
 FULL_WIDTH, HALF_WIDTH = 7.0, 3.4  # inches, of a page and of a column
 SMALLEST = 6.0  # points, of any text: a page shows a figure in its own size
@@ -48,9 +44,24 @@ _STYLE: Any = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure with its title and caption, drawn when its file is asked for."""
+
+    name: str  # of the file, without suffix; unique within a study: "usability_by_objective"
+    title: str  # "Usability by type of objective (Figure 12)"
+    caption: str  # what is shown, of how many encoders, in which unit, and which direction is better
+    draw: Callable[[], Drawing]
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """The settings under which figures are drawn and saved."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
+
     with matplotlib.rc_context(_STYLE):
         yield
 
@@ -59,6 +70,11 @@ def new_figure(
     *, width: float = FULL_WIDTH, height: float = 2.6, n_rows: int = 1, n_columns: int = 1, **subplots: Any
 ) -> tuple[Drawing, list[Axes]]:
     """A figure and its axes, row by row; sizes in inches. Further arguments are those of ``Figure.subplots``."""
+    try:
+        from matplotlib.figure import Figure as Drawing
+    except ModuleNotFoundError as error:
+        raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
+
     drawing = Drawing(figsize=(width, height), layout="constrained")
     axes = drawing.subplots(n_rows, n_columns, squeeze=False, **subplots)
     return drawing, list(axes.flat)
@@ -121,18 +137,6 @@ def say_above(axes: Axes, text: str) -> None:
     """A number that belongs to a panel, such as a correlation, over its upper right corner."""
     axes.annotate(text, (1, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", va="bottom", ha="right",
                   size=7, annotation_clip=False)  # fmt: skip
-
-
-def risk_label(outcome: str, *, lines: bool = False) -> str:
-    """An axis of a component or an error: what it is, its unit, and that lower is better.
-
-    >>> risk_label("usability"), risk_label("train_test", lines=True)
-    ('Usability error [points], lower is better', 'Full-shot error [%]\\nlower is better')
-    """
-    one = OUTCOMES[outcome]
-    words = one.label if one.label.endswith("error") else f"{one.label} error"
-    gap = "\n" if lines else ", "
-    return f"{words} [{'%' if one.unit == 'percent' else 'points'}]{gap}lower is better"
 
 
 def save(drawing: Drawing, path: Path) -> list[Path]:
