@@ -26,8 +26,9 @@ from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
 from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim, undone_by_hc3
+from zoo.studies.risks import risk_label, rows_used
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, risk_label, rows_used
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

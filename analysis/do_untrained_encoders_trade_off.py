@@ -22,8 +22,9 @@ from zoo.analysis.table import StudyTable, study_table
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.resultfiles import errata
 from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.risks import risk_label
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, risk_label
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

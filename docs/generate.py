@@ -114,7 +114,10 @@ def _paper(card: EncoderCard) -> str:
 def studies_table() -> str:
     """One row a study: its name and its question."""
     rows = ["| study | question |", "|---|---|"]
-    rows += [f"| [{study.name}]({study.path.name}) | {study.question} |" for study in studies().values()]
+    rows += [
+        f"| [{study.name}]({study.path.name}{'/' * study.path.is_dir()}) | {study.question} |"
+        for study in studies().values()
+    ]
     return "\n".join(rows)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 
 from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
-from tests.shipped import shipped_table
+from tests.shipped import shipped_table, study_module
 from tests.test_label_free_measured import POCKET, errors, metric
 from zoo.analysis.label_free_correlations import setting_correlations
 from zoo.analysis.label_free_measured import measured_populations, measured_rows
@@ -21,10 +21,11 @@ from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.publishedlabelfree import published_label_free
-from zoo.studies import label_free_claims as claims
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.label_free_figures import grid_figure, metric_label
 from zoo.studies.running import StudyOptions, load_study, study_named
+
+claims = study_module("label_free_vs_probe", "claims")
+figures = study_module("label_free_vs_probe", "figures")
 
 STUDY = load_study(study_named("label_free_vs_probe"))
 FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
@@ -197,7 +198,8 @@ def test_an_axis_of_a_metric_says_what_it_is_in_which_unit_and_which_direction_i
     assert not any("tau" in label for label in labels)
     assert all(any(text.get_text().startswith("tau ") for text in axes.texts) for axes in panels if axes.axison)
     directions = {
-        metric_label(name).partition("\n")[2] for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
+        figures.metric_label(name).partition("\n")[2]
+        for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
     }
     assert directions == {"higher is better", "lower is better", "1 is best", "no direction is claimed"}
 
@@ -247,7 +249,7 @@ def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     assert claims.grid_claim("ours", estimates).verdict == "agrees"
     assert claims.grid_claim("ours", ()).ours == "not available"
     with style():
-        drawing = grid_figure("p", estimates).draw()
+        drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from zoo.evaluation.drawing import MODE_COLOURS, new_figure, style
-from zoo.studies.shap_figures import (
+from zoo.studies.shap import (
     MISSING,
     OTHER,
     OTHER_COLOUR,
