@@ -20,7 +20,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..analysis.estimates import Estimate
 from ..errors import QueryError, UnknownName
@@ -317,6 +318,49 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
         held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason,
         caveat=found.caveat, rests_on=found.rests_on, value=found.value,
     )  # fmt: skip
+
+
+Decides = TypeVar("Decides", bound=Callable[..., Answer])
+
+
+class Claims:
+    """Statements of a paper, in the order in which they are written, each above the function that decides it.
+
+    Parameters
+    ----------
+    source : str
+        Where the statements are printed that name no other place: ``"Section 5.1, Figure 4"``.
+
+    Examples
+    --------
+    >>> claims = Claims(source="Section 5.1")
+    >>> @claims("Usability is the largest source of error ({which})", paper="largest")
+    ... def usability_is_largest(errors):
+    ...     return Answer(ours=f"{errors['usability']:.1f} points", holds=errors["usability"] == max(errors.values()))
+    >>> (claim,) = claims.judged({"usability": 8.6, "probe_gen": 15.2}, which="all encoders")
+    >>> claim.claim, claim.ours, claim.verdict
+    ('Usability is the largest source of error (all encoders)', '8.6 points', 'not reproducible')
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._statements: list[tuple[str, str, str, Callable[..., Answer]]] = []
+
+    def __call__(self, claim: str, *, paper: str, source: str = "") -> Callable[[Decides], Decides]:
+        """Adds a statement, which the decorated function decides; ``{words}`` in its texts are filled in later."""
+
+        def add(decides: Decides) -> Decides:
+            self._statements.append((claim, source or self.source, paper, decides))
+            return decides
+
+        return add
+
+    def judged(self, *given: Any, **words: str) -> list[Claim]:
+        """Every statement with its answer; ``given`` are the arguments of the functions."""
+        return [
+            answered(claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given))
+            for claim, source, paper, decides in self._statements
+        ]
 
 
 def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
