@@ -217,12 +217,11 @@ def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings
 
 def test_claims_without_any_measured_population_say_why() -> None:
     why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
+    held = claims.Held(predictions=why)
     found = [
-        claims.best_claim(why, "ours", "clid", source="s", paper="p"),
-        claims.ahead_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
-        claims.cheaper_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
-        claims.regret_claim(why, "ours", "rankme", FIGURE_1),
-        *claims.rank_claims(why, "ours", "rankme"),
+        *claims.measured_claims(held, ())[:4],
+        *claims.regret_claims(held, "rankme", FIGURE_1),
+        *claims.rank_claims(held, "rankme"),
     ]
     assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
 
@@ -233,21 +232,21 @@ def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_again
     (population,) = measured_populations(
         [*errors(POCKET), *metric(POCKET, GOOD, **views), *metric(shuffled, RANDOM)]
     ).populations
-    found = predictions(population, n_resamples=200)
-    ahead, behind = (claims.ahead_claim(found, "ours", *pair, source="s", paper="p")
-                     for pair in ((GOOD, RANDOM), (RANDOM, GOOD)))  # fmt: skip
-    assert (ahead.verdict, behind.verdict) == ("agrees", "not reproducible")
+    held = claims.Held(predictions=predictions(population, n_resamples=200))
+    ahead, behind = claims.orders_better(held, GOOD, RANDOM), claims.orders_better(held, RANDOM, GOOD)
+    assert ahead.holds and not behind.holds and not behind.contradicted
     assert behind.reason == "it is the other way round on these encoders, which are not the paper's"
-    best = claims.best_claim(found, "ours", GOOD, source="s", paper="p")
-    assert best.verdict == "agrees" and "ahead of RankMe, the nearest of 1" in best.ours
+    best = claims.orders_best(held, GOOD)
+    assert best.holds and "ahead of RankMe, the nearest of 1" in best.ours
 
 
 def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     (population,) = measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
     good, poor = population.oracle, population.oracle.sample(frac=1, random_state=1).set_axis(population.oracle.index)
     estimates = setting_correlations({(4, 1): good, (4, 9): poor, (9, 1): good}, population.oracle, population="p")
-    assert claims.grid_claim("ours", estimates).verdict == "agrees"
-    assert claims.grid_claim("ours", ()).ours == "not available"
+    assert claims.fewer_neighbours_are_better(claims.Held(predictions="", grid=estimates)).holds
+    with pytest.raises(QueryError, match="several numbers of neighbours"):
+        claims.fewer_neighbours_are_better(claims.Held(predictions=""))
     with style():
         drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3

@@ -22,6 +22,7 @@ Command: zoo study label_free_vs_probe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.label_free_correlations import joint_correlations, setting_correlations
@@ -43,14 +44,13 @@ from zoo.publishedlabelfree import clid_checkpoints, published_label_free
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
 
-from . import claims, tables
-from .claims import Held
+from . import tables
+from .claims import Held, measured_claims, printed_claims, rank_claims, regret_claims, uniformity_claims
 from .figures import file_key, grid_figure, label_free_figures
 
-OURS, CHECKPOINTS = "measured encoders", "published encoders among the 28 of CLID"
+CHECKPOINTS = "published encoders among the 28 of CLID"
 RANK = "correlation_rank"  # of those that were published for most encoders
 FEW_SHOT = "3-shot"
-LIDAR = "LiDAR, Tables 1, 5, 7 to 9"
 NOTES = (
     "No population here is that of a paper: RankMe and LiDAR trained runs that differ in hyper-parameters alone, and "
     "took embeddings behind the projector; published statistics are of representations, of encoders that differ in "
@@ -83,12 +83,15 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         )
     joint = _joint(published, measured.populations, options.seed)
     grids = _grids(measured, options.seed)
-    correlations = [one for statistic in ("pearson", "spearman", "kendall")
-                    for one in published_label_free(statistic=statistic)]  # fmt: skip
+    statistics = ("pearson", "spearman", "kendall")
+    correlations = [one for statistic in statistics for one in published_label_free(statistic=statistic)]
     return Findings(
         claims=_claims(found, measured, joint, grids),
-        estimates=[*(one for own in found.values() for one in own.estimates()),
-                   *(one for own in joint.values() for one in own), *(one for own in grids.values() for one in own)],
+        estimates=[
+            *(one for own in found.values() for one in own.estimates()),
+            *(one for own in joint.values() for one in own),
+            *(one for own in grids.values() for one in own),
+        ],
         tables=[
             *(tables.correlations_table(one) for one in found.values()),
             *(tables.settings_table(one) for one in found.values()),
@@ -98,12 +101,17 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             tables.recovered_table(published_label_free(statistic="recovered_accuracy")),
             *([tables.grid_table([one for own in grids.values() for one in own])] if grids else []),
         ],
-        figures=[*label_free_figures({file_key(name): one for name, one in found.items()}),
-                 *(grid_figure(file_key(dataset), own) for dataset, own in grids.items())],
+        figures=[
+            *label_free_figures({file_key(name): one for name, one in found.items()}),
+            *(grid_figure(file_key(dataset), own) for dataset, own in grids.items()),
+        ],
         rows=[row for name, one in found.items() for row in tables.rows_of(one.population, one)],
-        notes=[*NOTES, *measured.refused.values(),
-               *(f"{one.name}: {sentence}" for one in measured.populations for sentence in one.unanswered)],
-    )  # fmt: skip
+        notes=[
+            *NOTES,
+            *measured.refused.values(),
+            *(f"{one.name}: {sentence}" for one in measured.populations for sentence in one.unanswered),
+        ],
+    )
 
 
 def _checkpoints(published: Population) -> Population:
@@ -115,15 +123,17 @@ def _checkpoints(published: Population) -> Population:
 def _joint(published: Population, measured: Sequence[Population], seed: int) -> dict[str, list[Estimate]]:
     """What each metric adds to an accuracy that is known: with few labels, and on another data set."""
     found: dict[str, list[Estimate]] = {}
-
     pairs = [(published, FEW_SHOT, published.oracle.name)]
     pairs += [(one, one.oracle.name, name) for one in measured for name in one.accuracies if " on " in str(name)]
     for source, first, target in pairs:
         if {first, target} <= set(source.accuracies):
             own = joint_correlations(
-                source.predictors[source.choosers], source.accuracies[first], source.accuracies[target],
-                population=source.name, resampling=Resampling(clusters=source.objectives, seed=seed),
-            )  # fmt: skip
+                source.predictors[source.choosers],
+                source.accuracies[first],
+                source.accuracies[target],
+                population=source.name,
+                resampling=Resampling(clusters=source.objectives, seed=seed),
+            )
             if own:
                 found[f"{source.name}: {first} -> {target}"] = own
     return found
@@ -137,44 +147,43 @@ def _grids(measured: Measured, seed: int) -> dict[str, list[Estimate]]:
         if len(grid) > 1 and DIMENSION in population.values:
             dimension = population.values[DIMENSION]
             found[population.dataset] = setting_correlations(
-                grid, population.oracle, population=population.name,
-                combine=lambda learnability, dimension=dimension: clid_of(dimension, learnability),
+                grid,
+                population.oracle,
+                population=population.name,
+                combine=partial(clid_of, dimension),
                 resampling=Resampling(clusters=population.objectives, seed=seed),
-            )  # fmt: skip
+            )
     return found
 
 
 def _claims(
-    found: Mapping[str, Predictions], measured: Measured, joint: Mapping[str, Sequence[Estimate]],
+    found: Mapping[str, Predictions],
+    measured: Measured,
+    joint: Mapping[str, Sequence[Estimate]],
     grids: Mapping[str, Sequence[Estimate]],
-) -> list[Claim]:  # fmt: skip
+) -> list[Claim]:
     table_1 = published_label_free(paper="CLID", table="Table 1")
     figure_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
     table_3 = published_label_free(paper="CLID", statistic="kendall_of_joint_rank")
     missing = f"fewer than {FEWEST} encoders of the table have a statistic of their features and a full-shot error"
-    published: Held = found.get(PUBLISHED, missing)
-    ours, name, dataset = _main(found, measured)
+    published = Held(predictions=found.get(PUBLISHED, missing), where=PUBLISHED)
+    resnets = Held(predictions=found.get(RESNETS, missing), where=RESNETS)
+    main, name, dataset = _main(found, measured)
     transfer = next((own for where, own in joint.items() if name and where.startswith(f"{name}: ")), ())
+    ours = Held(predictions=main, joint=transfer, grid=grids.get(dataset, ()))
     return [
-        *claims.printed_claims(table_1, list(found.values())),
-        *claims.uniformity_claims(published, PUBLISHED, table_1),
-        *claims.rank_claims(published, PUBLISHED, RANK),
-        *claims.rank_claims(found.get(RESNETS, missing), RESNETS, RANK),
-        claims.regret_claim(published, PUBLISHED, RANK, figure_1),
-        *claims.rank_claims(ours, OURS, "rankme"),
-        claims.regret_claim(ours, OURS, "rankme", figure_1),
-        claims.cheaper_claim(ours, OURS, "rankme", "alpha_req", source="RankMe, Figure 1 (bottom)",
-                             paper="outperforms on average"),
-        claims.ahead_claim(ours, OURS, "lidar", "rankme", source=LIDAR, paper="consistently higher tau"),
-        claims.cheaper_claim(ours, OURS, "lidar", "rankme", source="LiDAR, Tables 3, 6, 8 and 10",
-                             paper="improved hyper-parameter selection"),
-        claims.best_claim(ours, OURS, "clid", source="CLID, section 3.3, Table 1", paper="the highest correlation"),
-        claims.joint_claim(f"{OURS}, accuracy on another data set", transfer, "clid", printed=table_3),
-        claims.grid_claim(OURS, grids.get(dataset, ())),
-    ]  # fmt: skip
+        *printed_claims(table_1, list(found.values())),
+        *uniformity_claims(published, table_1),
+        *rank_claims(published, RANK),
+        *rank_claims(resnets, RANK),
+        *regret_claims(published, RANK, figure_1),
+        *rank_claims(ours, "rankme"),
+        *regret_claims(ours, "rankme", figure_1),
+        *measured_claims(ours, table_3),
+    ]
 
 
-def _main(found: Mapping[str, Predictions], measured: Measured) -> tuple[Held, str, str]:
+def _main(found: Mapping[str, Predictions], measured: Measured) -> tuple[Predictions | str, str, str]:
     """The measured population that claims are held against: most of its encoders were pretrained on its data set."""
     if not measured.populations:
         reasons = " ".join(measured.refused.values())

@@ -23,7 +23,7 @@ from pathlib import Path
 from ..analysis.table import StudyTable, study_table
 from ..analysis.threads import one_thread
 from ..content import shipped_studies
-from ..errors import ContentError, QueryError, UnknownName
+from ..errors import ContentError, MissingExtra, QueryError, UnknownName
 from .findings import Claim, Findings
 
 Progress = Callable[[str, int, int], None]
@@ -45,6 +45,8 @@ class StudyOptions:
     encoders: tuple[str, ...] = ()  # of the radar; empty means those of the paper
     progress: Progress = no_progress
 
+
+_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")  # of the extra
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
 
@@ -166,8 +168,14 @@ def load_study(study: Study) -> StudyFunction:
     for loaded in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
         del sys.modules[loaded]  # what was loaded before may have changed since
     sys.modules[name] = module  # dataclasses and pickles of the file look their module up
-    with _no_bytecode():
-        spec.loader.exec_module(module)
+    try:
+        with _no_bytecode():
+            spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        library = str(error.name).partition(".")[0]
+        if library not in _LIBRARIES:
+            raise
+        raise MissingExtra(library, extra="study", needed_for=f"The study {study.name}") from error
     function = getattr(module, "study", None)
     if not callable(function):
         raise QueryError(
