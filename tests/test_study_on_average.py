@@ -144,8 +144,9 @@ def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_r
     study = load_study(STUDY).__globals__
     estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
     undone = []
-    for _, term, outcome, what, *_ in study["PRINTED"]:
-        if what == "p-value" and (term, outcome) in estimates:
+    for row in study["PRINTED"]:
+        term, outcome = row["term"], row["outcome"]
+        if row["what"] == "p-value" and (term, outcome) in estimates:
             estimate = estimates[term, outcome]
             (one,) = [one for one in found().claims if one.value == estimate.p]
             assert estimate.p is not None and estimate.p_robust is not None

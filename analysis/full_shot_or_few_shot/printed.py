@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from zoo.analysis.best_encoders import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
 from zoo.analysis.estimates import Estimate
@@ -15,6 +16,7 @@ from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Table, agrees_with, answered, beside
 from zoo.studies.risks import accuracy_label
+from zoo.studies.tables import read_printed
 
 from .tables import winners_table
 
@@ -44,27 +46,28 @@ class PrintedFeatures:
     accuracies: tuple[str, str, str]
 
 
-_RN50, _CNN, _VITS16, _VIT, _ANY = TABLE_2
-WINNERS = (
-    PrintedWinner(_RN50, (ONE, THREE), "MoCo-v3 RN50", ("73.7", "55.5", "40.4"), "24"),
-    PrintedWinner(_RN50, (FULL,), "DINO RN50", ("74.2", "52.9", "35.9"), "24"),
-    PrintedWinner(_CNN, (FULL,), "SwAV RN50w4", ("76.2", "56.2", "36.9"), "375"),
-    PrintedWinner(_CNN, (ONE, THREE), "VICRegL CnvNxt-B", ("74.8", "64.3", "56.3"), "85"),
-    PrintedWinner(_VITS16, (FULL,), "MUGS ViT-S16", ("77.3", "62.9", "49.6"), "22"),
-    PrintedWinner(_VITS16, (ONE, THREE), "MSN ViT-S16", ("76.1", "67.5", "60.4"), "22"),
-    PrintedWinner(_VIT, (ONE,), "MSN ViT-B4", ("80.1", "75.1", "69.3"), "86"),
-    PrintedWinner(_VIT, (FULL,), "MUGS ViT-L16", ("80.9", "74.0", "68.5"), "303"),
-    PrintedWinner(_VIT, (THREE,), "MSN ViT-L7", ("79.9", "74.9", "69.8"), "303"),
-    PrintedWinner(_ANY, (FULL,), "CLIP ViT-L14", ("85.0", "75.2", "62.9"), "304"),
-    PrintedWinner(_ANY, (ONE,), "OpenCLIP ViT-H14", ("84.4", "75.8", "63.7"), "632"),
-    PrintedWinner(_ANY, (THREE,), "MSN ViT-L7 (not repeated in print)", ("79.9", "74.9", "69.8"), "303"),
-)
-FEATURES = (
-    PrintedFeatures("mugs_vits16_ep800_extractS", "MUGS S16", False, "1536", ("77.3", "62.9", "49.6")),
-    PrintedFeatures("mugs_vits16_ep800", "MUGS S16", True, "384", ("77.0", "66.6", "57.9")),
-    PrintedFeatures("openclip_vitH14", "OpenCLIP H14", False, "1280", ("84.4", "75.8", "63.7")),
-    PrintedFeatures("openclip_vitH14_extractPred", "OpenCLIP H14", True, "1024", ("84.3", "76.5", "65.5")),
-)
+SETTINGS = {"full-shot": FULL, "1 %": ONE, "3-shot": THREE}  # as the printed tables name them
+CATEGORIES = {category.name: category for category in TABLE_2}
+WINNERS = [
+    PrintedWinner(
+        category=CATEGORIES[row["category"]],
+        best_at=tuple(SETTINGS[setting] for setting in row["best_at"].split(", ")),
+        name=row["name"],
+        accuracies=(row["full-shot"], row["1 %"], row["3-shot"]),
+        million_parameters=row["million_parameters"],
+    )
+    for row in read_printed(Path(__file__).with_name("table2.tsv"))
+]
+FEATURES = [
+    PrintedFeatures(
+        encoder=row["encoder"],
+        name=row["name"],
+        ours=row["extracted_by"] == "the paper",
+        dimensions=row["dimensions"],
+        accuracies=(row["full-shot"], row["1 %"], row["3-shot"]),
+    )
+    for row in read_printed(Path(__file__).with_name("table4.tsv"))
+]
 
 
 def winner_claims(table: StudyTable) -> list[Claim]:

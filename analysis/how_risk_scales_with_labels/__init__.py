@@ -15,7 +15,7 @@ Command: zoo study how_risk_scales_with_labels
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -23,7 +23,6 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.law_splits import (
     COMPONENT_LAW,
     FULL_SHOT_LAW,
-    SPLITS,
     Score,
     comparable_rows,
     compare_laws,
@@ -45,15 +44,15 @@ from zoo.analysis.scaling_law import (
 )
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import Figure
-from zoo.studies.findings import WIDEST, Claim, Findings, Rows, number_claim, statement_claim
+from zoo.studies.findings import Findings, Rows
 from zoo.studies.running import StudyOptions
 
+from .claims import ALPHA, Older, W, law_claims, of_the_lead, table9_claims
 from .figures import draw_curves, draw_predicted
 from .tables import (
     PRINTED,
     components_table,
     interval,
-    law_parameters,
     limits_note,
     misses_table,
     older_table9,
@@ -66,17 +65,6 @@ COMPLETE, EVERY, OLDER = "all components known", "every encoder", "without OpenC
 ADDED_LATER = "openclip_"  # how the ids begin of encoders that the printed numbers were made without
 N_REPEATS, N_RESAMPLES = 10, 1000  # random splits of "iid"; resampled encoders of every interval
 N_REPEATS_OF_EQ_25 = 100  # random splits where one mean is held against a printed number of a single one
-ALPHA, W, R2 = "0.15", "0.51", "0.94"  # printed in Appendix F.4
-
-
-@dataclass(frozen=True, slots=True)
-class Older:
-    """The law and Table 9 of the encoders that the paper's numbers were printed from."""
-
-    law: ScalingLaw
-    rows: pd.DataFrame  # of Table 9
-    scores: Sequence[Score]
-    n_gone: int  # complete encoders that were added later
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -84,11 +72,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     rows, every = law_rows(table), law_rows(table, complete_only=False)
     laws = _laws(rows, every, options)
     law, comparable = laws[COMPLETE], comparable_rows(rows)
-    scores = compare_laws(comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed,
-                          told=options.progress)  # fmt: skip
+    scores = compare_laws(
+        comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed, told=options.progress
+    )
     older = _older(rows, laws, options)
-    either_sign = compare_laws(comparable, laws=("Std",), n_repeats=N_REPEATS, n_resamples=0, seed=options.seed,
-                               falls_with_size=False)  # fmt: skip
+    either_sign = compare_laws(
+        comparable, laws=("Std",), n_repeats=N_REPEATS, n_resamples=0, seed=options.seed, falls_with_size=False
+    )
     few = rows["n"] < N_FULL_SHOT
     pooled = [
         r2_estimate(part, predicted, term=term, n_resamples=N_RESAMPLES, seed=options.seed)
@@ -99,7 +89,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     ]
     return Findings(
         claims=[
-            *_law_claims(law, laws[EVERY], older), *_table9_claims(comparable, scores, older), _lead_claim(scores),
+            *law_claims(law, laws[EVERY], older),
+            *table9_claims(comparable, scores, older, n_repeats=N_REPEATS),
+            *of_the_lead.judged(scores),
         ],
         estimates=[
             *(one for name, fitted in laws.items() for one in _named(name, fitted)),
@@ -112,21 +104,29 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         tables=[
             table9(comparable, scores, n_repeats=N_REPEATS),
             *([older_table9(older.rows, older.scores, n_gone=older.n_gone)] if older else []),
-            components_table(scores), populations_table(laws),
+            components_table(scores),
+            populations_table(laws),
             misses_table(law, rows),
         ],
         figures=_figures(law, laws, rows),
         rows=[
-            Rows(part="Eq. 25 and Table 9", used=law.n_encoders,
-                 left_out=table.n_left_out("approx_plus_usability", *(component.column for component in COMPONENTS))),
+            Rows(
+                part="Eq. 25 and Table 9",
+                used=law.n_encoders,
+                left_out=table.n_left_out("approx_plus_usability", *(component.column for component in COMPONENTS)),
+            ),
             pairs_used("Eq. 25, pairs of encoder and setting", table, rows),
             pairs_used("Eq. 25 of every encoder", table, every, complete_only=False),
             pairs_used("Table 9", table, rows, used=len(comparable)),
-            *([Rows(part=f"Eq. 25 and Table 9, {OLDER}", used=older.law.n_encoders,
-                    left_out={"OpenCLIP": older.n_gone})] if older else []),
+            *([_older_rows(older)] if older else []),
         ],
         notes=_notes(rows, laws, pooled, scores, either_sign),
-    )  # fmt: skip
+    )
+
+
+def _older_rows(older: Older) -> Rows:
+    left_out = {"OpenCLIP": older.n_gone}
+    return Rows(part=f"Eq. 25 and Table 9, {OLDER}", used=older.law.n_encoders, left_out=left_out)
 
 
 def _laws(rows: pd.DataFrame, every: pd.DataFrame, options: StudyOptions) -> dict[str, ScalingLaw]:
@@ -167,170 +167,57 @@ def _named(name: str, law: ScalingLaw) -> list[Estimate]:
 
 def _bias(law: ScalingLaw, rows: pd.DataFrame) -> list[Estimate]:
     return [
-        Estimate(term=f"measured minus predicted, {n:,} labels, {family}", value=bias, n=count, outcome="error",
-                 ci_low=None if low != low else low, ci_high=None if high != high else high, method=METHOD,
-                 unit="percentage points")
+        Estimate(
+            term=f"measured minus predicted, {n:,} labels, {family}",
+            value=bias,
+            n=count,
+            outcome="error",
+            ci_low=None if low != low else low,
+            ci_high=None if high != high else high,
+            method=METHOD,
+            unit="percentage points",
+        )
         for n, family, count, bias, low, high, _ in residuals(law, rows).itertuples(index=False)
-    ]  # fmt: skip
-
-
-def _law_claims(law: ScalingLaw, every: ScalingLaw, older: Older | None) -> list[Claim]:
-    source = "Appendix F.4"
-    what = "of stale rows, before OpenCLIP was added" if older else "of other encoders"
-
-    def claim(name: str, printed: str, ours: Estimate, before: Estimate | None, digits: int) -> Claim:
-        reason = (
-            f"printed {what}"
-            if before is None
-            else (
-                f"printed {what}: {older.law.n_rows} rows of {older.law.n_encoders} encoders give "
-                f"{before.value:.{digits}f}, and these {ours.n} of {law.n_encoders} give {ours.value:.{digits}f}"
-            )
-        )
-        return number_claim(
-            f"{name} of the scaling law",
-            source=source,
-            printed=printed,
-            ours=ours.value,
-            as_the_paper_did=None if before is None else before.value,
-            interval=(ours.ci_low, ours.ci_high),
-            shown=interval(ours, digits),
-            reason=reason,
-        )
-
-    return [
-        claim("alpha", ALPHA, law.alpha, older and older.law.alpha, 3),
-        claim("W", W, law.W, older and older.law.W, 2),
-        claim("R2", R2, law.r2, older and older.law.r2, 3),
-        statement_claim(
-            "The law fits all 169 encoders",
-            source="Section 5.2.1",
-            paper=f"R2 {R2}",
-            ours=f"R2 {every.r2.value:.3f} on {every.n_rows} rows of {every.n_encoders} encoders",
-            holds=(every.r2.value or 0) >= float(R2),
-            value=every.r2.value,
-            caveat=f"the printed R2 is {what}" if older else "",
-            reason="with the encoders whose components are not all known R2 is lower",
-        ),
     ]
-
-
-def _table9_claims(rows: pd.DataFrame, scores: Sequence[Score], older: Older | None) -> list[Claim]:
-    found, source = [], "Table 9"
-    cells = {(score.law, score.split): score for score in scores}
-    before = {(score.law, score.split): score for score in older.scores} if older else {}
-    for law, (parameters, *printed) in PRINTED.items():
-        counted, counted_before = law_parameters(rows, law), law_parameters(older.rows, law) if older else None
-        groups = (
-            f"a group has three parameters and two are shared: {parameters} are of {(int(parameters) - 2) // 3} "
-            f"groups, and these encoders have {(counted - 2) // 3}"
-        )
-        if older and counted_before != counted:
-            groups += (
-                f"; printed of stale rows, before the {older.n_gone} encoders of OpenCLIP were added, which have "
-                f"{((counted_before or 2) - 2) // 3}"
-            )
-        found.append(
-            number_claim(
-                f"Parameters of {law}",
-                source=source,
-                printed=parameters,
-                ours=counted,
-                as_the_paper_did=counted_before,
-                shown=str(counted),
-                reason=groups,
-            )
-        )
-        for split, number in zip(SPLITS, printed, strict=True):
-            if number:
-                score, other = cells[law, split], before.get((law, split))
-                found.append(
-                    number_claim(
-                        f"R2 of {law} on held-out {SPLITS[split]}",
-                        source=source,
-                        printed=number,
-                        ours=score.r2.value,
-                        as_the_paper_did=other.r2.value if other else None,
-                        interval=(score.r2.ci_low, score.r2.ci_high),
-                        reason=_why(score, other, older),
-                        shown="not available" if score.r2.value is None else interval(score.r2, 3),
-                    )
-                )
-    return found
-
-
-def _why(score: Score, before: Score | None, older: Older | None) -> str:
-    """Why a cell of Table 9 may differ from the printed one."""
-    reasons = []
-    if score.r2.value is None:
-        if not score.unseen or score.seen is None:
-            return "these encoders leave nothing to fit, or nothing to predict"
-        reasons.append(
-            f"the law cannot predict groups that are all held out ({', '.join(score.unseen)}); on the "
-            f"{score.n_seen} of {score.r2.n} rows of other groups R2 is {score.seen:.2f}"
-        )
-    if before is not None and older is not None:
-        value = before.r2.value if before.r2.value is not None else before.seen
-        if value is not None and score.law == COMPONENT_LAW:
-            reasons.append(
-                f"printed of stale rows, before the {older.n_gone} encoders of OpenCLIP were added: those "
-                f"{len(older.rows)} rows of {older.law.n_encoders} encoders give {value:.3f}"
-            )
-        elif value is not None:
-            reasons.append(
-                f"without the {older.n_gone} encoders of OpenCLIP, on which the row of Eq. 25 comes out, it "
-                f"is {value:.3f}"
-            )
-    if score.r2.value is not None:
-        if score.lowest is not None and score.highest is not None and score.lowest < score.highest:
-            reasons.append(f"over {N_REPEATS} random splits it goes from {score.lowest:.3f} to {score.highest:.3f}")
-        low, high = score.r2.ci_low, score.r2.ci_high
-        if low is not None and high is not None and high - low > WIDEST:
-            reasons.append("the interval is too wide to tell")
-    return "; ".join(reasons)
-
-
-def _lead_claim(scores: Sequence[Score]) -> Claim:
-    """Whether Eq. 25 is significantly ahead of every law of the printed table on every split."""
-    leads = [(score.lead, score) for score in scores
-             if score.law in PRINTED and score.law != COMPONENT_LAW and score.lead.value is not None]  # fmt: skip
-    least = min(leads, key=lambda pair: pair[0].ci_low or 0.0, default=None)
-    name = "Eq. 25 predicts held-out settings and encoders significantly better than standard scaling laws"
-    if least is None:
-        return statement_claim(name, source="Section 5.2.1", paper="significantly better", ours="not available",
-                               holds=False, reason="no split of these encoders can be predicted")  # fmt: skip
-    lead, score = least
-    return statement_claim(
-        name, source="Section 5.2.1", paper="significantly better", value=lead.value, holds=(lead.ci_low or 0) > 0,
-        ours=f"R2 higher by {interval(lead)} at least, of {len(leads)} cells",
-        reason=f"it is not against {score.law} on held-out {SPLITS[score.split]}",
-    )  # fmt: skip
 
 
 def _figures(law: ScalingLaw, laws: Mapping[str, ScalingLaw], rows: pd.DataFrame) -> list[Figure]:
     clouds = {name: one for name, one in laws.items() if name not in (OLDER, EVERY)}
     return [
-        Figure(name="predicted_and_measured", title="Errors by the scaling law against measured errors (Figure 5b)",
-               caption=f"Error in percent, lower is better, predicted by Eq. 25 from the components, of "
-               f"{law.n_encoders} encoders in up to {rows['n'].nunique()} settings ({len(rows)} rows); on the line, "
-               "prediction and measurement are equal.", draw=lambda: draw_predicted(law, rows)),
-        Figure(name="curves_and_parameters", title="The scaling law of single encoders, and its two parameters",
-               caption=f"(a) Error in percent, lower is better, by Eq. 25 (lines) and measured (marks) of five of the "
-               f"{law.n_encoders} encoders, from the best to the worst fitted. (b) alpha and W of {len(law.draws):,} "
-               "resamples of the encoders (dots), of all and by family, with 95 % intervals; the cross is the paper's.",
-               draw=lambda: draw_curves(law, clouds, rows, printed=(float(ALPHA), float(W)))),
-    ]  # fmt: skip
+        Figure(
+            name="predicted_and_measured",
+            title="Errors by the scaling law against measured errors (Figure 5b)",
+            caption=f"Error in percent, lower is better, predicted by Eq. 25 from the components, of "
+            f"{law.n_encoders} encoders in up to {rows['n'].nunique()} settings ({len(rows)} rows); on the line, "
+            "prediction and measurement are equal.",
+            draw=partial(draw_predicted, law, rows),
+        ),
+        Figure(
+            name="curves_and_parameters",
+            title="The scaling law of single encoders, and its two parameters",
+            caption=f"(a) Error in percent, lower is better, by Eq. 25 (lines) and measured (marks) of five of the "
+            f"{law.n_encoders} encoders, from the best to the worst fitted. (b) alpha and W of {len(law.draws):,} "
+            "resamples of the encoders (dots), of all and by family, with 95 % intervals; the cross is the paper's.",
+            draw=partial(draw_curves, law, clouds, rows, printed=(float(ALPHA), float(W))),
+        ),
+    ]
 
 
 def _notes(
-    rows: pd.DataFrame, laws: Mapping[str, ScalingLaw], pooled: Sequence[Estimate], scores: Sequence[Score],
+    rows: pd.DataFrame,
+    laws: Mapping[str, ScalingLaw],
+    pooled: Sequence[Estimate],
+    scores: Sequence[Score],
     either_sign: Sequence[Score],
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     law, alone = laws[COMPLETE], fit_scaling_law(full_shot_only(rows), n_resamples=0)
     literal = fit_scaling_law(as_printed(rows), n_resamples=0)
     leads = [f"{score.split} {interval(score.lead, 3)}" for score in scores if score.law == FULL_SHOT_LAW]
-    families = [f"{name} alpha {interval(one.alpha, 3)}, W {interval(one.W)}" for name, one in laws.items()
-                if name not in (COMPLETE, OLDER, EVERY)]  # fmt: skip
+    families = [
+        f"{name} alpha {interval(one.alpha, 3)}, W {interval(one.W)}"
+        for name, one in laws.items()
+        if name not in (COMPLETE, OLDER, EVERY)
+    ]
     return [
         f"W is weakly identified: {interval(law.W)} over resampled encoders; no other W in there contradicts it.",
         *([f"One alpha and W for all is a simplification: {'; '.join(families)}."] if len(families) > 1 else []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.law_splits import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score
@@ -12,6 +13,7 @@ from zoo.analysis.standard_laws import FLAT, STANDARD_LAWS, n_parameters
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra
 from zoo.studies.findings import Rows, Table
+from zoo.studies.tables import read_printed
 
 try:
     import pandas as pd
@@ -19,12 +21,9 @@ except ModuleNotFoundError as error:
     raise MissingExtra(str(error.name), extra="study", needed_for="A table") from error
 
 
-PRINTED = {  # Table 9: parameters, then R2 on the splits in the order of SPLITS; empty where nothing is printed
-    "Std": ("5", "0.31", "-0.12", "0.46", "-0.98"),
-    "e = family": ("11", "0.60", "0.65", "0.72", ""),
-    "e = architecture": ("41", "0.63", "0.66", "", ""),
-    "e = objective": ("86", "0.82", "", "", ""),
-    COMPONENT_LAW: ("2", "0.94", "0.91", "0.96", "0.84"),
+PRINTED = {  # Table 9: law -> parameters, then R2 on the splits in the order of SPLITS; empty where nothing is printed
+    row["law"]: (row["parameters"], *(row[split] for split in SPLITS))
+    for row in read_printed(Path(__file__).with_name("table9.tsv"))
 }
 _NOT_PRINTED = ("", "", "", "", "")
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from zoo.analysis.estimates import Estimate
@@ -32,7 +33,7 @@ from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import NOT_AVAILABLE, Claim, Findings, number_claim, undone_by_hc3
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import probability
+from zoo.studies.tables import probability, read_printed
 
 from .claims import Effect, artefacts_of, published, statements
 from .figures import CHOICES, effect_figure, rank_figure
@@ -55,24 +56,7 @@ HOW: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 TREATMENTS = ("z_dim", "n_parameters", "family", "patch_size", "nviews", "n_augmentations", "epochs", "batch_size",
               PROJECTOR, HIDDEN, "ssl_mode", "optimizer")  # fmt: skip
-PRINTED = (  # treatment, term, outcome, what, printed, source
-    ("family", "family[vit]", "probe_gen", "p-value", "9e-8", "Section 5.3.3"),
-    ("n_parameters", "log(n_parameters)", "approx", "p-value", "4e-17", "Section 5.3.3"),
-    ("n_parameters", "log(n_parameters)", "usability", "p-value", "4e-17", "Section 5.3.3"),
-    ("z_dim", "log(z_dim)", "usability", "p-value", "<1e-9", "Section 5.3.1"),
-    ("z_dim", "log(z_dim)", "probe_gen", "p-value", "<1e-9", "Section 5.3.1"),
-    ("train_rank", "log(train_rank)", "usability", "p-value", "6e-8", "Appendix D.1, Figure 19b"),
-    ("n_augmentations", "log(n_augmentations)", "usability", "coefficient", "-5.3", "Appendix D.2"),
-    ("n_augmentations", "log(n_augmentations)", "usability", "p-value", "4e-2", "Appendix D.2"),
-    (PROJECTOR, MLP, "usability", "coefficient", "-8.6", "Appendix D.3"),
-    (PROJECTOR, MLP, "usability", "standard error", "2.6", "Appendix D.3"),
-    (PROJECTOR, MLP, "usability", "p-value", "1e-3", "Appendix D.3"),
-    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "coefficient", "-0.68", "Appendix D.3"),
-    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "standard error", "0.28", "Appendix D.3"),
-    (ALL_OF_IT, f"log({ALL_OF_IT})", "usability", "p-value", "2e-2", "Appendix D.3"),
-    (PROJECTOR, LINEAR, "train_rank", "p-value", "3e-9", "Appendix D.3"),
-    ("ssl_mode", TRANSFORM, "usability", "p-value", "1e-2", "Appendix D.4"),
-)  # fmt: skip
+PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
 WORDS = {
     "family[vit]": "ViTs, not ResNets,", "log(n_parameters)": "log parameters", "log(z_dim)": "log dimensions",
     "log(train_rank)": "log effective dimensionality", "log(n_augmentations)": "log augmentations",
@@ -110,7 +94,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     further, artefacts, ranks = _further(effect), artefacts_of(table), rank_figure(table)
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
-        claims=[*(_number(table, effect, *row) for row in PRINTED), *statements(table, effect)],
+        claims=[*(_number(table, effect, **row) for row in PRINTED), *statements(table, effect)],
         estimates=[*estimates, *tests, *(one for found in further for one in found.estimates),
                    *artefact_records(artefacts)],
         tables=[overview_table(estimates, TREE_OUTCOMES, CHOICES), estimates_table(estimates, effects),
@@ -147,8 +131,9 @@ def _number(
             reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
     except (QueryError, UnknownName) as error:
         return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
-    return number_claim(claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason,
-                        caveat=caveat)  # fmt: skip
+    return number_claim(
+        claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason, caveat=caveat
+    )
 
 
 def _quantity(found: LinearEffect, term: str, what: str) -> float | None:
@@ -167,9 +152,10 @@ def _described(found: LinearEffect, term: str) -> str:
 def _printed(effect: Effect) -> list[Estimate]:
     """Effects whose p-values are printed, as what they are said to be of and as what they are of."""
     found = []
-    for treatment, term, outcome, what, *_ in (*PRINTED, (HIDDEN, f"log({HIDDEN})", "usability", "p-value")):
+    terms = [(row["treatment"], row["term"], row["outcome"]) for row in PRINTED if row["what"] == "p-value"]
+    for treatment, term, outcome in (*terms, (HIDDEN, f"log({HIDDEN})", "usability")):
         with suppress(QueryError, UnknownName):  # the claim about it says why
-            found += [effect(treatment, outcome).estimate(term)] if what == "p-value" else []
+            found.append(effect(treatment, outcome).estimate(term))
     return found
 
 

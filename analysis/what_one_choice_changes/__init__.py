@@ -17,8 +17,9 @@ Command: zoo study what_one_choice_changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -31,7 +32,7 @@ from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Findings, answered, number_claim, undone_by_hc3
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import probability
+from zoo.studies.tables import probability, read_printed
 
 from . import tables
 from .figures import controlled_figures
@@ -48,28 +49,7 @@ SHOWN = ("z_dim", PROJECTOR, "epochs", "nviews", "pretraining_data")  # in the p
 OTHERS = (name for name in CORE_COLUMNS if name not in SHOWN and name not in VARIED_TOGETHER)
 TREATMENTS = (*SHOWN, *(name for name in OTHERS if name != "other"))  # remarks in free text are no single choice
 FAMILY = "all choices and risks of the controlled analysis"
-PRINTED = (  # treatment, level, outcome, what, printed, source
-    ("z_dim", None, "usability", "coefficient", "-3.9", "Appendix D.1"),
-    ("z_dim", None, "usability", "p-value", "4e-9", "Appendix D.1"),
-    ("z_dim", None, "usability", "p-value in the main text", "<1e-9", "Section 5.3.1"),
-    ("z_dim", None, "probe_gen", "coefficient", "3.8", "Appendix D.1"),
-    ("z_dim", None, "probe_gen", "p-value", "2e-9", "Appendix D.1"),
-    ("z_dim", None, "probe_gen", "p-value in the main text", "<1e-9", "Section 5.3.1"),
-    (PROJECTOR, "mlp", "usability", "p-value", "9e-12", "Section 5.3.3, Figure 11"),
-    (PROJECTOR, "mlp", "probe_gen", "p-value", "5e-3", "Appendix D.3, Figure 11"),
-    ("epochs", None, "usability", "coefficient", "-1.37", "Appendix D.5"),
-    ("epochs", None, "usability", "standard error", ".55", "Appendix D.5"),
-    ("epochs", None, "usability", "p-value", "2e-3", "Appendix D.5"),
-    ("epochs", None, "probe_gen", "coefficient", "-.58", "Appendix D.5"),
-    ("epochs", None, "probe_gen", "standard error", ".57", "Appendix D.5"),
-    ("epochs", None, "probe_gen", "p-value", ".3", "Appendix D.5"),
-)  # fmt: skip
-MEANT = {  # -> what should have been printed, or is printed elsewhere
-    ("epochs", "usability", "p-value"): "2e-2",
-    ("z_dim", "usability", "p-value in the main text"): "4e-9",  # Appendix D.1
-    ("z_dim", "probe_gen", "p-value in the main text"): "2e-9",  # Appendix D.1
-}  # fmt: skip
-CUT_OFF = (("epochs", "probe_gen", "coefficient"),)  # printed without rounding
+PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
 WORDS = {"z_dim": "log dimensions", PROJECTOR: "an MLP against no projector", "epochs": "log epochs"}
 NOTES = (
     "Numbers enter as natural logarithms, decided beforehand. The paper took the logarithm or the number, whichever is "
@@ -189,24 +169,37 @@ def _quantity(found: ControlledEffect, level: str | None, what: str) -> float | 
     return estimate.p if what.startswith("p-value") else estimate.value
 
 
-def _number(effect: Effect, printed: Effect, row: tuple[str, str | None, str, str, str, str]) -> Claim:
-    treatment, level, outcome, what, number, source = row
+def _number(effect: Effect, printed: Effect, row: Mapping[str, str]) -> Claim:
+    """One printed number beside ours; ``row`` is one of :data:`PRINTED`."""
+    treatment, level, outcome, what = row["treatment"], row["level"] or None, row["outcome"], row["what"]
+    number, source, misprint_of, caveat = row["printed"], row["source"], row["meant"] or None, ""
     claim = f"Effect of {WORDS[treatment]} on {OUTCOMES[outcome].label.lower()}: {what}"
-    misprint_of, caveat = MEANT.get((treatment, outcome, what)), ""
     try:
         # the printed numbers of choices that vary with other columns are of encoders with every component, so ours too
         ours, theirs = printed(treatment, outcome, repeated=False), printed(treatment, outcome)
         value, repeated = _quantity(ours, level, what), _quantity(theirs, level, what)
         reason = tables.why_it_differs(
-            ours, theirs, effect(treatment, outcome), level=level, misprint_of=misprint_of,
+            ours,
+            theirs,
+            effect(treatment, outcome),
+            level=level,
+            misprint_of=misprint_of,
             bound=float(number[1:]) if number.startswith("<") else None,
-        )  # fmt: skip
+        )
         caveat = undone_by_hc3(ours.estimate(level)) if what.startswith("p-value") else ""
     except QueryError as error:
         return number_claim(claim, source=source, printed=number, ours=None, shown=NOT_AVAILABLE, reason=str(error))
-    return number_claim(claim, source=source, printed=number, ours=value, as_the_paper_did=repeated,
-                        misprint_of=misprint_of, cut_off=(treatment, outcome, what) in CUT_OFF, reason=reason,
-                        caveat=caveat)  # fmt: skip
+    return number_claim(
+        claim,
+        source=source,
+        printed=number,
+        ours=value,
+        as_the_paper_did=repeated,
+        misprint_of=misprint_of,
+        cut_off=row["cut_off"] == "yes",
+        reason=reason,
+        caveat=caveat,
+    )
 
 
 def _statements(table: StudyTable, effect: Effect, tested: Sequence[Estimate]) -> list[Claim]:

@@ -144,14 +144,15 @@ def claim_of_definition(explained: Explained, features: str, outcome: str, print
 
 
 def explained_table(
-    explained: Explained, outcomes: Sequence[str], printed: Mapping[str, Sequence[str]], words: Mapping[str, str],
+    explained: Explained, outcomes: Sequence[str], printed: Mapping[str, Mapping[str, str]], words: Mapping[str, str],
     nested: Sequence[Estimate],
 ) -> Table:  # fmt: skip
     """Table 6 with both definitions, and what nested tuning leaves of the pooled one."""
     strict = {(one.method, one.outcome): f"{one.value:.1f}" for one in nested if one.term.endswith("pooled")}
     rows = []
     for features, numbers in printed.items():
-        for outcome, number in zip(outcomes, numbers, strict=True):
+        for outcome in outcomes:
+            number = numbers[outcome]
             found = explained.found.get((features, outcome))
             cells = ["not available"] * 2 + [""]
             if found is not None:

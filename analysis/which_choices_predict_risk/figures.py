@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zoo.analysis.importance import Importance
+from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.studycolumns import STUDY_COLUMNS
 from zoo.analysis.table import StudyTable
-from zoo.evaluation.drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, letter, new_figure
+from zoo.analysis.tree_features import TREE_FEATURES
+from zoo.evaluation.drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, Figure, letter, new_figure
 from zoo.studies.shap import Colours, Swarm, beeswarm, colours_for, explain_colours, explain_colours_in, importance_bars
+from zoo.studies.trees import Trees
+
+from .claims import FEW, FULL, TABLE_3_OUTCOMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -24,6 +30,70 @@ TICKS = {  # facts as labels of bars, where room is scarce
     "projection_nparameters_hidden": "hidden proj. param.", "pretraining_data": "data", "ssl_mode": "objective type",
     "family": "family",
 }  # fmt: skip
+
+
+FIGURE_17 = (
+    "z_dim",
+    "n_augmentations",
+    "nviews",
+    "ssl_mode",
+    "projection2_arch",
+    "projection_nparameters_hidden",
+    "family",
+    "n_parameters",
+    "patch_size",
+    "pretraining_data",
+    "epochs",
+    "optimizer",
+    "batch_size",
+    "n_classes",
+)
+SMALL_FIGURES = (  # name, figure, feature, outcomes, normalised
+    ("dimensions", "Figure 7", "z_dim", TABLE_3_OUTCOMES, True),
+    ("views", "Figure 9a", "nviews", TABLE_3_OUTCOMES, True),
+    ("family", "Figure 10a", "family", TREE_OUTCOMES, True),
+    ("parameters", "Figure 10b", "n_parameters", TREE_OUTCOMES, True),
+    ("dimensions_by_setting", "Figure 20", "z_dim", (FULL, FEW), False),
+)
+
+
+def figures_of(table: StudyTable, trees: Trees, before: Trees) -> list[Figure]:
+    """All figures; ``before`` are the trees that know the choices before filtering."""
+    if not trees.fitted:
+        return []
+    counts = {outcome: f"{OUTCOMES[outcome].label} {found.n}" for outcome, found in trees.fitted.items()}
+    panels = [(name, [*(trees if name in TREE_FEATURES["few"] else before).fitted.values()]) for name in FIGURE_17]
+    figures = [
+        Figure(
+            name="most_important",
+            title="Most important choices (Figure 18)",
+            caption="Mean absolute SHAP value of the eight most important choices for each outcome, with the number "
+            "of encoders. Axes differ in scale.",
+            draw=partial(draw_importances, [*trees.fitted.values()]),
+        ),
+        Figure(
+            name="all_choices",
+            title="Impact of choices (Figure 17)",
+            caption="SHAP values as shares of the mean outcome, each point an encoder "
+            f"({', '.join(counts.values())}); negative is better. Axes differ in scale: "
+            "what is far apart in one panel is close together in another. Batch size and classes are from the trees "
+            "before filtering.",
+            draw=partial(draw_choices, panels, table),
+        ),
+    ]
+    for name, where, feature, outcomes, normalised in SMALL_FIGURES:
+        found = [trees.fitted[outcome] for outcome in outcomes if outcome in trees.fitted]
+        if found:
+            unit = "as shares of the mean outcome" if normalised else "in percentage points"
+            figure = Figure(
+                name=name,
+                title=f"Impact of {table.column(feature).label} ({where})",
+                caption=f"SHAP values {unit}, each point an encoder "
+                f"({', '.join(counts[one.outcome] for one in found)}). Negative is better.",
+                draw=partial(draw_choice, found, feature, table, normalised=normalised),
+            )
+            figures.append(figure)
+    return figures
 
 
 def choice_swarms(

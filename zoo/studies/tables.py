@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..analysis.estimates import Estimate
 from .findings import Table
+
+
+def read_printed(path: Path) -> list[dict[str, str]]:
+    """The rows of a table of printed numbers: tab-separated, with a header; lines that begin with # are remarks."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t"))
 
 
 def interval(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str:
