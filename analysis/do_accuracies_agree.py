@@ -125,12 +125,14 @@ def _summary_claims(compared: dict[str, PairedComparison | None], without: Paire
     for name, (mean, sd) in PRINTED.items():
         one = compared[name]
         found += [
-            _number(f"Mean of published minus measured accuracy, {name}", mean, one and one.mean.value),
-            _number(f"Standard deviation of published minus measured accuracy, {name}", sd, one and one.sd),
+            _number(f"Mean of published minus measured accuracy, {name}", mean, one.mean.value if one else None),
+            _number(f"Standard deviation of published minus measured accuracy, {name}", sd, one.sd if one else None),
         ]
     full = compared["full-shot"]
     changed = f"without the row on wrong weights it is {without.mean.p:.1e}" if without and without.mean.p else ""
-    found.append(_number("p-value of the paired t-test, full-shot", "1e-4", full and full.mean.p, reason=changed))
+    found.append(
+        _number("p-value of the paired t-test, full-shot", "1e-4", full.mean.p if full else None, reason=changed)
+    )
     for name in ("1 % of labels", "5-shot"):
         one = compared[name]
         p = one.mean.p if one and one.mean.p is not None else float("nan")
@@ -268,10 +270,12 @@ def _draw(
         for encoder, value in pairs.sort_values().items():
             level = stacked[round(2 * value)] = stacked.get(round(2 * value), -1) + 1
             left.plot(value, heights[name] + 0.033 * level, _mark(encoder, table), color=colours[name], markersize=2.6)
-        if one := compared[name]:
+        one = compared[name]
+        if one and one.mean.value is not None and one.mean.ci_low is not None and one.mean.ci_high is not None:
             error = [[one.mean.value - one.mean.ci_low], [one.mean.ci_high - one.mean.value]]
-            left.errorbar(one.mean.value, heights[name] - 0.1, xerr=error, fmt="D", color="black", markersize=3.5,
-                          capsize=2)  # fmt: skip
+            left.errorbar(
+                one.mean.value, heights[name] - 0.1, xerr=error, fmt="D", color="black", markersize=3.5, capsize=2
+            )
     left.set_yticks([*heights.values()], [f"{name}\n({len(pairs)})" for name, pairs in differences.items()])
     far = sorted((value, str(encoder), name) for name in SETTINGS for encoder, value in differences[name].items()
                  if abs(value) > FAR)  # fmt: skip

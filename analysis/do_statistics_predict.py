@@ -130,11 +130,20 @@ def _threefold(fits: Fits) -> list[Estimate]:
     slopes = {name: fits[name].estimate(LOG_RANK) for name in (MAIN, f"{MAIN}{OTHERS}") if name in fits}
     factor = -math.log(3)
     return [
-        one.described(term="three times the effective dimensionality", outcome="full-shot accuracy", method=name,
-                      unit="percentage points", value=factor * one.value, ci_low=factor * one.ci_high,
-                      ci_high=factor * one.ci_low, ci_low_robust=None, ci_high_robust=None)
-        for name, one in slopes.items() if one.p is not None
-    ]  # fmt: skip
+        one.described(
+            term="three times the effective dimensionality",
+            outcome="full-shot accuracy",
+            method=name,
+            unit="percentage points",
+            value=factor * one.value,
+            ci_low=factor * one.ci_high,
+            ci_high=factor * one.ci_low,
+            ci_low_robust=None,
+            ci_high_robust=None,
+        )
+        for name, one in slopes.items()
+        if one.p is not None and one.value is not None and one.ci_low is not None and one.ci_high is not None
+    ]
 
 
 def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
@@ -295,7 +304,8 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
         say_above(axes, ", ".join(r))
         axes.set_xlabel(label)
     panels[0].set_xscale("log")
-    panels[0].set_xticks(ticks := [3, 10, 30, 100, 300, 1000, 3000], ticks)
+    ticks = [3, 10, 30, 100, 300, 1000, 3000]
+    panels[0].set_xticks(ticks, [str(tick) for tick in ticks])
     panels[0].set(xlim=(rows[RANK].min() / 1.2, rows[RANK].max() * 1.2))
     panels[0].set_xticks([], minor=True)
     panels[0].set_ylabel(risk_label(ERROR))

@@ -176,7 +176,9 @@ def _draw(both: pd.DataFrame) -> Drawing:
     drawing, axes = new_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[2.2, 1])
     first, second, third, spare = axes
     spare.remove()
-    third.set_subplotspec(third.get_gridspec()[1, :])
+    grid = third.get_gridspec()
+    assert grid is not None
+    third.set_subplotspec(grid[1, :])
     marks = dict(zip(both.index, cycle("os^DvPX<>*"), strict=False))
     colours = dict(zip(both.index, cycle((*COLOURS[:8], "#AAAAAA", "#8B0000")), strict=False))  # no yellow on white
     for panel, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):

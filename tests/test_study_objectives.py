@@ -19,6 +19,7 @@ from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, studies
 from zoo.studies.tables import cross_table, estimate_table
 
+claims = study_module("which_objectives_are_usable", "claims")
 figures = study_module("which_objectives_are_usable", "figures")
 
 OBJECTIVES = {  # type -> planted mean of usability, objectives, year
@@ -160,8 +161,7 @@ def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, floa
     frame = pd.DataFrame({"objective": objectives, "ssl_mode": "clustering"})
     shap = pd.DataFrame({"objective": [sizes[name] for name in objectives]})
     importance = SimpleNamespace(values=frame, shap=shap, outcome="train_test", features="few")
-    judge = load_study(studies()["which_objectives_are_usable"]).__globals__["_claim_of_clustering"]
-    claim = judge(SimpleNamespace(of=lambda outcome: importance))
+    (claim,) = claims.of_clustering.judged(SimpleNamespace(of=lambda outcome: importance))
     assert claim.rests_on == rests_on
     assert claim.verdict == ("not reproducible" if "dino" in alone else "corrected")
 

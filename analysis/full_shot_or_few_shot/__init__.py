@@ -18,6 +18,7 @@ Command: zoo study full_shot_or_few_shot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING
 
@@ -149,10 +150,7 @@ def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed
         "chosen 10 %": lambda: beyond_selection(imagenet, "usability", "probe_gen", fraction=FEW, seed=seed),
     }
     for name, (first, second) in CHANGES.items():
-        parts[name] = lambda first=first, second=second: [
-            correlation_change(table, first, second, drawn=drawn, seed=seed, n_resamples=4_000)
-            for drawn in (None, "objective")
-        ]
+        parts[name] = partial(_change, table, first, second, seed)
     found: dict[str, Sequence[Estimate]] = {}
     missing = []
     for name, estimates in parts.items():
@@ -162,6 +160,14 @@ def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed
             found[name] = []
             missing.append(str(error))
     return found, missing
+
+
+def _change(table: StudyTable, first: str, second: str, seed: int) -> list[Estimate]:
+    """How much the correlation of one pair exceeds that of another, over encoders and over whole objectives."""
+    return [
+        correlation_change(table, first, second, drawn=drawn, seed=seed, n_resamples=4_000)
+        for drawn in (None, "objective")
+    ]
 
 
 def _claims_of_settings(found: Found) -> list[Claim]:

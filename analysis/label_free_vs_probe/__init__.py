@@ -21,7 +21,7 @@ Command: zoo study label_free_vs_probe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 from zoo.analysis.estimates import Estimate
@@ -123,7 +123,7 @@ def _checkpoints(published: Population) -> Population:
 def _joint(published: Population, measured: Sequence[Population], seed: int) -> dict[str, list[Estimate]]:
     """What each metric adds to an accuracy that is known: with few labels, and on another data set."""
     found: dict[str, list[Estimate]] = {}
-    pairs = [(published, FEW_SHOT, published.oracle.name)]
+    pairs: list[tuple[Population, Hashable, Hashable]] = [(published, FEW_SHOT, published.oracle.name)]
     pairs += [(one, one.oracle.name, name) for one in measured for name in one.accuracies if " on " in str(name)]
     for source, first, target in pairs:
         if {first, target} <= set(source.accuracies):

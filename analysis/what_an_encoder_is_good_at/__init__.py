@@ -12,6 +12,8 @@ Command: zoo study what_an_encoder_is_good_at --encoder dino_rn50 --encoder simc
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from zoo.analysis.estimates import Estimate
@@ -41,7 +43,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     chosen = _resolved(table, profiles, options.encoders) if options.encoders else _of_figure_1(profiles)
     complete = [str(encoder) for encoder in profiles.places.dropna().index]
     mine = len(complete) - len(profiles.reference)
-    average = Radar(title=f"average of {len(profiles.reference)}", places=profiles.average().to_dict())
+    average = Radar(
+        title=f"average of {len(profiles.reference)}",
+        places={str(axis): place for axis, place in profiles.average().items()},
+    )
     no_twin = sum("usability" not in profiles.known(encoder) for encoder in table.frame.index)
     assumed = sum(table.frame.loc[complete, ASSUMED] == True)  # noqa: E712  (the cells are true, false or NaN)
     return Findings(
@@ -169,12 +174,17 @@ def _value(table: StudyTable, encoder: str, column: str) -> float | None:
 
 def _compared(table: StudyTable, claim: str, column: str, *, better: str, worse: str) -> Claim:
     low, high = _value(table, better, column), _value(table, worse, column)
-    known = low is not None and high is not None
+    source, paper = "Section 1", "stated in words"
+    if low is None or high is None:
+        return statement_claim(claim, source=source, paper=paper, holds=False, ours="not available", reason=_GONE)
     return statement_claim(
-        claim, source="Section 1", paper="stated in words", holds=known and low < high,
-        ours=f"{low:.1f} points of {better}, {high:.1f} of {worse}" if known else "not available",
-        reason="it is the other way round" if known else _GONE,
-    )  # fmt: skip
+        claim,
+        source=source,
+        paper=paper,
+        holds=low < high,
+        ours=f"{low:.1f} points of {better}, {high:.1f} of {worse}",
+        reason="it is the other way round",
+    )
 
 
 def _accuracy(table: StudyTable, claim: str, encoder: str, column: str, printed: str) -> Claim:
@@ -236,8 +246,12 @@ def _radar(table: StudyTable, profiles: Profiles, encoder: str) -> Radar:
     mode = table.frame.at[encoder, "ssl_mode"]
     mine = " (yours)" if encoder in table.mine else ""
     assumed = frozenset({"approx"} if table.frame.at[encoder, ASSUMED] is True else ())
-    return Radar(title=wrapped(f"{encoder}{mine}"), places=profiles.places.loc[encoder].to_dict(),
-                 colour=MODE_COLOURS.get(mode, "#444444"), assumed=assumed)  # fmt: skip
+    return Radar(
+        title=wrapped(f"{encoder}{mine}"),
+        places={str(axis): place for axis, place in profiles.places.loc[encoder].items()},
+        colour=MODE_COLOURS.get(str(mode), "#444444"),
+        assumed=assumed,
+    )
 
 
 def _legend(table: StudyTable, encoders: list[str]) -> dict[str, str]:
@@ -264,13 +278,13 @@ def _figure_26(table: StudyTable, profiles: Profiles, complete: list[str], avera
     for number, page in enumerate(pages(radars, first=average), start=1):
         shown = ordered[done : done + len(page) - 1]
         done += len(shown)
-        figures.append(
-            Figure(
-                name=f"figure26_page{number}", title=f"All encoders, {shown[0]} to {shown[-1]} (Figure 26)",
-                caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; "
-                "farther out is better. F full-shot, E encoder generalization, P probe generalization, U usability, A "
-                "approximation, hollow where it was assumed to be 0. Dashed: half way.",
-                draw=lambda page=page, shown=shown: radar_page(page, legend=_legend(table, shown)),
-            )
-        )  # fmt: skip
+        figure = Figure(
+            name=f"figure26_page{number}",
+            title=f"All encoders, {shown[0]} to {shown[-1]} (Figure 26)",
+            caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; "
+            "farther out is better. F full-shot, E encoder generalization, P probe generalization, U usability, A "
+            "approximation, hollow where it was assumed to be 0. Dashed: half way.",
+            draw=partial(radar_page, page, legend=_legend(table, shown)),
+        )
+        figures.append(figure)
     return figures

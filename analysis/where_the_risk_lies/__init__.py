@@ -20,7 +20,7 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.outcomes import OUTCOMES
 from zoo.analysis.populations import in_groups, require_encoders, require_several, those
 from zoo.analysis.table import StudyTable
-from zoo.analysis.trends import PARTS, mean_risks_by_year, risks_of_best_by_year, slope_over_years
+from zoo.analysis.trends import PARTS, YearRisks, mean_risks_by_year, risks_of_best_by_year, slope_over_years
 from zoo.evaluation.drawing import Figure
 from zoo.studies.findings import Findings
 from zoo.studies.risks import doubts, rows_used
@@ -30,7 +30,10 @@ from .claims import TURN, Found, claims
 from .figures import over_time_figure
 from .tables import Years, years_estimates, years_table
 
-BY_YEAR: dict[str, Callable[[StudyTable], Years]] = {"average": mean_risks_by_year, "best": risks_of_best_by_year}
+BY_YEAR: dict[str, Callable[[StudyTable], dict[int, YearRisks]]] = {
+    "average": mean_risks_by_year,
+    "best": risks_of_best_by_year,
+}
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:

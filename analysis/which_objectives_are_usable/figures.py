@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.importance import Importance
-from zoo.analysis.outcomes import OUTCOMES
+from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra
-from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, legend_below, letter, new_figure, palette, scatter_groups
+from zoo.evaluation.drawing import (
+    FULL_WIDTH,
+    MODE_COLOURS,
+    Figure,
+    legend_below,
+    letter,
+    new_figure,
+    palette,
+    scatter_groups,
+)
 from zoo.studies.risks import risk_label
 from zoo.studies.shap import Swarm, beeswarm, colours_for, explain_colours, spread
+from zoo.studies.trees import Trees
+
+from .claims import FEWEST, PROJECTOR
 
 try:
     import numpy as np
@@ -22,8 +35,66 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-
 _GROUP_STEP = 0.13  # years between the columns of two groups of one year
+SHOWN = ("usability", "probe_gen", "train_test", "train-nperclass-3_test")  # in Figure 13
+
+
+def figures_of(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> list[Figure]:
+    """All figures; ``means`` are those of usability by type."""
+    n = sum(one.n for one in means)
+    figures = [
+        Figure(
+            name="usability_by_type",
+            title="Usability error by type of objective (Figures 12 and 23a)",
+            caption=f"Usability error in percentage points, lower is better, of {n} encoders, each a point, their "
+            "number in brackets; diamonds are means with 95 % intervals.",
+            draw=partial(draw_means, table, means, outcome="usability", by="ssl_mode"),
+        ),
+        Figure(
+            name="usability_by_year",
+            title="How the year and the type of objective go together",
+            caption=f"Usability error of {n} encoders in percentage points, lower is better, by the year of their "
+            "method; types stand side by side within the band of a year.",
+            draw=partial(draw_by_year, table, outcome="usability", by="ssl_mode"),
+        ),
+    ]
+    if "usability" in trees.fitted:
+        found = trees.fitted["usability"]
+        panels = (("type of objective", ("ssl_mode",)), ("projector", PROJECTOR))
+        types = Figure(
+            name="shap_of_types",
+            title="SHAP values by type of objective (Figures 22 and 23b)",
+            caption=f"SHAP values on the usability error of {found.n} encoders, of (a) the type and (b) the projector "
+            "(its architecture and hidden parameters, added), which generative encoders lack.",
+            draw=partial(draw_types, found, table, panels),
+        )
+        figures.append(types)
+    counts = table.frame["objective"].value_counts()
+    clustering = table.frame.loc[table.frame["ssl_mode"] == "clustering", "objective"].value_counts()
+    for name, title, names, outcomes, fewest, columns in (
+        ("clustering_objectives", "Clustering objectives (Figure 13)", clustering, SHOWN, 1, 2),
+        ("objectives", "Objectives (Figure 24)", counts[counts >= FEWEST], TREE_OUTCOMES, FEWEST, 3),
+    ):
+        models = [trees.fitted[outcome] for outcome in outcomes if outcome in trees.fitted]
+        if models and len(names):
+            shown = ", ".join(f"{one.n} ({OUTCOMES[one.outcome].label})" for one in models)
+            ending = f"; rows of fewer than {fewest} are empty." if fewest > 1 else "."
+            objectives = Figure(
+                name=name,
+                title=title,
+                caption=f"SHAP values of the objective, each point one of {shown} encoders{ending}",
+                draw=partial(
+                    draw_objectives,
+                    models,
+                    [str(one) for one in names.index],
+                    table,
+                    fewest=fewest,
+                    n_columns=columns,
+                    one_scale=columns == 2,
+                ),
+            )
+            figures.append(objectives)
+    return figures
 
 
 def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by: str) -> Drawing:
