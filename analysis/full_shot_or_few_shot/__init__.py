@@ -162,7 +162,7 @@ def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed
     return found, missing
 
 
-def _change(table: StudyTable, first: str, second: str, seed: int) -> list[Estimate]:
+def _change(table: StudyTable, first: tuple[str, str], second: tuple[str, str], seed: int) -> list[Estimate]:
     """How much the correlation of one pair exceeds that of another, over encoders and over whole objectives."""
     return [
         correlation_change(table, first, second, drawn=drawn, seed=seed, n_resamples=4_000)

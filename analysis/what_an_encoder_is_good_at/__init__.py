@@ -43,10 +43,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     chosen = _resolved(table, profiles, options.encoders) if options.encoders else _of_figure_1(profiles)
     complete = [str(encoder) for encoder in profiles.places.dropna().index]
     mine = len(complete) - len(profiles.reference)
-    average = Radar(
-        title=f"average of {len(profiles.reference)}",
-        places={str(axis): place for axis, place in profiles.average().items()},
-    )
+    mean = {str(axis): place for axis, place in profiles.average().items()}
+    average = Radar(title=f"average of {len(profiles.reference)}", places=mean)
     no_twin = sum("usability" not in profiles.known(encoder) for encoder in table.frame.index)
     assumed = sum(table.frame.loc[complete, ASSUMED] == True)  # noqa: E712  (the cells are true, false or NaN)
     return Findings(
