@@ -14,13 +14,12 @@ Command: zoo study where_the_risk_lies
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from zoo.analysis.estimates import Estimate
 from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.populations import in_groups, require_encoders, require_several, those
+from zoo.analysis.populations import in_groups, require_encoders, require_several
 from zoo.analysis.table import StudyTable
-from zoo.analysis.trends import PARTS, YearRisks, mean_risks_by_year, risks_of_best_by_year, slope_over_years
+from zoo.analysis.trends import PARTS, risks_of_best_by_year
 from zoo.evaluation.drawing import Figure
 from zoo.studies.findings import Findings
 from zoo.studies.risks import doubts, rows_used
@@ -30,21 +29,15 @@ from .claims import TURN, Found, claims
 from .figures import over_time_figure
 from .tables import Years, years_estimates, years_table
 
-BY_YEAR: dict[str, Callable[[StudyTable], dict[int, YearRisks]]] = {
-    "average": mean_risks_by_year,
-    "best": risks_of_best_by_year,
-}
-
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Components of the best and of the average encoder of each year, in all and by family and type of objective."""
     require_encoders(table)
     require_several(table.complete("year", "train_test")["year"], "year")
-    imagenet = those(table, "pretraining_data", "ImageNet-1K")
-    best, mean = risks_of_best_by_year(imagenet), mean_risks_by_year(table)
+    found = Found.of(table)
+    best, mean = found.best, found.mean
     families = in_groups(table, "family", risks_of_best_by_year)
-    modes = {how: in_groups(table, "ssl_mode", risks) for how, risks in BY_YEAR.items()}
-    found = Found(table, imagenet, best, mean, modes["average"], further=_slopes(table))
+    modes = {"average": found.by_mode, "best": in_groups(table, "ssl_mode", risks_of_best_by_year)}
     named = {"best, ImageNet-1K": best, "average": mean}
     named |= {f"best, {family}": years for family, years in families.items()}
     named |= {f"{how}, {mode}": years for how, groups in modes.items() for mode, years in groups.items()}
@@ -60,7 +53,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=_figures(best, mean, families, modes),
         rows=[
-            rows_used("best of each year, ImageNet-1K", imagenet, "year", "train_test", of=table),
+            rows_used("best of each year, ImageNet-1K", found.imagenet, "year", "train_test", of=table),
             *(rows_used(f"averages, {OUTCOMES[part].label.lower()}", table, "year", part) for part in PARTS),
         ],
         notes=[
@@ -73,15 +66,6 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             f"of {TURN} are contrastive: their share of a fall follows from who was published, and is no effect.",
         ],
     )
-
-
-def _slopes(table: StudyTable) -> list[Estimate]:
-    """The linear trend of each component that was measured in several years."""
-    return [
-        slope_over_years(table, part)
-        for part in PARTS
-        if table.frame.dropna(subset=["train_test", part])["year"].nunique() > 1
-    ]
 
 
 def _figures(

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from zoo.analysis.estimates import Estimate
-from zoo.analysis.populations import those
+from zoo.analysis.populations import in_groups, those
 from zoo.analysis.table import StudyTable
 from zoo.analysis.trends import (
+    PARTS,
     carried_by,
     changes_between,
     known,
     mean_difference,
+    mean_risks_by_year,
     of_year,
     parts_of,
+    risks_of_best_by_year,
     slope_over_years,
     years_differ,
 )
@@ -38,7 +41,19 @@ class Found:
     best: Years  # of these, the best of each year
     mean: Years  # of all encoders
     by_mode: Mapping[str, Years]  # type of objective -> means of its encoders
-    further: list[Estimate] = field(default_factory=list)  # what a statement needed besides
+    further: list[Estimate] = field(default_factory=list)  # linear trends, and what a statement needed besides
+
+    @classmethod
+    def of(cls, table: StudyTable) -> Found:
+        """The best and the average encoder of each year of a table."""
+        imagenet = those(table, "pretraining_data", "ImageNet-1K")
+        slopes = [
+            slope_over_years(table, part)
+            for part in PARTS
+            if table.frame.dropna(subset=["train_test", part])["year"].nunique() > 1
+        ]
+        by_mode = in_groups(table, "ssl_mode", mean_risks_by_year)
+        return cls(table, imagenet, risks_of_best_by_year(imagenet), mean_risks_by_year(table), by_mode, slopes)
 
 
 claims = Claims(source="Section 5.1, Figure 4")
