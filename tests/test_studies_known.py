@@ -56,6 +56,19 @@ def test_an_unknown_study_lists_near_ones(name: str) -> None:
         study_named(name)
 
 
+def test_a_study_says_which_options_it_reads() -> None:
+    read = {name: study.options for name, study in STUDIES.items() if study.options}
+    assert read.pop("what_an_encoder_is_good_at") == ("encoders",)
+    assert {name for name, options in read.items() if "tune" in options} == {
+        "which_choices_predict_risk",
+        "which_objectives_are_usable",
+    }
+    for study in STUDIES.values():
+        texts = [path.read_text() for path in ([study.path] if study.path.is_file() else study.path.glob("*.py"))]
+        assert any("options.encoders" in text for text in texts) == ("encoders" in study.options)
+        assert any("tuned_trees(" in text for text in texts) == ("tune" in study.options)
+
+
 def test_any_file_can_be_a_study(tmp_path: Path) -> None:
     study = study_named(str(small_study(tmp_path)))
     assert (study.name, study.question) == ("small", "Is usability small?")

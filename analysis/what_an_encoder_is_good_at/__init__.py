@@ -28,6 +28,7 @@ from zoo.studies.running import StudyOptions
 
 from .figures import Radar, pages, radar_page, radar_row, wrapped
 
+OPTIONS = ("encoders",)
 SWAV, MSN = "swav_rn50w4", "msn_vitl16_ep600"  # of Figure 1; the text names no third one
 FULL_SHOT, THREE_SHOT = "train_test", "train-nperclass-3_test"
 PARTS = [outcome.column for outcome in COMPONENTS]

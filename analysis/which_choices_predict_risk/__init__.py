@@ -28,6 +28,7 @@ from .claims import OTHER_WAYS, SETS, TABLE_3, TABLE_3_OUTCOMES, TABLE_6, Printe
 from .explained import explained_table, explained_variances, nested_percentages
 from .figures import figures_of
 
+OPTIONS = ("tune", "n_trials", "n_workers")
 REPEATS = {"filtered": 1, "few": 3}  # the paper has one division into 30 folds; three depend less on chance
 N_SUBSAMPLES = 8
 NOTES = (

@@ -36,7 +36,10 @@ class PrintedWay:
 
 def choice_of(printed: Mapping[str, Any]) -> Choice:
     """A choice as the data file has it."""
-    return Choice(**{name: tuple(value) if isinstance(value, list) else value for name, value in printed.items()})
+    parts: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in printed.items()
+    }
+    return Choice(**parts)
 
 
 TABLE_3 = [

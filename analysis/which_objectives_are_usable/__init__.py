@@ -29,6 +29,7 @@ from zoo.studies.trees import fitted_trees, settings_of, tuned_files, tuned_tree
 from .claims import FEWEST, claims_of
 from .figures import SHOWN, figures_of
 
+OPTIONS = ("tune", "n_trials", "n_workers")
 ENCODER = ("year", "family", "n_parameters", "z_dim", "epochs")
 LOGGED = ("n_parameters", "z_dim", "epochs")
 FIXED = {  # in words -> columns that are held fixed, what their missing cells count as

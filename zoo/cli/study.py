@@ -30,7 +30,6 @@ Examples:
   zoo study what_an_encoder_is_good_at --encoder dino_vitS16 --encoder mae_vitB16 --out radar
   zoo study my_study.py --with-mine
 """
-_RADAR = "what_an_encoder_is_good_at"
 _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not reproducible": "red"}
 
 
@@ -185,11 +184,15 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
 
 def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
     """Options that were given to studies that do not read them."""
+    from ..studies.running import studies
+
+    read = {option for run in runs for option in run.study.options}
     lines = []
-    if tune and not any(run.findings.files for run in runs):
+    if tune and "tune" not in read:
         lines.append("--tune had no effect: no study that was run has trees")
-    if encoders and not any(run.study.name == _RADAR for run in runs):
-        lines.append(f"--encoder had no effect: it chooses the encoders of {_RADAR}")
+    if encoders and "encoders" not in read:
+        readers = [study.name for study in studies().values() if "encoders" in study.options]
+        lines.append(f"--encoder had no effect: it chooses the encoders of {' and '.join(readers)}")
     return lines
 
 

@@ -59,6 +59,7 @@ class Study:
     path: Path  # of the file, or of the folder
     question: str  # first line of its docstring
     introduction: str  # the rest: claim, expected numbers, command
+    options: tuple[str, ...] = ()  # fields of StudyOptions, besides the seed, that it says it reads: its OPTIONS
 
     @property
     def file(self) -> Path:
@@ -111,7 +112,7 @@ def study_named(name: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Name, question and introduction of a study, from its docstring alone.
+    """Name, question, introduction and options of a study, from its docstring and ``OPTIONS = (...)`` alone.
 
     Parameters
     ----------
@@ -133,7 +134,8 @@ def read_study(path: Path) -> Study:
     except (OSError, UnicodeDecodeError) as error:
         raise ContentError(f"The study {path} cannot be read ({error}); make it readable or remove it.") from error
     try:
-        docstring = ast.get_docstring(ast.parse(text)) or ""
+        tree = ast.parse(text)
+        docstring = ast.get_docstring(tree) or ""
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         raise QueryError(f"The study {path} is not Python ({error}); correct it.") from error
     question, _, introduction = docstring.partition("\n\n")
@@ -142,7 +144,16 @@ def read_study(path: Path) -> Study:
         raise QueryError(
             f"The study {path} opens with {question[:60]!r}, expected a docstring that begins with a question."
         )
-    return Study(path.name.removesuffix(".py"), path, question, introduction.strip())
+    return Study(path.name.removesuffix(".py"), path, question, introduction.strip(), _options_of(tree))
+
+
+def _options_of(tree: ast.Module) -> tuple[str, ...]:
+    """The texts of ``OPTIONS = ("tune", ...)``; nothing if the study has no such line."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["OPTIONS"]:
+            texts = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            return tuple(str(text.value) for text in texts if isinstance(text, ast.Constant))
+    return ()
 
 
 def load_study(study: Study) -> StudyFunction:
