@@ -247,7 +247,7 @@ def _radar(table: StudyTable, profiles: Profiles, encoder: str) -> Radar:
     assumed = frozenset({"approx"} if table.frame.at[encoder, ASSUMED] is True else ())
     return Radar(
         title=wrapped(f"{encoder}{mine}"),
-        places={str(axis): place for axis, place in profiles.places.loc[encoder].items()},
+        places=profiles.places_of(encoder),
         colour=MODE_COLOURS.get(str(mode), "#444444"),
         assumed=assumed,
     )
