@@ -97,7 +97,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             features_report(table),
             costs_table(costs),
             encoders_table(
-                f"The {len(front)} encoders that no other one beats in both full-shot and 3-shot", front, SHOWN,
+                f"The {len(front)} encoders that no other one beats in both full-shot and 3-shot",
+                front,
+                SHOWN,
                 note="Accuracy in percent, higher is better.",
             ),
             best_of_years_table(best, FULL),
@@ -105,16 +107,31 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=[
             settings_figure(found["best 20 %"], SETTINGS, BEST),
             tradeoff_figure(best, since=RECENT),
-            pairs_figure("all_pairs_of_risks", "Pairs of risks, all ImageNet-1K encoders (Figure 31a)", imagenet.frame,
-                         found["pairs, all"]),
-            pairs_figure("best_pairs_of_risks", f"Pairs of risks, best 10 % of each year since {RECENT} (Figure 31b)",
-                         recent.frame, found["pairs, best"]),
+            pairs_figure(
+                "all_pairs_of_risks",
+                "Pairs of risks, all ImageNet-1K encoders (Figure 31a)",
+                imagenet.frame,
+                found["pairs, all"],
+            ),
+            pairs_figure(
+                "best_pairs_of_risks",
+                f"Pairs of risks, best 10 % of each year since {RECENT} (Figure 31b)",
+                recent.frame,
+                found["pairs, best"],
+            ),
             correlations_figure(found["ranks"], SETTINGS),
             full_against_few_figure(table.frame, THREE),
         ],
         rows=[
-            *(rows_used(f"Table 2, {one.name}", table.only(members(table, one).index, because="another category"),
-                        *SHOWN, of=table) for one in TABLE_2),
+            *(
+                rows_used(
+                    f"Table 2, {one.name}",
+                    table.only(members(table, one).index, because="another category"),
+                    *SHOWN,
+                    of=table,
+                )
+                for one in TABLE_2
+            ),
             rows_used("Figure 5a", table, *SETTINGS, *PARTS),
             rows_used("Figures 6 and 31", imagenet, "year", FULL, *PARTS, of=table),
         ],
@@ -127,7 +144,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *doubts([*table.frame.index[table.frame.index.isin([row.encoder for row in FEATURES])], *best.index]),
             *dict.fromkeys(missing),
         ],
-    )  # fmt: skip
+    )
 
 
 def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed: int) -> tuple[Found, list[str]]:
@@ -178,40 +195,70 @@ def _claims_of_settings(found: Found) -> list[Claim]:
         steady = all(later - earlier > -1e-6 for earlier, later in pairwise(values))
         shown = ", ".join(f"{mean.value:.1f}" for mean in means)
         return Answer(
-            ours=f"{shown} points; change {with_interval(change)}, n = {change.n}", value=change.value,
+            ours=f"{shown} points; change {with_interval(change)}, n = {change.n}",
+            value=change.value,
             holds=steady and excludes_zero(change),
             reason="the interval of the change includes 0, or it is not steady",
-        )  # fmt: skip
+        )
 
     def ranks(part: str, setting: str) -> Answer:
         tau = one_of(found["ranks"], part, setting)
-        return Answer(ours=f"tau {with_interval(tau)}, n = {tau.n}", value=tau.value,
-                      holds=tau.ci_low is not None and tau.ci_low > 0, reason="the interval includes 0")  # fmt: skip
+        return Answer(
+            ours=f"tau {with_interval(tau)}, n = {tau.n}",
+            value=tau.value,
+            holds=tau.ci_low is not None and tau.ci_low > 0,
+            reason="the interval includes 0",
+        )
 
     def more(name: str) -> Answer:
         by_encoder, by_objective = some_of(found[name], "the components and errors")
         return Answer(
             ours=f"tau {with_interval(by_encoder)} higher, n = {by_encoder.n}; objectives drawn "
-            f"[{by_objective.ci_low:.2f}, {by_objective.ci_high:.2f}]", value=by_encoder.value,
+            f"[{by_objective.ci_low:.2f}, {by_objective.ci_high:.2f}]",
+            value=by_encoder.value,
             holds=(by_encoder.value or 0.0) > 0 and excludes_zero(by_encoder) and excludes_zero(by_objective),
             reason="the rows do not show it: the interval of the difference includes 0, or it has the other sign",
-        )  # fmt: skip
+        )
 
     source, figure = "Section 5.2.1", "Section 5.2.1, Figure 5a"
     return [
-        answered("Probe generalization of the best 20 % falls with fewer labels", source=figure, paper="decreases",
-                 answer=lambda: moves("probe_gen", -1)),
-        answered("Usability error of the best 20 % rises with fewer labels", source=figure, paper="increases",
-                 answer=lambda: moves("usability", 1)),
-        answered("Low probe generalization goes with low 3-shot error", source=source, paper="better in few-shot",
-                 answer=lambda: ranks("probe_gen", THREE)),
-        answered("Low usability error goes with low full-shot error", source=source, paper="better in full-shot",
-                 answer=lambda: ranks("usability", FULL)),
-        answered("Probe generalization ranks encoders more alike in 3-shot than in full-shot", source=source,
-                 paper="sample efficiency", answer=lambda: more("probe_gen ranks few-shot more than full-shot")),
-        answered("Usability ranks encoders more alike in full-shot than in 3-shot", source=source, paper="bias",
-                 answer=lambda: more("usability ranks full-shot more than few-shot")),
-    ]  # fmt: skip
+        answered(
+            "Probe generalization of the best 20 % falls with fewer labels",
+            source=figure,
+            paper="decreases",
+            answer=lambda: moves("probe_gen", -1),
+        ),
+        answered(
+            "Usability error of the best 20 % rises with fewer labels",
+            source=figure,
+            paper="increases",
+            answer=lambda: moves("usability", 1),
+        ),
+        answered(
+            "Low probe generalization goes with low 3-shot error",
+            source=source,
+            paper="better in few-shot",
+            answer=lambda: ranks("probe_gen", THREE),
+        ),
+        answered(
+            "Low usability error goes with low full-shot error",
+            source=source,
+            paper="better in full-shot",
+            answer=lambda: ranks("usability", FULL),
+        ),
+        answered(
+            "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
+            source=source,
+            paper="sample efficiency",
+            answer=lambda: more("probe_gen ranks few-shot more than full-shot"),
+        ),
+        answered(
+            "Usability ranks encoders more alike in full-shot than in 3-shot",
+            source=source,
+            paper="bias",
+            answer=lambda: more("usability ranks full-shot more than few-shot"),
+        ),
+    ]
 
 
 def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
@@ -220,8 +267,11 @@ def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
         if those.empty:
             raise QueryError(f"No ImageNet-1K encoder of {NOW} has all components, expected the best of them.")
         gone = [encoder for encoder in NAMED if encoder not in those]
-        return Answer(ours=f"{len(NAMED) - len(gone)} of {len(NAMED)} are among the best {len(those)} of {NOW}",
-                      holds=not gone, reason=f"not {' and '.join(gone)}")  # fmt: skip
+        return Answer(
+            ours=f"{len(NAMED) - len(gone)} of {len(NAMED)} are among the best {len(those)} of {NOW}",
+            holds=not gone,
+            reason=f"not {' and '.join(gone)}",
+        )
 
     def curve(name: str) -> Answer:
         *years, observed, alone, beyond = some_of(found[name], "usability and probe_gen")
@@ -230,10 +280,14 @@ def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
         seen = (observed.value or 0.0) < TRADED
         return Answer(
             ours=f"together tau {observed.value:.2f}, by choosing alone {with_interval(alone)}, p {p:.2f}",
-            value=observed.value, holds=seen and (beyond.value or 0.0) < 0 and p < 0.05, held_as_the_paper_did=seen,
+            value=observed.value,
+            holds=seen and (beyond.value or 0.0) < 0 and p < 0.05,
+            held_as_the_paper_did=seen,
             reason=f"choosing encoders for a low sum of both makes such a curve by itself, so it is no evidence; by "
-            f"year tau is {shown}" if seen else f"there is no such curve: tau over all years is not below {TRADED:g}",
-        )  # fmt: skip
+            f"year tau is {shown}"
+            if seen
+            else f"there is no such curve: tau over all years is not below {TRADED:g}",
+        )
 
     def no_tradeoff() -> Answer:
         taus = some_of(found["pairs, all"], "the components")
@@ -241,49 +295,85 @@ def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
         drawn = one_of(found["pairs, all, by objective"], lowest.term, lowest.outcome)
         against = [tau for tau in taus if _rate(tau) < 0.05 and (tau.value or 0.0) < 0]
         names = " and ".join(f"{tau.term} goes against {tau.outcome}" for tau in against)
-        sure = [tau for tau in against
-                if excludes_zero(one_of(found["pairs, all, by objective"], tau.term, tau.outcome))]  # fmt: skip
+        sure = [
+            tau for tau in against if excludes_zero(one_of(found["pairs, all, by objective"], tau.term, tau.outcome))
+        ]
         return Answer(
             ours=f"lowest of {len(taus)} tau: {lowest.term} with {lowest.outcome} {with_interval(lowest)}, "
             f"n = {lowest.n}, false-discovery rate {_rate(lowest):.3f}",
-            value=lowest.value, holds=not against, contradicted=bool(sure),
+            value=lowest.value,
+            holds=not against,
+            contradicted=bool(sure),
             reason=f"{names}: weakly (tau {with_interval(lowest)}), and {'' if excludes_zero(drawn) else 'un'}certain "
             f"when whole objectives are drawn [{drawn.ci_low:.2f}, {drawn.ci_high:.2f}]",
-        )  # fmt: skip
+        )
 
     def best_pair(first: str, second: str, *, traded: bool) -> Answer:
         tau = one_of(found["pairs, best"], first, second)
         against = tau.ci_high is not None and tau.ci_high < 0
-        return Answer(ours=f"tau {with_interval(tau)}, n = {tau.n}", value=tau.value, holds=against is traded,
-                      contradicted=against is not traded and not traded,
-                      reason="the interval includes 0" if traded else "they go against each other")  # fmt: skip
+        return Answer(
+            ours=f"tau {with_interval(tau)}, n = {tau.n}",
+            value=tau.value,
+            holds=against is traded,
+            contradicted=against is not traded and not traded,
+            reason="the interval includes 0" if traded else "they go against each other",
+        )
 
     def within_years() -> Answer:
         *years, observed, _, beyond = some_of(found["all of a year"], "usability and probe_gen")
         return Answer(
             ours=f"tau {observed.value:.2f} over all encoders of a year [{beyond.ci_low:.2f}, {beyond.ci_high:.2f}], "
-            f"n = {observed.n}, {len(years)} years, p {beyond.p:.3f}", value=observed.value,
-            holds=(beyond.value or 0.0) < 0 and (beyond.p or 0.0) < 0.05, reason="they are unrelated within years",
-        )  # fmt: skip
+            f"n = {observed.n}, {len(years)} years, p {beyond.p:.3f}",
+            value=observed.value,
+            holds=(beyond.value or 0.0) < 0 and (beyond.p or 0.0) < 0.05,
+            reason="they are unrelated within years",
+        )
 
     appendix = "Appendix F.5, Figure 31"
     return [
-        answered(f"The best of {NOW} include {', '.join(NAMED)}", source="Appendix F.5, Figure 6", paper="include",
-                 answer=named),
-        answered("Decreasing usability error tends to increase probe generalization (ImageNet-1K, within years)",
-                 source="Section 5.2.2", paper="tends to increase", answer=within_years),
-        answered("At every point in time, the best 20 % form a usability/probe generalization tradeoff",
-                 source="Section 5.2.2, Figure 6", paper="tradeoff curve", answer=lambda: curve("chosen 20 %")),
-        answered("All ImageNet-1K encoders together show no tradeoff", source=f"{appendix}a", paper="none",
-                 answer=no_tradeoff),
-        answered(f"The best 10 % since {RECENT} show the usability/probe generalization tradeoff",
-                 source=f"{appendix}b", paper="tradeoff", answer=lambda: curve("chosen 10 %")),
-        answered(f"The best 10 % since {RECENT} show a glimpse of an approximation/probe generalization tradeoff",
-                 source=f"{appendix}b", paper="glimpse",
-                 answer=lambda: best_pair("approx", "probe_gen", traded=True)),
-        answered(f"The best 10 % since {RECENT} show no approximation/encoder generalization tradeoff",
-                 source=f"{appendix}b", paper="none", answer=lambda: best_pair("approx", "enc_gen", traded=False)),
-    ]  # fmt: skip
+        answered(
+            f"The best of {NOW} include {', '.join(NAMED)}",
+            source="Appendix F.5, Figure 6",
+            paper="include",
+            answer=named,
+        ),
+        answered(
+            "Decreasing usability error tends to increase probe generalization (ImageNet-1K, within years)",
+            source="Section 5.2.2",
+            paper="tends to increase",
+            answer=within_years,
+        ),
+        answered(
+            "At every point in time, the best 20 % form a usability/probe generalization tradeoff",
+            source="Section 5.2.2, Figure 6",
+            paper="tradeoff curve",
+            answer=lambda: curve("chosen 20 %"),
+        ),
+        answered(
+            "All ImageNet-1K encoders together show no tradeoff",
+            source=f"{appendix}a",
+            paper="none",
+            answer=no_tradeoff,
+        ),
+        answered(
+            f"The best 10 % since {RECENT} show the usability/probe generalization tradeoff",
+            source=f"{appendix}b",
+            paper="tradeoff",
+            answer=lambda: curve("chosen 10 %"),
+        ),
+        answered(
+            f"The best 10 % since {RECENT} show a glimpse of an approximation/probe generalization tradeoff",
+            source=f"{appendix}b",
+            paper="glimpse",
+            answer=lambda: best_pair("approx", "probe_gen", traded=True),
+        ),
+        answered(
+            f"The best 10 % since {RECENT} show no approximation/encoder generalization tradeoff",
+            source=f"{appendix}b",
+            paper="none",
+            answer=lambda: best_pair("approx", "enc_gen", traded=False),
+        ),
+    ]
 
 
 def _rate(tau: Estimate) -> float:

@@ -40,11 +40,12 @@ def settings_figure(estimates: Sequence[Estimate], settings: Sequence[str], frac
     """Figure 5a; see :func:`draw_by_setting`."""
     n = estimates[0].n if estimates else 0
     return Figure(
-        name="risks_of_the_best_by_setting", title="Risks of the best 20 % of encoders in each setting (Figure 5a)",
+        name="risks_of_the_best_by_setting",
+        title="Risks of the best 20 % of encoders in each setting (Figure 5a)",
         caption=f"Mean components of the {n} best encoders by the error of each setting, of those with all components "
         "and errors, in percentage points, lower is better; bars are 95 % bootstrap intervals over encoders.",
         draw=lambda: draw_by_setting(estimates, settings, fraction),
-    )  # fmt: skip
+    )
 
 
 def tradeoff_figure(chosen: pd.DataFrame, *, since: int) -> Figure:
@@ -57,17 +58,19 @@ def tradeoff_figure(chosen: pd.DataFrame, *, since: int) -> Figure:
         f"{since}. Lines join those of a year that no other one beats in both. "
         "Choosing for a low sum makes such curves by itself.",
         draw=lambda: draw_tradeoff(chosen, since=since),
-    )  # fmt: skip
+    )
 
 
 def pairs_figure(name: str, title: str, frame: pd.DataFrame, correlations: Sequence[Estimate]) -> Figure:
     """Figure 31; see :func:`draw_pairs`."""
     by_pair = {(estimate.term, estimate.outcome): estimate for estimate in correlations}
     return Figure(
-        name=name, title=title, draw=lambda: draw_pairs(frame, by_pair),
+        name=name,
+        title=title,
+        draw=lambda: draw_pairs(frame, by_pair),
         caption=f"{len(frame)} encoders, those without a component left out of its panels; axes in percentage points, "
         "lower is better; Kendall's tau over the encoders of a panel.",
-    )  # fmt: skip
+    )
 
 
 def correlations_figure(estimates: Sequence[Estimate], settings: Sequence[str]) -> Figure:
@@ -75,22 +78,24 @@ def correlations_figure(estimates: Sequence[Estimate], settings: Sequence[str]) 
     counts = sorted({estimate.n for estimate in estimates})
     n = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else "".join(map(str, counts))
     return Figure(
-        name="what_ranks_encoders", title="Which risk ranks encoders in which setting",
+        name="what_ranks_encoders",
+        title="Which risk ranks encoders in which setting",
         caption=f"Kendall's tau between each component and the error of each setting, over {n} encoders; bars are 95 % "
         "bootstrap intervals over encoders.",
         draw=lambda: draw_correlations(estimates, settings),
-    )  # fmt: skip
+    )
 
 
 def full_against_few_figure(frame: pd.DataFrame, few: str) -> Figure:
     """Errors in two settings; see :func:`draw_full_against_few`."""
     n = int(frame[["train_test", few]].notna().all(axis=1).sum())
     return Figure(
-        name="full_shot_against_few_shot", title="Full-shot against 3-shot error",
+        name="full_shot_against_few_shot",
+        title="Full-shot against 3-shot error",
         caption=f"{n} encoders by type of objective; errors in percent, lower is better. The line joins those that no "
         "other one beats in both settings.",
         draw=lambda: draw_full_against_few(frame, few),
-    )  # fmt: skip
+    )
 
 
 def draw_by_setting(estimates: Iterable[Estimate], settings: Sequence[str], fraction: float) -> Drawing:
@@ -163,8 +168,18 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
     order = [*(mode for mode in MODE_COLOURS if (modes == mode).any()), *sorted(set(modes) - set(MODE_COLOURS))]
     ranked = rows.assign(mode=modes, rank=modes.map(order.index)).sort_values("rank", kind="stable")
     scatter_groups(axes, ranked[full].tolist(), ranked[few].tolist(), ranked["mode"].tolist(), colours=MODE_COLOURS)
-    axes.plot(front[full], front[few], color="#222222", linewidth=0.9, zorder=3, marker="o", markersize=6,
-              markerfacecolor="none", markeredgewidth=0.7, label=f"beaten by none in both ({len(front)})")  # fmt: skip
+    axes.plot(
+        front[full],
+        front[few],
+        color="#222222",
+        linewidth=0.9,
+        zorder=3,
+        marker="o",
+        markersize=6,
+        markerfacecolor="none",
+        markeredgewidth=0.7,
+        label=f"beaten by none in both ({len(front)})",
+    )
     axes.set_xlabel(risk_label(full))
     axes.set_ylabel(risk_label(few))
     legend_below(drawing, axes, n_columns=3, title="Type of objective (encoders)")
@@ -182,8 +197,17 @@ def _draw_settings(axes: Axes, found: Mapping[tuple[str, str], Estimate], settin
 def _scatter_years(axes: Axes, rows: pd.DataFrame, first: str, second: str, *, size: float) -> None:
     for year, group in rows.groupby("year"):
         colour, mark = _year_look(year)
-        axes.scatter(group[first], group[second], s=size, c=colour, marker=mark, alpha=0.8, linewidths=0.3,
-                     edgecolors="white", label=f"{float(str(year)):.0f} ({len(group)})")  # fmt: skip
+        axes.scatter(
+            group[first],
+            group[second],
+            s=size,
+            c=colour,
+            marker=mark,
+            alpha=0.8,
+            linewidths=0.3,
+            edgecolors="white",
+            label=f"{float(str(year)):.0f} ({len(group)})",
+        )
 
 
 def _year_look(year: object) -> tuple[str, str]:

@@ -74,14 +74,19 @@ def winner_claims(table: StudyTable) -> list[Claim]:
     """One claim a row of Table 2, and that no encoder is the best both in full-shot and in 3-shot."""
     rows = [
         answered(
-            f"Table 2, {row.category.name}: best at {' and '.join(map(accuracy_label, row.best_at))}", source="Table 2",
+            f"Table 2, {row.category.name}: best at {' and '.join(map(accuracy_label, row.best_at))}",
+            source="Table 2",
             paper=f"{row.name}, {row.million_parameters}M: {' / '.join(row.accuracies)}",
             answer=lambda row=row: _winner_answer(table, row),  # type: ignore[misc]
         )
         for row in WINNERS
-    ]  # fmt: skip
-    never = answered("The best encoder in full-shot is never the best in 3-shot (5 categories)",
-                     source="Section 5.2.2, Table 2", paper="never", answer=lambda: _never_both(table))  # fmt: skip
+    ]
+    never = answered(
+        "The best encoder in full-shot is never the best in 3-shot (5 categories)",
+        source="Section 5.2.2, Table 2",
+        paper="never",
+        answer=lambda: _never_both(table),
+    )
     return [*rows, never]
 
 
@@ -89,19 +94,28 @@ def feature_claims(table: StudyTable) -> list[Claim]:
     """One claim a row of Table 4, and what the paper concludes from its pairs."""
     rows = [
         answered(
-            f"Table 4, {row.name}, {'features of this paper' if row.ours else 'published features'}", source="Table 4",
+            f"Table 4, {row.name}, {'features of this paper' if row.ours else 'published features'}",
+            source="Table 4",
             paper=f"{row.dimensions} dimensions: {' / '.join(row.accuracies)}",
             answer=lambda row=row: _feature_answer(table, row),  # type: ignore[misc]
         )
         for row in FEATURES
-    ]  # fmt: skip
+    ]
     return [
         *rows,
-        answered("Features of fewer dimensions improve few-shot accuracy (both pairs of Table 4)",
-                 source="Section 5.3.1, Table 4", paper="improve", answer=lambda: _smaller_helps(table)),
-        answered("Smaller features of OpenCLIP are the best of all encoders at 1 %", source="Section 5.3.1, Table 4",
-                 paper="best", answer=lambda: _best_at_one_percent(table)),
-    ]  # fmt: skip
+        answered(
+            "Features of fewer dimensions improve few-shot accuracy (both pairs of Table 4)",
+            source="Section 5.3.1, Table 4",
+            paper="improve",
+            answer=lambda: _smaller_helps(table),
+        ),
+        answered(
+            "Smaller features of OpenCLIP are the best of all encoders at 1 %",
+            source="Section 5.3.1, Table 4",
+            paper="best",
+            answer=lambda: _best_at_one_percent(table),
+        ),
+    ]
 
 
 def accuracies_of(table: StudyTable, encoder: str) -> tuple[float, ...]:
@@ -122,17 +136,19 @@ def winners_of(table: StudyTable) -> list[Winner]:
     """The winner of each category of Table 2, and of all features, in full-shot, 1 % and 3-shot, where there is one."""
     return [
         winner(table, category, setting)
-        for category in (*TABLE_2, ANY_FEATURES) for setting in SHOWN
+        for category in (*TABLE_2, ANY_FEATURES)
+        for setting in SHOWN
         if members(table, category)[setting].notna().any()
-    ]  # fmt: skip
+    ]
 
 
 def winners_report(table: StudyTable) -> Table:
     """Table 2: ids, accuracies beside the printed ones, and leads over the runners-up."""
     printed = {
         (row.category.name, setting): f"{row.name}: {' / '.join(row.accuracies)}"
-        for row in WINNERS for setting in row.best_at
-    }  # fmt: skip
+        for row in WINNERS
+        for setting in row.best_at
+    }
     return winners_table("Best encoders by category and setting (Table 2)", winners_of(table), table, SHOWN, printed)
 
 
@@ -148,10 +164,11 @@ def features_report(table: StudyTable) -> Table:
                 [row.encoder, "yes" if row.ours else "no", f"{dimensions:g}", *shown, " / ".join(row.accuracies)]
             )
     return Table(
-        title="Smaller features of the same encoders (Table 4)", rows=rows,
+        title="Smaller features of the same encoders (Table 4)",
+        rows=rows,
         headers=["encoder", "ours", "dimensions", *map(accuracy_label, SHOWN), "paper"],
         note="Accuracy in percent, higher is better. Ours: extracted by the authors of the paper.",
-    )  # fmt: skip
+    )
 
 
 def accuracy_estimates(table: StudyTable) -> list[Estimate]:
@@ -160,13 +177,15 @@ def accuracy_estimates(table: StudyTable) -> list[Estimate]:
     The rows are those of :func:`winners_report` and :func:`features_report`. A winner of two settings is there twice,
     so ``method`` tells the table, and in Table 2 the category and the setting by which it is the best.
     """
-    rows = [(one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}")
-            for one in winners_of(table)]  # fmt: skip
+    rows = [
+        (one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}") for one in winners_of(table)
+    ]
     rows += [(row.encoder, "Table 4") for row in FEATURES if row.encoder in table.frame.index]
     return [
         _accuracy(encoder, setting, float(table.frame[setting][encoder]), method)
-        for encoder, method in rows for setting in SHOWN
-    ]  # fmt: skip
+        for encoder, method in rows
+        for setting in SHOWN
+    ]
 
 
 def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]:
@@ -185,8 +204,15 @@ def costs_of_choosing(table: StudyTable) -> list[tuple[str, Estimate, Estimate]]
 
 def _accuracy(encoder: str, setting: str, error: float, method: str) -> Estimate:
     known = error == error
-    return Estimate(term=encoder, value=100 - error if known else None, n=1, unit="percent accuracy", outcome=setting,
-                    method=method, note="" if known else "the table has no such error of it")  # fmt: skip
+    return Estimate(
+        term=encoder,
+        value=100 - error if known else None,
+        n=1,
+        unit="percent accuracy",
+        outcome=setting,
+        method=method,
+        note="" if known else "the table has no such error of it",
+    )
 
 
 def _winner_answer(table: StudyTable, row: PrintedWinner) -> Answer:
@@ -194,12 +220,17 @@ def _winner_answer(table: StudyTable, row: PrintedWinner) -> Answer:
     accuracies = accuracies_of(table, winners[0])
     million = float(table.frame["n_parameters"][winners[0]]) / 1e6
     found = len(winners) == 1 and _all_agree(row.accuracies, accuracies)
-    reason = "its accuracies are those printed, its card has another number of parameters" if found else (
-        "another encoder of the table is better in this category")  # fmt: skip
+    reason = (
+        "its accuracies are those printed, its card has another number of parameters"
+        if found
+        else ("another encoder of the table is better in this category")
+    )
     return Answer(
-        ours=f"{' and '.join(winners)}, {million:.0f}M: {_shown(row.accuracies, accuracies)}", reason=reason,
-        holds=found and agrees_with(row.million_parameters, million), held_as_the_paper_did=found,
-    )  # fmt: skip
+        ours=f"{' and '.join(winners)}, {million:.0f}M: {_shown(row.accuracies, accuracies)}",
+        reason=reason,
+        holds=found and agrees_with(row.million_parameters, million),
+        held_as_the_paper_did=found,
+    )
 
 
 def _never_both(table: StudyTable) -> Answer:
@@ -208,16 +239,23 @@ def _never_both(table: StudyTable) -> Answer:
         for category in TABLE_2
         if winner(table, category, FULL).encoder == winner(table, category, THREE).encoder
     ]
-    return Answer(ours=f"different encoders in {len(TABLE_2) - len(both)} of {len(TABLE_2)} categories", holds=not both,
-                  value=float(len(TABLE_2) - len(both)), reason=f"the same encoder in {', '.join(both)}")  # fmt: skip
+    return Answer(
+        ours=f"different encoders in {len(TABLE_2) - len(both)} of {len(TABLE_2)} categories",
+        holds=not both,
+        value=float(len(TABLE_2) - len(both)),
+        reason=f"the same encoder in {', '.join(both)}",
+    )
 
 
 def _feature_answer(table: StudyTable, row: PrintedFeatures) -> Answer:
     accuracies = accuracies_of(table, row.encoder)
     dimensions, extracted = float(table.frame["z_dim"][row.encoder]), bool(table.frame["is_our_extract"][row.encoder])
     same = agrees_with(row.dimensions, dimensions) and extracted is row.ours and _all_agree(row.accuracies, accuracies)
-    return Answer(ours=f"{row.encoder}, {dimensions:g} dimensions: {_shown(row.accuracies, accuracies)}", holds=same,
-                  reason="the table has other values for these features")  # fmt: skip
+    return Answer(
+        ours=f"{row.encoder}, {dimensions:g} dimensions: {_shown(row.accuracies, accuracies)}",
+        holds=same,
+        reason="the table has other values for these features",
+    )
 
 
 def _smaller_helps(table: StudyTable) -> Answer:
@@ -235,9 +273,12 @@ def _best_at_one_percent(table: StudyTable) -> Answer:
     dimensions = table.frame["z_dim"].reindex([published.encoder, small.encoder])
     lead = "" if best.margin is None else f", {best.margin:.2f} points ahead of {best.runner_up}"
     accuracy = 100 - best.error
-    return Answer(ours=f"{best.encoder}: {accuracy:.2f} % accuracy, best of {best.n}{lead}", value=accuracy,
-                  holds=best.encoder == small.encoder and bool(dimensions.iloc[1] < dimensions.iloc[0]),
-                  reason="another encoder of the table is better at 1 %")  # fmt: skip
+    return Answer(
+        ours=f"{best.encoder}: {accuracy:.2f} % accuracy, best of {best.n}{lead}",
+        value=accuracy,
+        holds=best.encoder == small.encoder and bool(dimensions.iloc[1] < dimensions.iloc[0]),
+        reason="another encoder of the table is better at 1 %",
+    )
 
 
 def _all_agree(printed: Sequence[str], values: Sequence[float]) -> bool:

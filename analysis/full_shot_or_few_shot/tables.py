@@ -19,32 +19,50 @@ if TYPE_CHECKING:
 def encoders_table(title: str, frame: pd.DataFrame, settings: Sequence[str], *, note: str = "") -> Table:
     """One row an encoder: id, objective, architecture, dimensions, data, and accuracies in percent."""
     facts = ("objective", "architecture", "z_dim", "pretraining_data")
-    rows = [[str(encoder), *(_fact(row[name]) for name in facts), *(_accuracy(float(row[name])) for name in settings)]
-            for encoder, row in frame.iterrows()]  # fmt: skip
+    rows = [
+        [str(encoder), *(_fact(row[name]) for name in facts), *(_accuracy(float(row[name])) for name in settings)]
+        for encoder, row in frame.iterrows()
+    ]
     return Table(title=title, headers=["encoder", *facts, *map(accuracy_label, settings)], rows=rows, note=note)
 
 
 def winners_table(
-    title: str, winners: Iterable[Winner], table: StudyTable, settings: Sequence[str],
+    title: str,
+    winners: Iterable[Winner],
+    table: StudyTable,
+    settings: Sequence[str],
     printed: Mapping[tuple[str, str], str],
-) -> Table:  # fmt: skip
+) -> Table:
     """One row a category and setting: the winner's accuracies, the printed row, and how far ahead of whom it is."""
     rows = [
         [
-            winner.category, accuracy_label(winner.setting), winner.encoder,
+            winner.category,
+            accuracy_label(winner.setting),
+            winner.encoder,
             *(_accuracy(float(table.frame[name][winner.encoder])) for name in settings),
             printed.get((winner.category, winner.setting), ""),
-            winner.runner_up or "–", "–" if winner.margin is None else f"{winner.margin:.2f}", str(winner.n),  # noqa: RUF001
+            winner.runner_up or "–",  # noqa: RUF001
+            "–" if winner.margin is None else f"{winner.margin:.2f}",  # noqa: RUF001
+            str(winner.n),
         ]
         for winner in winners
-    ]  # fmt: skip
+    ]
     return Table(
-        title=title, rows=rows,
-        headers=["category", "best at", "encoder", *map(accuracy_label, settings), "paper", "runner-up", "ahead by",
-                 "encoders"],
+        title=title,
+        rows=rows,
+        headers=[
+            "category",
+            "best at",
+            "encoder",
+            *map(accuracy_label, settings),
+            "paper",
+            "runner-up",
+            "ahead by",
+            "encoders",
+        ],
         note="Accuracy in percent, higher is better. A lead of less than about 0.5 points is within what other test "
         "images could turn around.",
-    )  # fmt: skip
+    )
 
 
 def costs_table(costs: Sequence[tuple[str, Estimate, Estimate]]) -> Table:
@@ -54,7 +72,7 @@ def costs_table(costs: Sequence[tuple[str, Estimate, Estimate]]) -> Table:
         headers=["category", "3-shot winner: loss in full-shot", "full-shot winner: loss in 3-shot"],
         rows=[[category, with_interval(full), with_interval(three)] for category, full, three in costs],
         note="Percentage points of error, with intervals of 50,000 test images taken as two samples.",
-    )  # fmt: skip
+    )
 
 
 def best_of_years_table(best: pd.DataFrame, full: str) -> Table:
@@ -62,10 +80,12 @@ def best_of_years_table(best: pd.DataFrame, full: str) -> Table:
     return Table(
         title="Best 20 % of each year, ImageNet-1K (Figure 6)",
         headers=["year", "encoder", "Usability", "Probe generalization", "Full-shot error"],
-        rows=[[f"{row['year']:.0f}", str(encoder), *(f"{row[name]:.2f}" for name in ("usability", "probe_gen", full))]
-              for encoder, row in best.iterrows()],
+        rows=[
+            [f"{row['year']:.0f}", str(encoder), *(f"{row[name]:.2f}" for name in ("usability", "probe_gen", full))]
+            for encoder, row in best.iterrows()
+        ],
         note="Of the encoders with all components, by full-shot error, rounded up to whole encoders; lower is better.",
-    )  # fmt: skip
+    )
 
 
 def _fact(value: Any) -> str:

@@ -46,8 +46,13 @@ def draw_predicted(law: ScalingLaw, rows: pd.DataFrame) -> Drawing:
     scatter_groups(axes, list(predicted[positions]), list(rows.loc[order, "error"]), groups, size=10, alpha=0.75)
     axes.plot([0, 100], [0, 100], color="#444444", linewidth=0.9, zorder=0)
     low = 10 * np.floor(min(predicted.min(), rows["error"].min()) / 10)
-    axes.set(xlim=(low, 101), ylim=(low, 101), aspect="equal", xlabel="predicted error [%], lower is better",
-             ylabel="measured error [%], lower is better")  # fmt: skip
+    axes.set(
+        xlim=(low, 101),
+        ylim=(low, 101),
+        aspect="equal",
+        xlabel="predicted error [%], lower is better",
+        ylabel="measured error [%], lower is better",
+    )
     few = (rows["n"] < N_FULL_SHOT).to_numpy()
     words = f"$R^2$ = {explained(rows['error'], predicted):.3f}"
     if few.sum() > 1:
@@ -102,8 +107,14 @@ def _draw_encoder(axes: Axes, law: ScalingLaw, own: pd.DataFrame, label: str, po
 def _draw_cloud(axes: Axes, law: ScalingLaw, label: str, colour: str) -> None:
     alpha, w = law.draws.T
     axes.scatter(alpha, w, s=4, alpha=0.15, color=colour, linewidths=0)
-    axes.errorbar(law.alpha.value or 0.0, law.W.value or 0.0, xerr=_arms(law.alpha), yerr=_arms(law.W), color=colour,
-                  elinewidth=1.4)  # fmt: skip
+    axes.errorbar(
+        law.alpha.value or 0.0,
+        law.W.value or 0.0,
+        xerr=_arms(law.alpha),
+        yerr=_arms(law.W),
+        color=colour,
+        elinewidth=1.4,
+    )
     axes.plot(
         law.alpha.value or 0.0,
         law.W.value or 0.0,

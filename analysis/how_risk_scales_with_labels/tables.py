@@ -87,11 +87,16 @@ def older_table9(rows: pd.DataFrame, scores: Sequence[Score], *, n_gone: int) ->
 def components_table(scores: Sequence[Score]) -> Table:
     """Eq. 25 against the law that knows the full-shot error alone."""
     body = [
-        [SPLITS[score.split], score.law, interval(score.r2, 3), _text(score.few_shot),
-         "" if score.law == COMPONENT_LAW else interval(score.lead, 3)]
+        [
+            SPLITS[score.split],
+            score.law,
+            interval(score.r2, 3),
+            _text(score.few_shot),
+            "" if score.law == COMPONENT_LAW else interval(score.lead, 3),
+        ]
         for score in scores
         if score.law in (FULL_SHOT_LAW, COMPONENT_LAW)
-    ]  # fmt: skip
+    ]
     return Table(
         title="What the components add to the full-shot error",
         headers=["held out", "law", "R2", "R2 of few-shot rows", "lead of Eq. 25"],
@@ -145,8 +150,12 @@ def pairs_used(
     left_out = {reason: count * len(ERRORS) for reason, count in lacking.items()}
     left_out["setting not measured"] = (len(table) - sum(lacking.values())) * len(ERRORS) - len(rows)
     left_out["no year, size or group"] = 0 if used is None else len(rows) - used
-    return Rows(part=part, used=len(rows) if used is None else used, unit="pairs",
-                left_out={reason: count for reason, count in left_out.items() if count})  # fmt: skip
+    return Rows(
+        part=part,
+        used=len(rows) if used is None else used,
+        unit="pairs",
+        left_out={reason: count for reason, count in left_out.items() if count},
+    )
 
 
 def limits_note(scores: Sequence[Score]) -> list[str]:
@@ -159,8 +168,10 @@ def limits_note(scores: Sequence[Score]) -> list[str]:
             reached[limit == FLAT].append(f"{score.law} without the held-out {SPLITS[score.split]} ({limit}{times})")
     notes = []
     if reached[False]:
-        notes.append("These fits end on a limit of the search, so a wider one would fit a little better: "
-                     f"{'; '.join(reached[False])}.")  # fmt: skip
+        notes.append(
+            "These fits end on a limit of the search, so a wider one would fit a little better: "
+            f"{'; '.join(reached[False])}."
+        )
     if reached[True]:
         notes.append(f"In these fits the term of dimensions is a constant: {'; '.join(reached[True])}.")
     return notes

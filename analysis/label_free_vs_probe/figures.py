@@ -57,30 +57,39 @@ def label_free_figures(found: Mapping[str, Predictions]) -> list[Figure]:
         population = one.population
         n, where = len(population), population.name
         metrics = len(population.predictors.columns)
-        figures.append(Figure(
-            name=f"kendall_{key}", title=f"Kendall's tau of metrics and accuracies: {where}",
-            caption=f"Kendall's tau-b of each two of {metrics} metrics and {len(population.accuracies.columns)} "
-            f"accuracies, of {n} encoders, every metric turned so that more is better; 1: the same order.",
-            draw=partial(draw_matrix, one),
-        ))  # fmt: skip
-        figures.append(Figure(
-            name=f"scatter_{key}", title=f"Metrics against accuracy: {where}",
-            caption=f"{population.oracle.name} accuracy in percent, higher is better, of {n} encoders against each "
-            "metric as it is measured, by type of objective. Over a panel, Kendall's tau with its 95 % interval, the "
-            "metric turned so that more is better, and the number of encoders that have it.",
-            draw=partial(draw_scatter, one),
-        ))  # fmt: skip
+        figures.append(
+            Figure(
+                name=f"kendall_{key}",
+                title=f"Kendall's tau of metrics and accuracies: {where}",
+                caption=f"Kendall's tau-b of each two of {metrics} metrics and {len(population.accuracies.columns)} "
+                f"accuracies, of {n} encoders, every metric turned so that more is better; 1: the same order.",
+                draw=partial(draw_matrix, one),
+            )
+        )
+        figures.append(
+            Figure(
+                name=f"scatter_{key}",
+                title=f"Metrics against accuracy: {where}",
+                caption=f"{population.oracle.name} accuracy in percent, higher is better, of {n} encoders against each "
+                "metric as it is measured, by type of objective. Over a panel, Kendall's tau with its 95 % interval, "
+                "the metric turned so that more is better, and the number of encoders that have it.",
+                draw=partial(draw_scatter, one),
+            )
+        )
         if kinds := _kinds(one):
-            figures.append(Figure(
-                name=f"recovered_{key}", title=f"Accuracy recovered without labels: {where}",
-                caption=f"{population.oracle.name} accuracy in percent of the encoders that a metric chooses (dots), "
-                "mean over groups of encoders that differ in one choice, with 95 % intervals where there are 3 groups, "
-                "or one of at least 5 encoders. Black lines: the oracle's choice; dashed: a choice at random; they are "
-                "broken where metrics are known of different encoders, whose groups differ. "
-                f"{len(kinds)} kinds of group, the number of groups in brackets."
-                f"{f' {_MOST} of the metrics of the table.' if len(population.choosers) > _MOST else ''}",
-                draw=partial(draw_recovered, one),
-            ))  # fmt: skip
+            figures.append(
+                Figure(
+                    name=f"recovered_{key}",
+                    title=f"Accuracy recovered without labels: {where}",
+                    caption=f"{population.oracle.name} accuracy in percent of the encoders that a metric chooses "
+                    "(dots), mean over groups of encoders that differ in one choice, with 95 % intervals where there "
+                    "are 3 groups, or one of at least 5 encoders. Black lines: the oracle's choice; dashed: a choice "
+                    "at random; they are broken where metrics are known of different encoders, whose groups differ. "
+                    f"{len(kinds)} kinds of group, the number of groups in brackets."
+                    f"{f' {_MOST} of the metrics of the table.' if len(population.choosers) > _MOST else ''}",
+                    draw=partial(draw_recovered, one),
+                )
+            )
     return figures
 
 
@@ -88,11 +97,12 @@ def grid_figure(key: str, estimates: Sequence[Estimate]) -> Figure:
     """Pearson's r of CLID by numbers of clusters and neighbours."""
     pearson = [one for one in estimates if one.method.startswith("Pearson")]
     return Figure(
-        name=f"grid_{key}", title="Robustness of CLID to its hyper-parameters (CLID, Figure 2)",
+        name=f"grid_{key}",
+        title="Robustness of CLID to its hyper-parameters (CLID, Figure 2)",
         caption=f"Pearson's r of CLID with full-shot accuracy of {pearson[0].n} encoders, by the number of k-means "
         "clusters and of neighbours behind cluster learnability.",
         draw=partial(draw_grid, pearson),
-    )  # fmt: skip
+    )
 
 
 def draw_matrix(found: Predictions) -> Drawing:
@@ -112,8 +122,9 @@ def draw_matrix(found: Predictions) -> Drawing:
     width = max(FULL_WIDTH * 0.6, cell * values.shape[1] + 2.6)
     drawing, (axes,) = new_figure(width=width, height=0.8 * cell * len(names) + 1.8)
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    axes.set_xticks(range(values.shape[1]), [*map(title_of, names), *accuracies], rotation=45, ha="right",
-                    rotation_mode="anchor")  # fmt: skip
+    axes.set_xticks(
+        range(values.shape[1]), [*map(title_of, names), *accuracies], rotation=45, ha="right", rotation_mode="anchor"
+    )
     axes.set_yticks(range(len(names)), [title_of(name) for name in names])
     axes.axvline(len(names) - 0.5, color="black", linewidth=1)
     _write_cells(axes, values)
@@ -127,8 +138,15 @@ def _write_cells(axes: Axes, values: NDArray[np.float64]) -> None:
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{value:.2f}".replace("0.", ".", 1).replace("-.00", ".00")
-            axes.text(column, row, text, ha="center", va="center", size=SMALLEST,
-                      color="white" if abs(value) > 0.6 else "black")  # fmt: skip
+            axes.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                size=SMALLEST,
+                color="white" if abs(value) > 0.6 else "black",
+            )
 
 
 def draw_scatter(found: Predictions) -> Drawing:
@@ -143,8 +161,13 @@ def draw_scatter(found: Predictions) -> Drawing:
     for axes, name in zip(panels, names, strict=False):
         rows = population.values[name].dropna()
         ordered = sorted(rows.index, key=lambda encoder: every.index(modes[encoder]))
-        scatter_groups(axes, rows[ordered].tolist(), population.oracle[ordered].tolist(), modes[ordered].tolist(),
-                       colours=MODE_COLOURS)  # fmt: skip
+        scatter_groups(
+            axes,
+            rows[ordered].tolist(),
+            population.oracle[ordered].tolist(),
+            modes[ordered].tolist(),
+            colours=MODE_COLOURS,
+        )
         if rows.min() > 0 and rows.max() > _WIDE * rows.min():
             axes.set_xscale("log")
         axes.set_xlabel(metric_label(name))
@@ -175,8 +198,14 @@ def draw_recovered(found: Predictions) -> Drawing:
         for outcome, line in ((CHANCE, "--"), (ORACLE, "-")):
             reached = {metrics.index(metric): one.estimate(outcome).value for metric, one in chosen.items()}
             for value, first, last in _runs(reached):
-                axes.plot([value] * 2, [_height(row, first - 0.5, metrics), _height(row, last + 0.5, metrics)],
-                          color=_BOUNDS[outcome], linestyle=line, linewidth=1.0, zorder=2)  # fmt: skip
+                axes.plot(
+                    [value] * 2,
+                    [_height(row, first - 0.5, metrics), _height(row, last + 0.5, metrics)],
+                    color=_BOUNDS[outcome],
+                    linestyle=line,
+                    linewidth=1.0,
+                    zorder=2,
+                )
         for metric, one in chosen.items():
             place, estimate = metrics.index(metric), one.estimate(ACCURACY)
             height, colour = _height(row, place, metrics), COLOURS[place]
@@ -191,10 +220,14 @@ def draw_recovered(found: Predictions) -> Drawing:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"{found.population.oracle.name} accuracy [%], mean over groups, higher is better")
     axes.set_ylabel("encoders differ in [number of groups]")
-    handles = [Line2D([], [], color=COLOURS[place], marker=MARKS[place], linewidth=0.9, label=title_of(metric))
-               for place, metric in enumerate(metrics)]  # fmt: skip
-    handles += [Line2D([], [], color=_BOUNDS[ORACLE], linewidth=1.0, label="oracle"),
-                Line2D([], [], color=_BOUNDS[CHANCE], linestyle="--", linewidth=1.0, label="at random")]  # fmt: skip
+    handles = [
+        Line2D([], [], color=COLOURS[place], marker=MARKS[place], linewidth=0.9, label=title_of(metric))
+        for place, metric in enumerate(metrics)
+    ]
+    handles += [
+        Line2D([], [], color=_BOUNDS[ORACLE], linewidth=1.0, label="oracle"),
+        Line2D([], [], color=_BOUNDS[CHANCE], linestyle="--", linewidth=1.0, label="at random"),
+    ]
     drawing.legend(handles=handles, loc="outside lower center", ncols=4)
     return drawing
 
@@ -263,8 +296,12 @@ def metric_label(name: str) -> str:
     >>> metric_label("lidar"), metric_label("uniformity")
     ('LiDAR [dimensions]\\nhigher is better', 'uniformity [no unit]\\nlower is better')
     """
-    better = {"more": "higher is better", "less": "lower is better", "1": "1 is best",
-              "none": "no direction is claimed"}[direction_of(name)]  # fmt: skip
+    better = {
+        "more": "higher is better",
+        "less": "lower is better",
+        "1": "1 is best",
+        "none": "no direction is claimed",
+    }[direction_of(name)]
     title = title_of(name)
     title = title if title.endswith("(aug.)") or len(title) <= _LONGEST else title.partition(" (")[0]
     return f"{title} [{unit_of(name) or 'no unit'}]\n{better}"

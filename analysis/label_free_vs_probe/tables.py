@@ -27,17 +27,32 @@ def correlations_table(found: Predictions) -> Table:
         if tau is None:
             continue
         rows.append(
-            [title_of(str(metric)), TOLD[direction_of(str(metric))], str(tau.n),
-             *(_cell(one[name]) for name in STATISTICS), probability(tau.p), probability(tau.p_adjusted), _cell(within),
-             "" if within is None else str(within.n)]
-        )  # fmt: skip
+            [
+                title_of(str(metric)),
+                TOLD[direction_of(str(metric))],
+                str(tau.n),
+                *(_cell(one[name]) for name in STATISTICS),
+                probability(tau.p),
+                probability(tau.p_adjusted),
+                _cell(within),
+                "" if within is None else str(within.n),
+            ]
+        )
     return Table(
         title=f"Metrics with {found.population.oracle.name} accuracy: {found.population.name}",
-        headers=["metric", "read", "encoders", *(f"{name} [95 % interval]" for name in STATISTICS), "p of Kendall",
-                 "false-discovery rate", "Kendall within an objective", "encoders there"],
+        headers=[
+            "metric",
+            "read",
+            "encoders",
+            *(f"{name} [95 % interval]" for name in STATISTICS),
+            "p of Kendall",
+            "false-discovery rate",
+            "Kendall within an objective",
+            "encoders there",
+        ],
         rows=rows,
         note="Above 0: the metric predicts. p-values take encoders as independent, the intervals do not.",
-    )  # fmt: skip
+    )
 
 
 def settings_table(found: Predictions) -> Table:
@@ -62,30 +77,54 @@ def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> Table:
             rows.append([where, title_of(metric), str(both.n), _cell(alone), _cell(both), _cell(added)])
     return Table(
         title="Joint rank product of a metric and an accuracy that is known (CLID, Table 3)",
-        headers=["first oracle -> accuracy to predict", "metric", "encoders", "Kendall, oracle alone",
-                 "Kendall, joint rank", "the metric adds"],
+        headers=[
+            "first oracle -> accuracy to predict",
+            "metric",
+            "encoders",
+            "Kendall, oracle alone",
+            "Kendall, joint rank",
+            "the metric adds",
+        ],
         rows=rows,
         note="Joint rank: the geometric mean of the rank by the metric and of that by the first oracle, 1 being best.",
-    )  # fmt: skip
+    )
 
 
 def selection_table(found: Predictions) -> Table:
     """One row a kind of group and metric: what is recovered of the oracle's accuracy."""
     rows = [
-        [kind_of_group(kind, found.population.facts), title_of(one.metric), str(len(one.picks)),
-         str(one.estimate(ACCURACY).n), str(one.n_singles), str(one.n_ties),
-         *(_cell(one.estimate(outcome), digits=1) for outcome in (ACCURACY, ORACLE, CHANCE, REGRET)),
-         _cell(one.estimate(GAIN))]
-        for kind, selections in found.selected.items() for one in selections
-    ]  # fmt: skip
+        [
+            kind_of_group(kind, found.population.facts),
+            title_of(one.metric),
+            str(len(one.picks)),
+            str(one.estimate(ACCURACY).n),
+            str(one.n_singles),
+            str(one.n_ties),
+            *(_cell(one.estimate(outcome), digits=1) for outcome in (ACCURACY, ORACLE, CHANCE, REGRET)),
+            _cell(one.estimate(GAIN)),
+        ]
+        for kind, selections in found.selected.items()
+        for one in selections
+    ]
     return Table(
         title=f"Accuracy recovered by choosing without labels: {found.population.name}",
-        headers=["encoders differ in", "metric", "groups", "encoders", "alone, left out", "ties", "recovered", "oracle",
-                 "at random", "regret", "gain recovered"],
+        headers=[
+            "encoders differ in",
+            "metric",
+            "groups",
+            "encoders",
+            "alone, left out",
+            "ties",
+            "recovered",
+            "oracle",
+            "at random",
+            "regret",
+            "gain recovered",
+        ],
         rows=rows,
         note=f"{found.population.oracle.name} accuracy in percent, mean over groups. Gain: 0 is a choice at random, 1 "
         "the oracle's.",
-    )  # fmt: skip
+    )
 
 
 def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictions]) -> Table:
@@ -97,9 +136,20 @@ def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictio
     rows = []
     for one in (number for number in printed if number.target in _TARGETS):
         cells = [_cell(_same(one, found)) for found in ours.values()]
-        rows.append([_PAPER_OF[one.paper], one.table, one.population, one.target, one.hyperparameter.replace("_", " "),
-                     title_of(one.metric) + (f" ({one.variant})" if one.variant else ""), one.statistic.capitalize(),
-                     printed_text(one), *cells, one.note])  # fmt: skip
+        rows.append(
+            [
+                _PAPER_OF[one.paper],
+                one.table,
+                one.population,
+                one.target,
+                one.hyperparameter.replace("_", " "),
+                title_of(one.metric) + (f" ({one.variant})" if one.variant else ""),
+                one.statistic.capitalize(),
+                printed_text(one),
+                *cells,
+                one.note,
+            ]
+        )
     return Table(
         title="Printed correlations beside ours",
         headers=[
@@ -127,15 +177,34 @@ def recovered_table(printed: Sequence[PrintedNumber]) -> Table:
         oracle = oracles.get(_place(one))
         if one.metric == "oracle" or oracle is None:  # which recovers all of it
             continue
-        rows.append([_PAPER_OF[one.paper], one.table, one.population, one.target, one.hyperparameter.replace("_", " "),
-                     title_of(one.metric) + (f" ({one.variant})" if one.variant else ""), printed_text(oracle),
-                     printed_text(one), f"{oracle.value - one.value:.{one.decimals}f}"])  # fmt: skip
+        rows.append(
+            [
+                _PAPER_OF[one.paper],
+                one.table,
+                one.population,
+                one.target,
+                one.hyperparameter.replace("_", " "),
+                title_of(one.metric) + (f" ({one.variant})" if one.variant else ""),
+                printed_text(oracle),
+                printed_text(one),
+                f"{oracle.value - one.value:.{one.decimals}f}",
+            ]
+        )
     return Table(
         title="Printed accuracy recovered, in percent",
-        headers=["paper", "table", "its encoders", "accuracy on", "what varies", "metric", "oracle", "recovered",
-                 "regret"],
+        headers=[
+            "paper",
+            "table",
+            "its encoders",
+            "accuracy on",
+            "what varies",
+            "metric",
+            "oracle",
+            "recovered",
+            "regret",
+        ],
         rows=rows,
-    )  # fmt: skip
+    )
 
 
 def printed_regrets(printed: Sequence[PrintedNumber], metric: str) -> list[float]:
@@ -156,8 +225,9 @@ def grid_table(estimates: Sequence[Estimate]) -> Table:
         by_term.setdefault((one.method.partition(", ")[2], one.term), []).append(_cell(one))
     return Table(
         title="CLID with other numbers of clusters and neighbours (CLID, Figure 2)",
-        headers=["encoders", "setting", *STATISTICS], rows=[[*names, *cells] for names, cells in by_term.items()],
-    )  # fmt: skip
+        headers=["encoders", "setting", *STATISTICS],
+        rows=[[*names, *cells] for names, cells in by_term.items()],
+    )
 
 
 def rows_of(population: Population, found: Predictions) -> list[Rows]:
@@ -167,9 +237,16 @@ def rows_of(population: Population, found: Predictions) -> list[Rows]:
         most = max(found.selected.get(kind, ()), key=lambda one: one.estimate(ACCURACY).n, default=None)
         if most is not None:
             gone = {"alone in its group": most.n_singles} if most.n_singles else {}
-            used.append(Rows(part=f"{population.name}: groups that differ in {kind}" if kind == ANY else
-                             f"{population.name}: groups of {kind}", used=len(most.picks), unit="groups",
-                             left_out=gone))  # fmt: skip
+            used.append(
+                Rows(
+                    part=f"{population.name}: groups that differ in {kind}"
+                    if kind == ANY
+                    else f"{population.name}: groups of {kind}",
+                    used=len(most.picks),
+                    unit="groups",
+                    left_out=gone,
+                )
+            )
     return used
 
 

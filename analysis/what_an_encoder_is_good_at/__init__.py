@@ -56,26 +56,49 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             _scale(profiles),
             _places("All encoders (Figure 26)", profiles, sorted(map(str, profiles.places.index))),
         ],
-        figures=[_figure_1(table, profiles, chosen, average, asked=bool(options.encoders)),
-                 *([] if options.encoders else _figure_26(table, profiles, complete, average))],
+        figures=[
+            _figure_1(table, profiles, chosen, average, asked=bool(options.encoders)),
+            *([] if options.encoders else _figure_26(table, profiles, complete, average)),
+        ],
         rows=[
-            Rows(part="scale, average", used=len(profiles.reference),
-                 left_out={**table.n_left_out(*(axis.column for axis in AXES)), **({"yours": mine} if mine else {})}),
+            Rows(
+                part="scale, average",
+                used=len(profiles.reference),
+                left_out={**table.n_left_out(*(axis.column for axis in AXES)), **({"yours": mine} if mine else {})},
+            ),
             Rows(part="Figure 26", used=len(complete), left_out=table.n_left_out(*(axis.column for axis in AXES))),
         ],
         notes=[
             "Places are relative: the worst encoder of an axis sets its centre. On the axis of approximation the whole "
             f"scale is {profiles.worst['approx'] - profiles.best['approx']:.1f} points, on that of usability "
             f"{profiles.worst['usability'] - profiles.best['usability']:.1f}.",
-            *([] if options.encoders else ["Of the encoders of Figure 1 the text names two; the one with the lowest "
-                                           "full-shot error stands for the third."]),
+            *(
+                []
+                if options.encoders
+                else [
+                    "Of the encoders of Figure 1 the text names two; the one with the lowest "
+                    "full-shot error stands for the third."
+                ]
+            ),
             *_unknown_notes(profiles, chosen),
-            *([f"Without a supervised twin, {no_twin} encoders have no approximation and usability, which is not zero "
-               "error; Figure 26 leaves them out."] if no_twin else []),
-            *([f"The approximation error of {assumed} encoders was assumed to be 0, the best there is, because nobody "
-               "measured their twin; their usability is then an upper bound."] if assumed else []),
+            *(
+                [
+                    f"Without a supervised twin, {no_twin} encoders have no approximation and usability, which is not "
+                    "zero error; Figure 26 leaves them out."
+                ]
+                if no_twin
+                else []
+            ),
+            *(
+                [
+                    f"The approximation error of {assumed} encoders was assumed to be 0, the best there is, because "
+                    "nobody measured their twin; their usability is then an upper bound."
+                ]
+                if assumed
+                else []
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 def _resolved(table: StudyTable, profiles: Profiles, names: tuple[str, ...]) -> list[str]:
@@ -118,26 +141,44 @@ def _claims(table: StudyTable, profiles: Profiles) -> list[Claim]:
     n_published = len(table) - len(table.mine)
     incomplete = n_published - len(profiles.reference)
     return [
-        statement_claim("No model is uniformly better over the risk components", source="Figure 1",
-                        paper="no model", holds=not best_in_all, reason=f"{' and '.join(best_in_all)} is best in all",
-                        ours=f"{len(best_in_all)} of {len(parts)} are best in all four; for {_undominated(parts)} no "
-                        "other is as good in all four"),
-        number_claim("Encoders that the average of Figure 1 is over", source="caption of Figure 1",
-                     printed=str(PUBLISHED), ours=float(len(parts)), shown=str(len(parts)), settled=True,
-                     reason=f"{incomplete} of {n_published} have no approximation and usability"),
-        number_claim("Encoders without a supervised twin, which Figure 26 leaves out", source="Appendix E.1",
-                     printed="2", ours=float(incomplete), shown=str(incomplete), settled=True,
-                     reason="the published table has no approximation and usability for so many"),
+        statement_claim(
+            "No model is uniformly better over the risk components",
+            source="Figure 1",
+            paper="no model",
+            holds=not best_in_all,
+            reason=f"{' and '.join(best_in_all)} is best in all",
+            ours=f"{len(best_in_all)} of {len(parts)} are best in all four; for {_undominated(parts)} no "
+            "other is as good in all four",
+        ),
+        number_claim(
+            "Encoders that the average of Figure 1 is over",
+            source="caption of Figure 1",
+            printed=str(PUBLISHED),
+            ours=float(len(parts)),
+            shown=str(len(parts)),
+            settled=True,
+            reason=f"{incomplete} of {n_published} have no approximation and usability",
+        ),
+        number_claim(
+            "Encoders without a supervised twin, which Figure 26 leaves out",
+            source="Appendix E.1",
+            printed="2",
+            ours=float(incomplete),
+            shown=str(incomplete),
+            settled=True,
+            reason="the published table has no approximation and usability for so many",
+        ),
         *_counts(table),
         _compared(table, "SwAV RN50w4 is more usable than MSN ViT-L/16", "usability", better=SWAV, worse=MSN),
-        _compared(table, "SwAV RN50w4 has a worse probe generalization than MSN ViT-L/16", "probe_gen", better=MSN,
-                  worse=SWAV),
+        _compared(
+            table, "SwAV RN50w4 has a worse probe generalization than MSN ViT-L/16", "probe_gen", better=MSN, worse=SWAV
+        ),
         *(
             _accuracy(table, f"{words} accuracy of {encoder} [%]", encoder, column, printed)
             for words, column, numbers in (("Full-shot", FULL_SHOT, ("76", "74")), ("3-shot", THREE_SHOT, ("37", "63")))
             for encoder, printed in zip((SWAV, MSN), numbers, strict=True)
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _counts(table: StudyTable) -> list[Claim]:
@@ -148,16 +189,24 @@ def _counts(table: StudyTable) -> list[Claim]:
         "Encoders that were analysed": (str(PUBLISHED), len(rows), ""),
         "Objectives of the encoders": ("28", rows["objective"].nunique(), ""),
         "Architectures of the encoders (those of another patch size counted apart)": (
-            "20", len(rows.dropna(subset="architecture").drop_duplicates(["architecture", "patch_size"])),
+            "20",
+            len(rows.dropna(subset="architecture").drop_duplicates(["architecture", "patch_size"])),
             f"{coarse} with patch sizes together, {exact} with the layer that is read counted apart",
         ),
         "Years in which the encoders were published": ("7", rows["year"].nunique(), ""),
-    }  # fmt: skip
+    }
     return [
-        number_claim(claim, source="Section 5", printed=printed, ours=float(ours), shown=str(ours), settled=True,
-                     reason=reason or "another number of different values is in the table")
+        number_claim(
+            claim,
+            source="Section 5",
+            printed=printed,
+            ours=float(ours),
+            shown=str(ours),
+            settled=True,
+            reason=reason or "another number of different values is in the table",
+        )
         for claim, (printed, ours, reason) in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _undominated(parts: pd.DataFrame) -> int:
@@ -188,19 +237,29 @@ def _compared(table: StudyTable, claim: str, column: str, *, better: str, worse:
 
 def _accuracy(table: StudyTable, claim: str, encoder: str, column: str, printed: str) -> Claim:
     error = _value(table, encoder, column)
-    return number_claim(claim, source="Section 1", printed=printed, ours=None if error is None else 100 - error,
-                        shown="not available" if error is None else None,
-                        reason=_GONE if error is None else "")  # fmt: skip
+    return number_claim(
+        claim,
+        source="Section 1",
+        printed=printed,
+        ours=None if error is None else 100 - error,
+        shown="not available" if error is None else None,
+        reason=_GONE if error is None else "",
+    )
 
 
 def _averages(profiles: Profiles) -> list[Estimate]:
     return [
-        Estimate(term=f"average place of {axis.column}", value=float(profiles.average()[axis.column]),
-                 n=len(profiles.reference), unit="1 is the best encoder, 0 the worst", outcome=axis.column,
-                 method="minimum-maximum profile",
-                 note="describes these encoders, which no one drew at random; no interval")
+        Estimate(
+            term=f"average place of {axis.column}",
+            value=float(profiles.average()[axis.column]),
+            n=len(profiles.reference),
+            unit="1 is the best encoder, 0 the worst",
+            outcome=axis.column,
+            method="minimum-maximum profile",
+            note="describes these encoders, which no one drew at random; no interval",
+        )
         for axis in AXES
-    ]  # fmt: skip
+    ]
 
 
 def _places(title: str, profiles: Profiles, encoders: list[str]) -> Table:
@@ -211,10 +270,12 @@ def _places(title: str, profiles: Profiles, encoders: list[str]) -> Table:
             [encoder, *("" if place != place else f"{100 * place:.0f} % ({value:.2f})" for place, value in cells)]
         )
     return Table(
-        title=title, headers=["encoder", *(axis.label for axis in AXES)], rows=rows,
+        title=title,
+        headers=["encoder", *(axis.label for axis in AXES)],
+        rows=rows,
         note="How far from the worst encoder to the best, in percent of the way; in brackets the risk itself, lower is "
         "better, the full-shot error in percent and the components in percentage points. Empty: not known.",
-    )  # fmt: skip
+    )
 
 
 def _scale(profiles: Profiles) -> Table:
@@ -223,10 +284,20 @@ def _scale(profiles: Profiles) -> Table:
     for axis in AXES:
         column = values[axis.column]
         best = [str(encoder) for encoder in column.index[column == profiles.best[axis.column]]]
-        rows.append([axis.label, f"{profiles.best[axis.column]:.2f}", f"{profiles.worst[axis.column]:.2f}",
-                     best[0] if len(best) == 1 else f"{len(best)} encoders", str(column.idxmax())])  # fmt: skip
-    return Table(title=f"The scale, of {len(values)} encoders", rows=rows,
-                 headers=["axis", "best", "worst", "best encoder", "worst encoder"])  # fmt: skip
+        rows.append(
+            [
+                axis.label,
+                f"{profiles.best[axis.column]:.2f}",
+                f"{profiles.worst[axis.column]:.2f}",
+                best[0] if len(best) == 1 else f"{len(best)} encoders",
+                str(column.idxmax()),
+            ]
+        )
+    return Table(
+        title=f"The scale, of {len(values)} encoders",
+        rows=rows,
+        headers=["axis", "best", "worst", "best encoder", "worst encoder"],
+    )
 
 
 def _unknown_notes(profiles: Profiles, chosen: list[str]) -> list[str]:
@@ -260,14 +331,16 @@ def _legend(table: StudyTable, encoders: list[str]) -> dict[str, str]:
 
 def _figure_1(table: StudyTable, profiles: Profiles, chosen: list[str], average: Radar, *, asked: bool) -> Figure:
     return Figure(
-        name="figure1", title="Chosen encoders" if asked else "What encoders are good at (Figure 1)",
+        name="figure1",
+        title="Chosen encoders" if asked else "What encoders are good at (Figure 1)",
         caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; farther "
         "out is better. Dashed: half way. Full-shot is the error of the linear probe on ImageNet-1K, the others are "
         "its components; a hollow corner is an approximation error that was assumed to be 0. Colours are types of "
         "objective.",
-        draw=lambda: radar_row([average, *(_radar(table, profiles, encoder) for encoder in chosen)],
-                               legend=_legend(table, chosen)),
-    )  # fmt: skip
+        draw=lambda: radar_row(
+            [average, *(_radar(table, profiles, encoder) for encoder in chosen)], legend=_legend(table, chosen)
+        ),
+    )
 
 
 def _figure_26(table: StudyTable, profiles: Profiles, complete: list[str], average: Radar) -> list[Figure]:

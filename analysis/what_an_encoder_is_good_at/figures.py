@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
 
 LABELS = {
-    "train_test": "Full-shot", "enc_gen": "Encoder\ngen.", "probe_gen": "Probe\ngen.", "usability": "Usability",
+    "train_test": "Full-shot",
+    "enc_gen": "Encoder\ngen.",
+    "probe_gen": "Probe\ngen.",
+    "usability": "Usability",
     "approx": "Approx.",
-}  # fmt: skip
+}
 PER_PAGE = 35  # radars of a page: 5 columns of 7
 _SHORT = {"train_test": "F", "enc_gen": "E", "probe_gen": "P", "usability": "U", "approx": "A"}
 _UNKNOWN, _RIM = "#999999", "#BBBBBB"
@@ -108,8 +111,16 @@ def draw_radar(axes: Axes, radar: Radar, *, long_labels: bool) -> None:
             note = "" if name in known else "\nunknown"
             words = LABELS[name] + ("\nassumed" if name in radar.assumed else note)
         sure = name in known and name not in radar.assumed
-        axes.text(1.1 * x, 1.1 * y, words, fontsize=SMALLEST, color="#222222" if sure else _UNKNOWN,
-                  ha=_beside(x), va=_above(y), linespacing=1.15)  # fmt: skip
+        axes.text(
+            1.1 * x,
+            1.1 * y,
+            words,
+            fontsize=SMALLEST,
+            color="#222222" if sure else _UNKNOWN,
+            ha=_beside(x),
+            va=_above(y),
+            linespacing=1.15,
+        )
     axes.text(0, 1.42, radar.title, fontsize=7 if long_labels else SMALLEST, ha="center", va="bottom", linespacing=1.1)
     margin = 0.55 if long_labels else 0.3
     axes.set(xlim=(-1 - margin, 1 + margin), ylim=(-1.25, 1.9), aspect="equal")

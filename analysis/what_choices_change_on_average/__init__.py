@@ -52,17 +52,35 @@ FAMILY = "main choices and risks of the global linear analysis"
 PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"
 MLP, LINEAR, TRANSFORM = f"{PROJECTOR}[mlp]", f"{PROJECTOR}[linear]", "ssl_mode[transform]"
 HOW: dict[str, dict[str, Any]] = {
-    "family": {"levels": ("resnet", "vit")}, "optimizer": {"references": {"optimizer": "sgd"}},
-}  # fmt: skip
-TREATMENTS = ("z_dim", "n_parameters", "family", "patch_size", "nviews", "n_augmentations", "epochs", "batch_size",
-              PROJECTOR, HIDDEN, "ssl_mode", "optimizer")  # fmt: skip
+    "family": {"levels": ("resnet", "vit")},
+    "optimizer": {"references": {"optimizer": "sgd"}},
+}
+TREATMENTS = (
+    "z_dim",
+    "n_parameters",
+    "family",
+    "patch_size",
+    "nviews",
+    "n_augmentations",
+    "epochs",
+    "batch_size",
+    PROJECTOR,
+    HIDDEN,
+    "ssl_mode",
+    "optimizer",
+)
 PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
 WORDS = {
-    "family[vit]": "ViTs, not ResNets,", "log(n_parameters)": "log parameters", "log(z_dim)": "log dimensions",
-    "log(train_rank)": "log effective dimensionality", "log(n_augmentations)": "log augmentations",
-    MLP: "an MLP projector, not none,", f"log({ALL_OF_IT})": "log projector parameters",
-    LINEAR: "a linear projector, not none,", TRANSFORM: "transformation-predicting objectives",
-}  # fmt: skip
+    "family[vit]": "ViTs, not ResNets,",
+    "log(n_parameters)": "log parameters",
+    "log(z_dim)": "log dimensions",
+    "log(train_rank)": "log effective dimensionality",
+    "log(n_augmentations)": "log augmentations",
+    MLP: "an MLP projector, not none,",
+    f"log({ALL_OF_IT})": "log projector parameters",
+    LINEAR: "a linear projector, not none,",
+    TRANSFORM: "transformation-predicting objectives",
+}
 NOTES = (
     "Coefficients of logarithms are per unit of the natural logarithm; figure and tables show them per doubling.",
     "Approximation is a property of the architecture, measured on its supervised twin: choices that leave the "
@@ -95,15 +113,28 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
         claims=[*(_number(table, effect, **row) for row in PRINTED), *statements(table, effect)],
-        estimates=[*estimates, *tests, *(one for found in further for one in found.estimates),
-                   *artefact_records(artefacts)],
-        tables=[overview_table(estimates, TREE_OUTCOMES, CHOICES), estimates_table(estimates, effects),
-                *([artefact_table(artefacts)] if artefacts else [])],
+        estimates=[
+            *estimates,
+            *tests,
+            *(one for found in further for one in found.estimates),
+            *artefact_records(artefacts),
+        ],
+        tables=[
+            overview_table(estimates, TREE_OUTCOMES, CHOICES),
+            estimates_table(estimates, effects),
+            *([artefact_table(artefacts)] if artefacts else []),
+        ],
         figures=[effect_figure(estimates, COMPONENTS, CHOICES), *([ranks] if ranks else [])],
         rows=rows_used([*effects.values(), *further]),
-        notes=[*NOTES, *fragile_notes(_printed(effect)), surviving_note(estimates), *unidentified_notes(estimates),
-               *_sizes_of_projectors(table), *unanswered_notes(unanswered)],
-    )  # fmt: skip
+        notes=[
+            *NOTES,
+            *fragile_notes(_printed(effect)),
+            surviving_note(estimates),
+            *unidentified_notes(estimates),
+            *_sizes_of_projectors(table),
+            *unanswered_notes(unanswered),
+        ],
+    )
 
 
 def _number(
@@ -118,14 +149,18 @@ def _number(
         caveat = undone_by_hc3(found.estimate(term)) if what == "p-value" else ""
         if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
             theirs = global_linear_effect(published(table), treatment, "approx").estimate(term).p
-            reason = (f"the printed p-value is that of approximation, where the published rows give "
-                      f"{probability(theirs)}; of usability {reason}")  # fmt: skip
+            reason = (
+                f"the printed p-value is that of approximation, where the published rows give "
+                f"{probability(theirs)}; of usability {reason}"
+            )
         if treatment == ALL_OF_IT:
             hidden = effect(HIDDEN, outcome)
             theirs = _quantity(hidden, f"log({HIDDEN})", what)
             beyond = _described(hidden, f"log({HIDDEN})")
-            reason = (f"what is printed is of the parameters beyond the projector's first layer, {beyond}; of all its "
-                      f"parameters, as the text says, {reason}")  # fmt: skip
+            reason = (
+                f"what is printed is of the parameters beyond the projector's first layer, {beyond}; of all its "
+                f"parameters, as the text says, {reason}"
+            )
         if treatment == "z_dim":
             freer = global_linear_effect(table, treatment, outcome, without=("n_parameters",)).estimate(term)
             reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
@@ -162,9 +197,14 @@ def _printed(effect: Effect) -> list[Estimate]:
 def _further(effect: Effect) -> list[LinearEffect]:
     """Effects that only claims are about."""
     found = []
-    for treatment, outcome in (("train_rank", "usability"), (PROJECTOR, "train_rank"),
-                               (PROJECTOR, "trainrealaug_alignment"), ("n_classes", "usability"),
-                               ("n_classes", "probe_gen"), (ALL_OF_IT, "usability")):  # fmt: skip
+    for treatment, outcome in (
+        ("train_rank", "usability"),
+        (PROJECTOR, "train_rank"),
+        (PROJECTOR, "trainrealaug_alignment"),
+        ("n_classes", "usability"),
+        ("n_classes", "probe_gen"),
+        (ALL_OF_IT, "usability"),
+    ):
         with suppress(QueryError):  # the claim about it says why
             found.append(effect(treatment, outcome))
     return found

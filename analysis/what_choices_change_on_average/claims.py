@@ -39,9 +39,11 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
         reason = f"the rows cannot tell, for the column {estimate.note.partition(': ')[2]}"
         if p:
             first, second, shifted, _, other = map(probability, p)
-            reason += (f"; a program that takes the pseudo-inverse prints p {first} or {second}, by the projector that "
-                       f"counts, but {shifted} if years count from 2000 and {other} with another reference level, so "
-                       "none means anything")  # fmt: skip
+            reason += (
+                f"; a program that takes the pseudo-inverse prints p {first} or {second}, by the projector that "
+                f"counts, but {shifted} if years count from 2000 and {other} with another reference level, so "
+                "none means anything"
+            )
         return Answer(ours="not identified", holds=False, held_as_the_paper_did=came_out, reason=reason)
 
     def linear_projector() -> Answer:
@@ -49,32 +51,50 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
         estimate, levels = _tested(found.estimate(_LINEAR)), [one.term for one in found.estimates]
         none = found.used - int(found.fit.design[levels].to_numpy().sum())
         return Answer(
-            ours=_shown(estimate), holds=_is(estimate, 1), value=estimate.value, contradicted=_is(estimate, -1),
+            ours=_shown(estimate),
+            holds=_is(estimate, 1),
+            value=estimate.value,
+            contradicted=_is(estimate, -1),
             caveat=undone_by_hc3(estimate),
             reason=f"the effect with the printed p-value is a fall, not a rise, against the {none} encoders without a "
             "projector",
-        )  # fmt: skip
+        )
 
     def mlp_or_linear() -> Answer:
         reference = {_PROJECTOR: "linear"}
         estimate = _tested(global_linear_effect(table, _PROJECTOR, "train_rank", references=reference).estimate(_MLP))
-        return Answer(ours=_shown(estimate), holds=not _is(estimate), value=estimate.value, contradicted=_is(estimate),
-                      caveat=undone_by_hc3(estimate), reason="there is a significant difference")  # fmt: skip
+        return Answer(
+            ours=_shown(estimate),
+            holds=not _is(estimate),
+            value=estimate.value,
+            contradicted=_is(estimate),
+            caveat=undone_by_hc3(estimate),
+            reason="there is a significant difference",
+        )
 
     def no_effect(treatment: str, *outcomes: str) -> Answer:
         found = [effect(treatment, outcome) for outcome in outcomes]
         tests = [_tested(one.test or one.estimates[0]) for one in found]
         ours = "; ".join(f"{_label(one.outcome)} {_levels(one)}" for one in found)
         significant = [_label(one.outcome) for one in tests if _is(one)]
-        return Answer(ours=ours, holds=not significant, contradicted=bool(significant),
-                      reason=f"there is a significant effect on {' and '.join(significant)}")  # fmt: skip
+        return Answer(
+            ours=ours,
+            holds=not significant,
+            contradicted=bool(significant),
+            reason=f"there is a significant effect on {' and '.join(significant)}",
+        )
 
     def vit() -> Answer:
         estimate = _tested(effect("family", "usability").estimate("family[vit]"))
         worse = _is(estimate, 1)
-        return Answer(ours=_shown(estimate), holds=not worse, value=estimate.value, contradicted=worse,
-                      caveat=undone_by_hc3(estimate),
-                      reason="the usability error of ViTs is significantly larger")  # fmt: skip
+        return Answer(
+            ours=_shown(estimate),
+            holds=not worse,
+            value=estimate.value,
+            contradicted=worse,
+            caveat=undone_by_hc3(estimate),
+            reason="the usability error of ViTs is significantly larger",
+        )
 
     def dimensions(outcome: str, sign: int) -> Answer:
         estimate = _tested(effect("z_dim", outcome).estimate("log(z_dim)"))
@@ -88,25 +108,57 @@ def statements(table: StudyTable, effect: Effect) -> list[Claim]:
 
     rows: Sequence[tuple[str, str, str, Callable[[], Answer]]] = [
         ("Generative objectives are less usable", "Section 5.3.4, Appendix D.4", "p 3e-4, p 1e-4", generative),
-        ("Clustering objectives significantly improve usability, against all others", "Appendix D.4", "significantly",
-         clustering),
+        (
+            "Clustering objectives significantly improve usability, against all others",
+            "Appendix D.4",
+            "significantly",
+            clustering,
+        ),
         ("More dimensions improve usability", "Appendix D.1", "significant", lambda: dimensions("usability", -1)),
-        ("More dimensions worsen probe generalization", "Appendix D.1", "significant",
-         lambda: dimensions("probe_gen", 1)),
+        (
+            "More dimensions worsen probe generalization",
+            "Appendix D.1",
+            "significant",
+            lambda: dimensions("probe_gen", 1),
+        ),
         ("ViTs do not worsen usability", "Section 5.3.3", "do not worsen", vit),
-        ("Larger encoders do not change generalization", "Section 5.3.3", "without impact",
-         lambda: no_effect("n_parameters", "probe_gen", "enc_gen")),
-        ("A linear projector improves effective dimensionality, against none", "Appendix D.3", "improves (p 3e-9)",
-         linear_projector),
-        ("An MLP projector does not differ from a linear one in effective dimensionality", "Appendix D.3",
-         "not significantly different", mlp_or_linear),
-        ("Projectors do not change the alignment of augmentations", "Appendix D.3", "no significant impact",
-         lambda: no_effect(_PROJECTOR, "trainrealaug_alignment")),
-        ("The effect of larger batches is not significant", "Appendix D.5", "not significant",
-         lambda: no_effect("batch_size", *(one.column for one in COMPONENTS))),
-        ("The effect of more classes of the objective is not significant", "Appendix D.6", "not significant",
-         lambda: no_effect("n_classes", "usability", "probe_gen")),
-    ]  # fmt: skip
+        (
+            "Larger encoders do not change generalization",
+            "Section 5.3.3",
+            "without impact",
+            lambda: no_effect("n_parameters", "probe_gen", "enc_gen"),
+        ),
+        (
+            "A linear projector improves effective dimensionality, against none",
+            "Appendix D.3",
+            "improves (p 3e-9)",
+            linear_projector,
+        ),
+        (
+            "An MLP projector does not differ from a linear one in effective dimensionality",
+            "Appendix D.3",
+            "not significantly different",
+            mlp_or_linear,
+        ),
+        (
+            "Projectors do not change the alignment of augmentations",
+            "Appendix D.3",
+            "no significant impact",
+            lambda: no_effect(_PROJECTOR, "trainrealaug_alignment"),
+        ),
+        (
+            "The effect of larger batches is not significant",
+            "Appendix D.5",
+            "not significant",
+            lambda: no_effect("batch_size", *(one.column for one in COMPONENTS)),
+        ),
+        (
+            "The effect of more classes of the objective is not significant",
+            "Appendix D.6",
+            "not significant",
+            lambda: no_effect("n_classes", "usability", "probe_gen"),
+        ),
+    ]
     return [answered(claim, source=source, paper=paper, answer=answer) for claim, source, paper, answer in rows]
 
 
@@ -127,9 +179,14 @@ def _effect(estimate: Estimate, sign: int) -> Answer:
     """The answer to a statement that there is an effect of this sign."""
     opposite = _is(estimate, -sign)
     reason = "there is a significant effect the other way" if opposite else "the effect is not significant"
-    return Answer(ours=_shown(estimate), holds=_is(estimate, sign), value=estimate.value, contradicted=opposite,
-                  caveat=undone_by_hc3(estimate),
-                  reason=f"{reason}: its p-value is {probability(estimate.p)}")  # fmt: skip
+    return Answer(
+        ours=_shown(estimate),
+        holds=_is(estimate, sign),
+        value=estimate.value,
+        contradicted=opposite,
+        caveat=undone_by_hc3(estimate),
+        reason=f"{reason}: its p-value is {probability(estimate.p)}",
+    )
 
 
 def _tested(estimate: Estimate) -> Estimate:

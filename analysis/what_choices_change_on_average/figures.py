@@ -40,15 +40,26 @@ Effects = Mapping[tuple[str, str], LinearEffect]  # (treatment, outcome)
 SIGNIFICANT = 0.05
 _MLP, _LINEAR = "projection2_arch[mlp]", "projection2_arch[linear]"
 CHOICES = {  # term -> words, in the order of figure and table
-    "log(z_dim)": "2x dimensions", "log(n_parameters)": "2x parameters", "family[vit]": "ViT (vs ResNet)",
-    "log(patch_size)": "2x patch size", "log(nviews)": "2x views", "log(n_augmentations)": "2x augmentations",
-    "log(epochs)": "2x epochs", "log(batch_size)": "2x batch size", _LINEAR: "linear projector (vs none)",
-    _MLP: "MLP projector (vs none)", "log(projection_nparameters_hidden)": "2x hidden projector",
-    "ssl_mode[contrastive]": "contrastive (vs clustering)", "ssl_mode[siamese]": "siamese (vs clustering)",
-    "ssl_mode[hierarchical]": "hierarchical (vs clustering)", "ssl_mode[generative]": "generative (vs clustering)",
-    "ssl_mode[transform]": "transform (vs clustering)", "optimizer[adam]": "Adam (vs SGD)",
-    "optimizer[adamw]": "AdamW (vs SGD)", "optimizer[lars]": "LARS (vs SGD)",
-}  # fmt: skip
+    "log(z_dim)": "2x dimensions",
+    "log(n_parameters)": "2x parameters",
+    "family[vit]": "ViT (vs ResNet)",
+    "log(patch_size)": "2x patch size",
+    "log(nviews)": "2x views",
+    "log(n_augmentations)": "2x augmentations",
+    "log(epochs)": "2x epochs",
+    "log(batch_size)": "2x batch size",
+    _LINEAR: "linear projector (vs none)",
+    _MLP: "MLP projector (vs none)",
+    "log(projection_nparameters_hidden)": "2x hidden projector",
+    "ssl_mode[contrastive]": "contrastive (vs clustering)",
+    "ssl_mode[siamese]": "siamese (vs clustering)",
+    "ssl_mode[hierarchical]": "hierarchical (vs clustering)",
+    "ssl_mode[generative]": "generative (vs clustering)",
+    "ssl_mode[transform]": "transform (vs clustering)",
+    "optimizer[adam]": "Adam (vs SGD)",
+    "optimizer[adamw]": "AdamW (vs SGD)",
+    "optimizer[lars]": "LARS (vs SGD)",
+}
 
 
 def per_doubling(estimate: Estimate) -> Estimate:
@@ -65,10 +76,14 @@ def per_doubling(estimate: Estimate) -> Estimate:
         return None if number is None else number * math.log(2)
 
     return replace(
-        estimate, value=scaled(estimate.value), ci_low=scaled(estimate.ci_low), ci_high=scaled(estimate.ci_high),
-        ci_low_robust=scaled(estimate.ci_low_robust), ci_high_robust=scaled(estimate.ci_high_robust),
+        estimate,
+        value=scaled(estimate.value),
+        ci_low=scaled(estimate.ci_low),
+        ci_high=scaled(estimate.ci_high),
+        ci_low_robust=scaled(estimate.ci_low_robust),
+        ci_high_robust=scaled(estimate.ci_high_robust),
         unit=estimate.unit.replace(f"per unit of {estimate.term}", f"per doubling of {column}"),
-    )  # fmt: skip
+    )
 
 
 def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Figure:
@@ -76,14 +91,15 @@ def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], la
     rows = sorted({one.n for one in estimates if one.outcome in {outcome.column for outcome in outcomes}})
     n = f"{rows[0]} to {rows[-1]}" if len(rows) > 1 else f"{rows[0]}" if rows else "no"
     return Figure(
-        name="effects_on_components", title="What main choices change on average, others held equal",
+        name="effects_on_components",
+        title="What main choices change on average, others held equal",
         caption="Effect on each component in percentage points, negative is better: of doubling a number (2x), or of "
         "one level against another. Global linear analysis: one model a choice and a component, with the other "
         f"choices, data and origin of the encoder as controls; {n} encoders. Dots and thick lines: estimates with "
         "classical 95 % intervals; thin dark lines below them: 95 % intervals with heteroscedasticity-robust (HC3) "
         "standard errors. Panels differ in scale.",
         draw=partial(draw_effects, [per_doubling(one) for one in estimates], outcomes, labels),
-    )  # fmt: skip
+    )
 
 
 def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Drawing:
@@ -96,9 +112,12 @@ def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], lab
     parts = [[term for term in shown if term.startswith("log(") is doubled] for doubled in (True, False)]
     parts = [part for part in parts if part]
     drawing, panels = new_figure(
-        n_rows=max(len(parts), 1), n_columns=len(outcomes), height=1.5 + _ROW_INCHES * (len(shown) + 1), sharey="row",
+        n_rows=max(len(parts), 1),
+        n_columns=len(outcomes),
+        height=1.5 + _ROW_INCHES * (len(shown) + 1),
+        sharey="row",
         gridspec_kw={"height_ratios": [len(part) for part in parts] or [1]},
-    )  # fmt: skip
+    )
     for row, part in enumerate(parts):
         band = panels[row * len(outcomes) : (row + 1) * len(outcomes)]
         for axes, outcome in zip(band, outcomes, strict=True):
@@ -130,16 +149,38 @@ def _draw_panel(axes: Axes, estimates: Sequence[Estimate | None], colour: str) -
 
 def _draw_row(axes: Axes, row: int, estimate: Estimate, colour: str) -> None:
     if estimate.value is None:
-        axes.text(0.0, row, "not identified", ha="center", va="center", fontsize=SMALLEST, color="#555555",
-                  style="italic", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        axes.text(
+            0.0,
+            row,
+            "not identified",
+            ha="center",
+            va="center",
+            fontsize=SMALLEST,
+            color="#555555",
+            style="italic",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+        )
         return
     axes.plot([estimate.value], [row - _GAP], "o", color=colour, markersize=3.5, zorder=4)
     if estimate.ci_low is not None and estimate.ci_high is not None:
-        axes.plot([estimate.ci_low, estimate.ci_high], [row - _GAP] * 2, color=colour, linewidth=2.0, zorder=3,
-                  solid_capstyle="butt")  # fmt: skip
+        axes.plot(
+            [estimate.ci_low, estimate.ci_high],
+            [row - _GAP] * 2,
+            color=colour,
+            linewidth=2.0,
+            zorder=3,
+            solid_capstyle="butt",
+        )
     if estimate.ci_low_robust is not None and estimate.ci_high_robust is not None:
-        axes.plot([estimate.ci_low_robust, estimate.ci_high_robust], [row + _GAP] * 2, color=_ROBUST, linewidth=0.9,
-                  marker="|", markersize=3.2, zorder=3)  # fmt: skip
+        axes.plot(
+            [estimate.ci_low_robust, estimate.ci_high_robust],
+            [row + _GAP] * 2,
+            color=_ROBUST,
+            linewidth=0.9,
+            marker="|",
+            markersize=3.2,
+            zorder=3,
+        )
 
 
 def rank_figure(table: StudyTable) -> Figure | None:
@@ -149,11 +190,12 @@ def rank_figure(table: StudyTable) -> Figure | None:
     if both.empty:
         return None
     return Figure(
-        name="effective_dimensionality", title="Usability over effective dimensionality (Figure 19b)",
+        name="effective_dimensionality",
+        title="Usability over effective dimensionality (Figure 19b)",
         caption="Usability error in percentage points (lower is better) over the effective dimensionality of the "
         f"representation, the rank of the correlations of its dimensions; {len(both)} encoders by type of objective.",
         draw=partial(draw_rank, both["train_rank"].tolist(), both["usability"].tolist(), both["ssl_mode"].tolist()),
-    )  # fmt: skip
+    )
 
 
 def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequence[str]) -> Drawing:
@@ -162,9 +204,13 @@ def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequenc
     places = sorted(range(len(modes)), key=lambda place: order.index(modes[place]))
     drawing, (axes,) = new_figure(width=4.6, height=3.4)
     scatter_groups(
-        axes, [ranks[place] for place in places], [usability[place] for place in places],
-        [modes[place] for place in places], colours=MODE_COLOURS, size=20.0,
-    )  # fmt: skip
+        axes,
+        [ranks[place] for place in places],
+        [usability[place] for place in places],
+        [modes[place] for place in places],
+        colours=MODE_COLOURS,
+        size=20.0,
+    )
     axes.set_xscale("log", base=2)
     low, high = math.floor(math.log2(min(ranks))), math.ceil(math.log2(max(ranks)))
     ticks = [2**exponent for exponent in range(min(low, _TICKS_FROM), high + 1)]

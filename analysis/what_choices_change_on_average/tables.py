@@ -34,19 +34,39 @@ def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
     rows = []
     for raw in estimates:
         one, fit = per_doubling(raw), size[raw.term, raw.outcome]
-        rows.append([
-            one.term.removeprefix("log(").removesuffix(")") if one.term.startswith("log(") else one.term,
-            OUTCOMES[one.outcome].label, one.unit.partition(" per ")[2] or one.unit.removeprefix("percentage points "),
-            interval(one, digits=2), probability(one.p), probability(one.p_adjusted),
-            _robust(one), probability(one.p_robust), str(one.n), f"{fit.rank} of {fit.n_columns}", one.note,
-        ])  # fmt: skip
+        rows.append(
+            [
+                one.term.removeprefix("log(").removesuffix(")") if one.term.startswith("log(") else one.term,
+                OUTCOMES[one.outcome].label,
+                one.unit.partition(" per ")[2] or one.unit.removeprefix("percentage points "),
+                interval(one, digits=2),
+                probability(one.p),
+                probability(one.p_adjusted),
+                _robust(one),
+                probability(one.p_robust),
+                str(one.n),
+                f"{fit.rank} of {fit.n_columns}",
+                one.note,
+            ]
+        )
     return Table(
         title="All estimates of main choices",
-        headers=["term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval", "HC3 p",
-                 "encoders", "rank of columns", "note"],
+        headers=[
+            "term",
+            "risk",
+            "per",
+            "effect [95 % interval]",
+            "p",
+            "false-discovery rate",
+            "HC3 interval",
+            "HC3 p",
+            "encoders",
+            "rank of columns",
+            "note",
+        ],
         rows=rows,
         note="Percentage points, negative is better. False-discovery rate by Benjamini and Hochberg, over this table.",
-    )  # fmt: skip
+    )
 
 
 def artefact_table(artefacts: Mapping[str, Estimate]) -> Table:

@@ -55,7 +55,7 @@ NOTES = (
     "advantage on it that the paper's ImageNet encoder has on ImageNet alone.",
     "Contrastive is what the paper calls so: clustering and siamese methods too, which learn that views of one image "
     "belong together. Non-contrastive are pretext tasks: rotations, masked images.",
-)  # fmt: skip
+)
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -68,12 +68,15 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     return Findings(
         claims=curve_claims(main),
         estimates=[one for panel in panels for one in (*improvement_estimates(panel), *gain_estimates(panel))],
-        tables=[*tables.improvement_tables(panels), *([tables.comparison_table(main)] if main else []),
-                *(tables.regimes_table(panel) for panel in panels)],
+        tables=[
+            *tables.improvement_tables(panels),
+            *([tables.comparison_table(main)] if main else []),
+            *(tables.regimes_table(panel) for panel in panels),
+        ],
         figures=[one for panel in panels for one in _figures(panel)],
         rows=tables.rows_of(every),
         notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _own_notes(panel))],
-    )  # fmt: skip
+    )
 
 
 def _figures(panel: Panel) -> list[Figure]:

@@ -71,7 +71,7 @@ def _scratch_claims(panels: Sequence[Panel]) -> list[Claim]:
             f"{found.clearly_worse}, where {0.025 * found.n:.1f} are to be expected of one that is worth nothing"
             if found.better < found.n
             else "no gain is below 0, but most are within chance, so that these encoders do not tell",
-        )  # fmt: skip
+        )
 
     def margin() -> Answer:
         found = [(panel, [curve for curve in panel.of("contrastive") if curve.improvement]) for panel in panels]
@@ -81,9 +81,10 @@ def _scratch_claims(panels: Sequence[Panel]) -> list[Claim]:
         least = min((one for _, one in means), key=lambda one: one.value or 0.0)
         return Answer(
             ours="mean CCI " + ", ".join(f"{_cell(one)} ({panel.name}, {_encoders(one.n)})" for panel, one in means),
-            value=least.value, holds=all(one.ci_low is not None and one.ci_low > 0 for _, one in means),
+            value=least.value,
+            holds=all(one.ci_low is not None and one.ci_low > 0 for _, one in means),
             reason="an interval reaches down to 0 or lies below it: there these encoders show no gain beyond chance",
-        )  # fmt: skip
+        )
 
     def fades() -> Answer:
         curves = [curve for _, curve in _contrastive(panels) if len(curve.gains) > 1]
@@ -91,19 +92,32 @@ def _scratch_claims(panels: Sequence[Panel]) -> list[Claim]:
         first, last, lost = (_estimate(one, n=n, unit=CALIBRATED) for one in gain_at_ends(curves))
         smaller = sum(curve.gains[-1].value < curve.gains[0].value for curve in curves)
         return _beyond_chance(
-            lost, f"mean gain {_cell(first)} with the fewest labels, {_cell(last)} with the most; difference",
+            lost,
+            f"mean gain {_cell(first)} with the fewest labels, {_cell(last)} with the most; difference",
             f"smaller at the end on {smaller} of {len(curves)} curves",
-        )  # fmt: skip
+        )
 
     source, cut = "Section 5.1, Figure 2", "in all data-regimes"
     return [
-        answered("Contrastive pre-training has a lower risk than scratch in every regime of every task", source=source,
-                 paper=f"on all downstream tasks {cut}", answer=_some(panels, wins)),
-        answered("Contrastive pre-training improves on scratch over all regimes of every task (CCI)", source=source,
-                 paper="a relatively large margin", answer=_some(panels, margin)),
-        answered("The gain of contrastive pre-training over scratch diminishes with more labels", source=source,
-                 paper="diminishes with more labelled data", answer=_some(panels, fades)),
-    ]  # fmt: skip
+        answered(
+            "Contrastive pre-training has a lower risk than scratch in every regime of every task",
+            source=source,
+            paper=f"on all downstream tasks {cut}",
+            answer=_some(panels, wins),
+        ),
+        answered(
+            "Contrastive pre-training improves on scratch over all regimes of every task (CCI)",
+            source=source,
+            paper="a relatively large margin",
+            answer=_some(panels, margin),
+        ),
+        answered(
+            "The gain of contrastive pre-training over scratch diminishes with more labels",
+            source=source,
+            paper="diminishes with more labelled data",
+            answer=_some(panels, fades),
+        ),
+    ]
 
 
 def _task_claims(panels: Sequence[Panel]) -> list[Claim]:
@@ -123,14 +137,25 @@ def _task_claims(panels: Sequence[Panel]) -> list[Claim]:
 
     source, spread = "Section 5.2, Figure 3", "standard deviation of"
     return [
-        answered("Self-supervised methods differ more in CCI on classification than on dense tasks", source=source,
-                 paper="larger on classification", answer=larger(spread_of_improvements, f"{spread} CCI", CCI)),
-        answered("With the most labels, methods differ more in calibrated risk on classification than on dense tasks",
-                 source=source, paper="insignificant for pixel-wise regression",
-                 answer=larger(spread_with_most_labels, f"{spread} calibrated risk", CALIBRATED)),
-        answered("The best self-supervised pre-training is worth more on classification than on dense tasks (CCI)",
-                 source=source, paper="notably better", answer=larger(best_improvement, "best CCI", CCI, least=1)),
-    ]  # fmt: skip
+        answered(
+            "Self-supervised methods differ more in CCI on classification than on dense tasks",
+            source=source,
+            paper="larger on classification",
+            answer=larger(spread_of_improvements, f"{spread} CCI", CCI),
+        ),
+        answered(
+            "With the most labels, methods differ more in calibrated risk on classification than on dense tasks",
+            source=source,
+            paper="insignificant for pixel-wise regression",
+            answer=larger(spread_with_most_labels, f"{spread} calibrated risk", CALIBRATED),
+        ),
+        answered(
+            "The best self-supervised pre-training is worth more on classification than on dense tasks (CCI)",
+            source=source,
+            paper="notably better",
+            answer=larger(best_improvement, "best CCI", CCI, least=1),
+        ),
+    ]
 
 
 def _contrastive_claims(panels: Sequence[Panel]) -> list[Claim]:
@@ -149,11 +174,19 @@ def _contrastive_claims(panels: Sequence[Panel]) -> list[Claim]:
 
     source = "Section 5.3, Figure 4"
     return [
-        answered("Contrastive methods outperform non-contrastive ones on classification (CCI)", source=source,
-                 paper="a significant improvement", answer=_some(panels, on_classification)),
-        answered("Contrastive methods outperform non-contrastive ones by less on dense tasks (CCI)", source=source,
-                 paper="less pronounced", answer=_some(panels, less_on_dense)),
-    ]  # fmt: skip
+        answered(
+            "Contrastive methods outperform non-contrastive ones on classification (CCI)",
+            source=source,
+            paper="a significant improvement",
+            answer=_some(panels, on_classification),
+        ),
+        answered(
+            "Contrastive methods outperform non-contrastive ones by less on dense tasks (CCI)",
+            source=source,
+            paper="less pronounced",
+            answer=_some(panels, less_on_dense),
+        ),
+    ]
 
 
 def _supervised_claim(panels: Sequence[Panel], *, is_dense: bool) -> Claim:
@@ -170,23 +203,36 @@ def _supervised_claim(panels: Sequence[Panel], *, is_dense: bool) -> Claim:
         if not found:
             raise _none_of("supervised and contrastive")
         widest = max((one for _, _, one in found), key=lambda one: abs(one.value or 0.0))
-        seen = sorted({f"{curve.encoder} has seen the labels of {panel.name}" for panel, both, _ in found
-                       for curve in both[0] if not is_dense and _has_seen(curve, panel)})  # fmt: skip
+        seen = sorted(
+            {
+                f"{curve.encoder} has seen the labels of {panel.name}"
+                for panel, both, _ in found
+                for curve in both[0]
+                if not is_dense and _has_seen(curve, panel)
+            }
+        )
         return Answer(
             ours="difference in mean CCI "
-            + ", ".join(f"{_cell(one, signed=True)} ({panel.name}, {len(both[0])} against {_encoders(len(both[1]))})"
-                        for panel, both, one in found) + "".join(f"; {one}" for one in seen),
+            + ", ".join(
+                f"{_cell(one, signed=True)} ({panel.name}, {len(both[0])} against {_encoders(len(both[1]))})"
+                for panel, both, one in found
+            )
+            + "".join(f"; {one}" for one in seen),
             value=widest.value,
-            holds=all(one.ci_low is not None and one.ci_high is not None and one.ci_low >= -MINOR
-                      and one.ci_high <= MINOR for _, _, one in found),
+            holds=all(
+                one.ci_low is not None and one.ci_high is not None and one.ci_low >= -MINOR and one.ci_high <= MINOR
+                for _, _, one in found
+            ),
             reason=_why_not_minor(found),
-        )  # fmt: skip
+        )
 
     where = "dense tasks" if is_dense else "classification"
     return answered(
         f"Supervised pre-training is about as good as contrastive on {where} (CCI within {MINOR:g})",
-        source="Section 5.4, Figure 5", paper="a relatively minor difference", answer=_some(panels, answer),
-    )  # fmt: skip
+        source="Section 5.4, Figure 5",
+        paper="a relatively minor difference",
+        answer=_some(panels, answer),
+    )
 
 
 def _why_not_minor(found: Sequence[tuple[Panel, object, Estimate]]) -> str:
@@ -209,8 +255,9 @@ def _across(both: Comparable, of: _Of, what: str, unit: str, *, of_groups: bool 
     dense = " and ".join(panel.task for panel in both.dense)
     return _beyond_chance(
         _estimate(more, n=n, unit=unit, is_pulled=is_pulled),
-        f"{what} {cells[0]} on classification, {cells[1]} on {dense}; difference", _groups(both),
-    )  # fmt: skip
+        f"{what} {cells[0]} on classification, {cells[1]} on {dense}; difference",
+        _groups(both),
+    )
 
 
 def _beyond_chance(estimate: Estimate, what: str, where: str) -> Answer:
@@ -224,9 +271,11 @@ def _beyond_chance(estimate: Estimate, what: str, where: str) -> Answer:
         if low > 0:
             reason = ""  # it holds
     return Answer(
-        ours=f"{what} {_cell(estimate, signed=True)}, {_encoders(estimate.n)} ({where})", value=estimate.value,
-        holds=low is not None and low > 0, reason=reason,
-    )  # fmt: skip
+        ours=f"{what} {_cell(estimate, signed=True)}, {_encoders(estimate.n)} ({where})",
+        value=estimate.value,
+        holds=low is not None and low > 0,
+        reason=reason,
+    )
 
 
 def _contrastive(panels: Sequence[Panel]) -> list[tuple[Panel, MeasuredCurve]]:

@@ -36,13 +36,15 @@ def improvement_tables(panels: Iterable[Panel]) -> list[Table]:
             by_dataset.setdefault(panel.dataset, []).append(panel)
     return [
         cross_table(
-            f"Calibrated cumulative improvement on {dataset}", "encoder",
-            {panel.name: improvement_estimates(panel) for panel in own}, signed=False,
+            f"Calibrated cumulative improvement on {dataset}",
+            "encoder",
+            {panel.name: improvement_estimates(panel) for panel in own},
+            signed=False,
             note="0: worth as much as random weights, 1: maximal supervision from the fewest labels on. Each is of the "
             "range of scratch that was measured, which the tables of regimes tell.",
         )
         for dataset, own in by_dataset.items()
-    ]  # fmt: skip
+    ]
 
 
 def regimes_table(panel: Panel) -> Table:
@@ -51,21 +53,38 @@ def regimes_table(panel: Panel) -> Table:
     for curve in panel.curves:
         for point in curve.curve.points:
             rows.append(
-                [f"{curve.encoder} ({curve.kind})", f"{point.n_actual:,}", str(point.n_seeds),
-                 _cell(point.risk, 3), _cell(point.risk_scratch, 3), _cell(point.calibrated),
-                 _cell(point.calibrated_scratch), _cell(point.relative_improvement), _labels(point)]
-            )  # fmt: skip
+                [
+                    f"{curve.encoder} ({curve.kind})",
+                    f"{point.n_actual:,}",
+                    str(point.n_seeds),
+                    _cell(point.risk, 3),
+                    _cell(point.risk_scratch, 3),
+                    _cell(point.calibrated),
+                    _cell(point.calibrated_scratch),
+                    _cell(point.relative_improvement),
+                    _labels(point),
+                ]
+            )
     first = panel.curves[0].curve
     controls = {f"{_cell(one.curve.blind, 3)} and {_cell(one.curve.maximal, 3)}": one.encoder for one in panel.curves}
     told = "; ".join(f"{risks} ({encoder})" if len(controls) > 1 else risks for risks, encoder in controls.items())
     return Table(
         title=f"Every regime: {panel.name}",
-        headers=["encoder", "labels", "seeds", "risk", "risk of scratch", "calibrated risk", "that of scratch",
-                 "relative improvement", "labels scratch needs"],
+        headers=[
+            "encoder",
+            "labels",
+            "seeds",
+            "risk",
+            "risk of scratch",
+            "calibrated risk",
+            "that of scratch",
+            "relative improvement",
+            "labels scratch needs",
+        ],
         rows=rows,
         note=f"Risk: {words_of(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. Blind guess and "
         f"maximal supervision: {told}. {_ranges(panel)} Protocol: {panel.protocol}.",
-    )  # fmt: skip
+    )
 
 
 def comparison_table(panels: Iterable[Panel]) -> Table:
@@ -81,31 +100,46 @@ def comparison_table(panels: Iterable[Panel]) -> Table:
     rows = []
     for panel in panels:
         rows.append(
-            [panel.name, str(len(panel.of(*SELF_SUPERVISED))), of_kind(panel, mean_improvement, CCI),
-             of_kind(panel, best_improvement, CCI, is_pulled=True),
-             of_kind(panel, spread_of_improvements, CCI, is_pulled=True),
-             of_kind(panel, spread_with_most_labels, CALIBRATED, is_pulled=True),
-             of_kind(panel, lambda curves: advantage(curves, "contrastive", "non-contrastive"), CCI),
-             _against_supervised(panel)]
-        )  # fmt: skip
+            [
+                panel.name,
+                str(len(panel.of(*SELF_SUPERVISED))),
+                of_kind(panel, mean_improvement, CCI),
+                of_kind(panel, best_improvement, CCI, is_pulled=True),
+                of_kind(panel, spread_of_improvements, CCI, is_pulled=True),
+                of_kind(panel, spread_with_most_labels, CALIBRATED, is_pulled=True),
+                of_kind(panel, lambda curves: advantage(curves, "contrastive", "non-contrastive"), CCI),
+                _against_supervised(panel),
+            ]
+        )
     return Table(
         title="Tasks beside each other",
-        headers=["task", "self-supervised encoders", "mean CCI", "best CCI", "standard deviation of CCI",
-                 "that of calibrated risk with the most labels", "contrastive - non-contrastive, mean CCI",
-                 "contrastive - supervised, mean CCI"],
+        headers=[
+            "task",
+            "self-supervised encoders",
+            "mean CCI",
+            "best CCI",
+            "standard deviation of CCI",
+            "that of calibrated risk with the most labels",
+            "contrastive - non-contrastive, mean CCI",
+            "contrastive - supervised, mean CCI",
+        ],
         rows=rows,
         note="Means and deviations are over these encoders; intervals are of other test images and seeds, not of other "
         "encoders. Those of the best and of deviations are of the basic bootstrap, for noise alone makes both larger.",
-    )  # fmt: skip
+    )
 
 
 def rows_of(panels: Iterable[Panel]) -> list[Rows]:
     """How many curves of a task were used, and how many sets of rows are no curve."""
     return [
-        Rows(part=panel.name, used=len(panel.curves), unit="curves",
-             left_out={"rows that are no curve, see the notes": len(panel.refused)} if panel.refused else {})
+        Rows(
+            part=panel.name,
+            used=len(panel.curves),
+            unit="curves",
+            left_out={"rows that are no curve, see the notes": len(panel.refused)} if panel.refused else {},
+        )
         for panel in panels
-    ]  # fmt: skip
+    ]
 
 
 def _against_supervised(panel: Panel) -> str:

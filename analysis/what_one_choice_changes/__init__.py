@@ -60,7 +60,7 @@ NOTES = (
     "The caption printed below Figure 25 speaks of the projection head; what it shows is the number of epochs.",
     "Equal in the core choices is not equal in everything: seeds, code and the hidden projector differ, and nothing "
     "here is a randomised experiment.",
-)  # fmt: skip
+)
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -91,14 +91,21 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     pairs = _repeated(printed)
     return Findings(
         claims=[*(_number(effect, printed, row) for row in PRINTED), *_statements(table, effect, estimates)],
-        estimates=[*estimates, *_against_linear(effect), *_of_complete(effect, pairs),
-                   *(one for _, repeated in pairs for one in repeated.estimates)],
-        tables=[tables.overview_table(effects, TREE_OUTCOMES), tables.estimates_table(effects, estimates),
-                tables.repetition_table(pairs)],
+        estimates=[
+            *estimates,
+            *_against_linear(effect),
+            *_of_complete(effect, pairs),
+            *(one for _, repeated in pairs for one in repeated.estimates),
+        ],
+        tables=[
+            tables.overview_table(effects, TREE_OUTCOMES),
+            tables.estimates_table(effects, estimates),
+            tables.repetition_table(pairs),
+        ],
         figures=controlled_figures(table),
         rows=tables.rows_used(effects),
         notes=[*NOTES, *_lonely(effect), _surviving(estimates), *_unanswered(unanswered)],
-    )  # fmt: skip
+    )
 
 
 def _repeated(printed: Effect) -> list[tuple[ControlledEffect, ControlledEffect]]:
@@ -208,8 +215,12 @@ def _statements(table: StudyTable, effect: Effect, tested: Sequence[Estimate]) -
         usable = vits.only(vits.complete("usability", "probe_gen").index, because="a component is missing")
         usability, probe = (controlled_effect(usable, "z_dim", one).changes() for one in ("usability", "probe_gen"))
         trading = int(((usability < 0) & (probe > 0)).sum())
-        return Answer(ours=f"in {trading} of {len(usability)} networks", holds=trading == len(usability), value=trading,
-                      reason="one network does not trade the one for the other")  # fmt: skip
+        return Answer(
+            ours=f"in {trading} of {len(usability)} networks",
+            holds=trading == len(usability),
+            value=trading,
+            reason="one network does not trade the one for the other",
+        )
 
     def few_shot() -> Answer:
         estimate = effect("z_dim", FEW_SHOT).estimate()
@@ -222,57 +233,102 @@ def _statements(table: StudyTable, effect: Effect, tested: Sequence[Estimate]) -
         usability, probe = found.estimate(), effect("nviews", "probe_gen").estimate()
         rate = next(one.p_adjusted for one in tested if (one.term, one.outcome) == (usability.term, "usability"))
         mostly = abs(usability.value or 0.0) > abs(probe.value or 0.0)
-        ours = (f"usability {short(usability)}, false-discovery rate {probability(rate)}; probe generalization "
-                f"{short(probe)}; {found.n_encoders} encoders in {found.n_groups} groups")  # fmt: skip
-        return Answer(ours=ours, holds=_is(usability, -1) and mostly, value=usability.value,
-                      reason="the effect on usability is not significant, or the other one is larger")  # fmt: skip
+        ours = (
+            f"usability {short(usability)}, false-discovery rate {probability(rate)}; probe generalization "
+            f"{short(probe)}; {found.n_encoders} encoders in {found.n_groups} groups"
+        )
+        return Answer(
+            ours=ours,
+            holds=_is(usability, -1) and mostly,
+            value=usability.value,
+            reason="the effect on usability is not significant, or the other one is larger",
+        )
 
     def views_and_probe() -> Answer:
         changes = effect("nviews", "probe_gen").changes()
         better = int((changes < 0).sum())
-        return Answer(ours=f"lower in {better} of {len(changes)} groups", holds=better > 0, value=better,
-                      reason="it is lower in no group")  # fmt: skip
+        return Answer(
+            ours=f"lower in {better} of {len(changes)} groups",
+            holds=better > 0,
+            value=better,
+            reason="it is lower in no group",
+        )
 
     def projector(outcome: str, share: float) -> Answer:
         found = effect(PROJECTOR, outcome)
         changes = pd.concat([found.changes(level, "mlp") for level in ("linear", "identity")])
         better = int((changes < 0).sum())
         linear = short(effect(PROJECTOR, outcome, reference="linear").estimate("mlp"))
-        return Answer(ours=f"lower in {better} of {len(changes)} pairs; than with a linear one {linear}", value=better,
-                      holds=better > 0 and better >= share * len(changes), reason="in fewer pairs")  # fmt: skip
+        return Answer(
+            ours=f"lower in {better} of {len(changes)} pairs; than with a linear one {linear}",
+            value=better,
+            holds=better > 0 and better >= share * len(changes),
+            reason="in fewer pairs",
+        )
 
     def encoder_generalization() -> Answer:
         changes = effect("epochs", "enc_gen").changes()
         better, worse = int((changes < 0).sum()), int((changes > 0).sum())
-        return Answer(ours=f"lower in {better} groups, higher in {worse}", holds=better > 0 and worse > 0,
-                      reason="it goes the same way in every group")  # fmt: skip
+        return Answer(
+            ours=f"lower in {better} groups, higher in {worse}",
+            holds=better > 0 and worse > 0,
+            reason="it goes the same way in every group",
+        )
 
     def more_data(outcome: str, sign: int) -> Answer:
         found = effect("pretraining_data", outcome)
         changes, estimate = found.changes("ImageNet-1K", "ImageNet-22K"), found.estimate("ImageNet-22K")
         as_said = int((changes * sign > 0).sum())
-        return Answer(ours=f"in {as_said} of {len(changes)} pairs; {short(estimate)}", value=estimate.value,
-                      holds=as_said == len(changes) > 0, reason="it is not so in every pair")  # fmt: skip
+        return Answer(
+            ours=f"in {as_said} of {len(changes)} pairs; {short(estimate)}",
+            value=estimate.value,
+            holds=as_said == len(changes) > 0,
+            reason="it is not so in every pair",
+        )
 
     dimensions, figure_9b, typical = "Section 5.3.1, Figure 8", "Section 5.3.2, Figure 9b", "Appendix D.3, Figure 11"
     rows: Sequence[tuple[str, str, str, Callable[[], Answer]]] = [
-        ("More dimensions of one ViT lower its usability error and raise its probe generalization error", dimensions,
-         "a tradeoff", trade_off),
+        (
+            "More dimensions of one ViT lower its usability error and raise its probe generalization error",
+            dimensions,
+            "a tradeoff",
+            trade_off,
+        ),
         ("Fewer dimensions lower the 3-shot error", "Section 5.3.1, Appendix D.1", "improve", few_shot),
         ("More views mostly improve usability", figure_9b, "mostly usability", views),
         ("More views can also improve probe generalization", figure_9b, "can help", views_and_probe),
-        ("An MLP projector improves usability", "Section 5.3.3, Figure 11", "improves",
-         lambda: projector("usability", 1.0)),
-        ("An MLP projector typically improves probe generalization", typical, "typically",
-         lambda: projector("probe_gen", TYPICAL)),
-        ("Longer training improves encoder generalization of some encoders and worsens that of others",
-         "Appendix D.5, Figure 25", "not very clear", encoder_generalization),
-        ("Pretraining on ImageNet-22k worsens probe generalization", DATA, "worsens",
-         lambda: more_data("probe_gen", 1)),
-        ("Pretraining on ImageNet-22k worsens encoder generalization", DATA, "worsens",
-         lambda: more_data("enc_gen", 1)),
+        (
+            "An MLP projector improves usability",
+            "Section 5.3.3, Figure 11",
+            "improves",
+            lambda: projector("usability", 1.0),
+        ),
+        (
+            "An MLP projector typically improves probe generalization",
+            typical,
+            "typically",
+            lambda: projector("probe_gen", TYPICAL),
+        ),
+        (
+            "Longer training improves encoder generalization of some encoders and worsens that of others",
+            "Appendix D.5, Figure 25",
+            "not very clear",
+            encoder_generalization,
+        ),
+        (
+            "Pretraining on ImageNet-22k worsens probe generalization",
+            DATA,
+            "worsens",
+            lambda: more_data("probe_gen", 1),
+        ),
+        (
+            "Pretraining on ImageNet-22k worsens encoder generalization",
+            DATA,
+            "worsens",
+            lambda: more_data("enc_gen", 1),
+        ),
         ("Pretraining on ImageNet-22k can improve usability", DATA, "can improve", lambda: more_data("usability", -1)),
-    ]  # fmt: skip
+    ]
     return [answered(claim, source=source, paper=paper, answer=answer) for claim, source, paper, answer in rows]
 
 

@@ -28,17 +28,47 @@ if TYPE_CHECKING:
 
 
 _OBJECTIVES = {
-    "barlow_twins": "Barlow Twins", "beit": "BEiT", "byol": "BYOL", "clip": "CLIP", "clip+eb": "CLIP + bottleneck",
-    "clusterfit": "ClusterFit", "deepcluster": "DeepCluster", "densecl": "DenseCL", "dino": "DINO", "dissl": "DISSL",
-    "ibot": "iBOT", "jigsaw": "Jigsaw", "locnet": "LocNet", "mae": "MAE", "moco": "MoCo", "msn": "MSN", "mugs": "MUGS",
-    "npid": "NPID", "odc": "ODC", "pirl": "PIRL", "rotnet": "RotNet", "sela": "SeLa", "simclr": "SimCLR",
-    "simsiam": "SimSiam", "speccl": "SpecCL", "swav": "SwAV", "vicreg": "VICReg", "vicregl": "VICRegL",
-}  # fmt: skip
+    "barlow_twins": "Barlow Twins",
+    "beit": "BEiT",
+    "byol": "BYOL",
+    "clip": "CLIP",
+    "clip+eb": "CLIP + bottleneck",
+    "clusterfit": "ClusterFit",
+    "deepcluster": "DeepCluster",
+    "densecl": "DenseCL",
+    "dino": "DINO",
+    "dissl": "DISSL",
+    "ibot": "iBOT",
+    "jigsaw": "Jigsaw",
+    "locnet": "LocNet",
+    "mae": "MAE",
+    "moco": "MoCo",
+    "msn": "MSN",
+    "mugs": "MUGS",
+    "npid": "NPID",
+    "odc": "ODC",
+    "pirl": "PIRL",
+    "rotnet": "RotNet",
+    "sela": "SeLa",
+    "simclr": "SimCLR",
+    "simsiam": "SimSiam",
+    "speccl": "SpecCL",
+    "swav": "SwAV",
+    "vicreg": "VICReg",
+    "vicregl": "VICRegL",
+}
 _SAID = {  # how a choice that tells groups apart is said, those that readers know best first
-    "epochs": "{} epochs", "nviews": "{} views", "projection2_arch": "{} projector", "batch_size": "batches of {}",
-    "z_dim": "{} dimensions", "pretraining_data": "{}", "n_augmentations": "{} augmentations", "img_size": "{} px",
-    "year": "{}", "other": "{}",
-}  # fmt: skip
+    "epochs": "{} epochs",
+    "nviews": "{} views",
+    "projection2_arch": "{} projector",
+    "batch_size": "batches of {}",
+    "z_dim": "{} dimensions",
+    "pretraining_data": "{}",
+    "n_augmentations": "{} augmentations",
+    "img_size": "{} px",
+    "year": "{}",
+    "other": "{}",
+}
 _LEVELS = {"identity": "none", "mlp": "MLP", "ImageNet-1K": "ImageNet-1k", "ImageNet-22K": "ImageNet-22k"}
 _COLOURS = COLOURS[:8]  # without yellow, which is faint as a line
 _TICK_INCHES = 0.33  # from one number below an axis to the next
@@ -82,21 +112,28 @@ def controlled_figures(table: StudyTable) -> list[Figure]:
     vits = table.only(table.frame.index[table.frame["family"] == "vit"], because="no ViT")
     networks = members_of(vits, "z_dim", _TWO, all_of_them=True)
     if networks.groups:
-        figures.append(Figure(
-            name="same_network", title="Representations of the same ViT (Figure 8)",
-            caption="Probe generalization error over usability error, in percentage points (lower is better), of "
-            f"representations of the same network, joined by a line: {networks.counts()}. The larger a dot, the more "
-            "dimensions: tokens and layers that are concatenated, or a projection.",
-            draw=partial(representations_of_one_network, networks),
-        ))  # fmt: skip
+        figures.append(
+            Figure(
+                name="same_network",
+                title="Representations of the same ViT (Figure 8)",
+                caption="Probe generalization error over usability error, in percentage points (lower is better), of "
+                f"representations of the same network, joined by a line: {networks.counts()}. The larger a dot, the "
+                "more dimensions: tokens and layers that are concatenated, or a projection.",
+                draw=partial(representations_of_one_network, networks),
+            )
+        )
     for name, title, treatment, outcomes, label in _FIGURES:
         members = members_of(table, treatment, outcomes)
         if members.groups:
-            figures.append(Figure(
-                name=name, title=title, draw=partial(lines_of_groups, members, x_label=label),
-                caption="Errors in percentage points, lower is better; a line joins encoders that are equal in every "
-                f"other core choice: {members.counts()}.",
-            ))  # fmt: skip
+            figures.append(
+                Figure(
+                    name=name,
+                    title=title,
+                    draw=partial(lines_of_groups, members, x_label=label),
+                    caption="Errors in percentage points, lower is better; a line joins encoders that are equal in "
+                    f"every other core choice: {members.counts()}.",
+                )
+            )
     return figures
 
 
@@ -183,9 +220,15 @@ def representations_of_one_network(members: Members) -> Drawing:
         own = members.frame[members.frame["group"] == group].sort_values("z_dim", kind="stable")
         axes.plot(own["usability"], own["probe_gen"], color=look["color"], linewidth=0.8, linestyle=look["linestyle"])
         axes.scatter(
-            own["usability"], own["probe_gen"], s=own["z_dim"] * per_dimension, color=look["color"], alpha=0.8,
-            edgecolors="white", linewidths=0.4, zorder=3,
-        )  # fmt: skip
+            own["usability"],
+            own["probe_gen"],
+            s=own["z_dim"] * per_dimension,
+            color=look["color"],
+            alpha=0.8,
+            edgecolors="white",
+            linewidths=0.4,
+            zorder=3,
+        )
     axes.set_xlabel(risk_label("usability"))
     axes.set_ylabel(risk_label("probe_gen"))
     axes.margins(0.08)
@@ -216,9 +259,12 @@ def _looks(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     for position, group in enumerate(groups):
         colour, again = _COLOURS[position % len(_COLOURS)], position // len(_COLOURS)
         looks[group] = {
-            "color": colour, "marker": MARKS[position % len(MARKS)], "linestyle": ("-", "--", ":")[again % 3],
-            "markerfacecolor": "white" if again else colour, "markeredgecolor": colour,
-        }  # fmt: skip
+            "color": colour,
+            "marker": MARKS[position % len(MARKS)],
+            "linestyle": ("-", "--", ":")[again % 3],
+            "markerfacecolor": "white" if again else colour,
+            "markeredgecolor": colour,
+        }
     return looks
 
 

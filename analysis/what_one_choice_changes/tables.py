@@ -37,19 +37,41 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
     groups = [found.n_groups for found in effects for _ in found.estimates]
     rows = []
     for estimate, n_groups in zip(estimates, groups, strict=True):
-        rows.append([
-            estimate.term, OUTCOMES[estimate.outcome].label, per(estimate), _number(estimate.value),
-            _interval(estimate.ci_low, estimate.ci_high), probability(estimate.p), probability(estimate.p_adjusted),
-            _interval(estimate.ci_low_robust, estimate.ci_high_robust), probability(estimate.p_robust),
-            str(estimate.n), str(n_groups), estimate.note,
-        ])  # fmt: skip
+        rows.append(
+            [
+                estimate.term,
+                OUTCOMES[estimate.outcome].label,
+                per(estimate),
+                _number(estimate.value),
+                _interval(estimate.ci_low, estimate.ci_high),
+                probability(estimate.p),
+                probability(estimate.p_adjusted),
+                _interval(estimate.ci_low_robust, estimate.ci_high_robust),
+                probability(estimate.p_robust),
+                str(estimate.n),
+                str(n_groups),
+                estimate.note,
+            ]
+        )
     return Table(
         title="All controlled estimates",
-        headers=["term", "risk", "contrast", "effect", "95 % interval", "p", "false-discovery rate", "HC3 interval",
-                 "HC3 p", "encoders", "groups", "note"],
+        headers=[
+            "term",
+            "risk",
+            "contrast",
+            "effect",
+            "95 % interval",
+            "p",
+            "false-discovery rate",
+            "HC3 interval",
+            "HC3 p",
+            "encoders",
+            "groups",
+            "note",
+        ],
         rows=rows,
         note="Effects in percentage points; false-discovery rate by Benjamini and Hochberg, over all of this table.",
-    )  # fmt: skip
+    )
 
 
 def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]]) -> Table:
@@ -59,19 +81,37 @@ def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]])
         for estimate in once.estimates:
             level = estimate.term.partition("[")[2].removesuffix("]") or None
             other = repeated.estimate(level)
-            rows.append([
-                estimate.term, OUTCOMES[once.outcome].label,
-                _number(estimate.value), probability(estimate.p), str(once.n_encoders), str(once.fit.residual_df),
-                _number(other.value), probability(other.p), f"{repeated.fit.n} of {repeated.n_encoders}",
-                str(repeated.fit.residual_df),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    estimate.term,
+                    OUTCOMES[once.outcome].label,
+                    _number(estimate.value),
+                    probability(estimate.p),
+                    str(once.n_encoders),
+                    str(once.fit.residual_df),
+                    _number(other.value),
+                    probability(other.p),
+                    f"{repeated.fit.n} of {repeated.n_encoders}",
+                    str(repeated.fit.residual_df),
+                ]
+            )
     return Table(
         title="Each encoder once, and rows repeated as the published code did",
-        headers=["term", "risk", "effect", "p", "encoders", "residual df", "effect, repeated", "p, repeated",
-                 "rows of encoders, repeated", "residual df, repeated"],
+        headers=[
+            "term",
+            "risk",
+            "effect",
+            "p",
+            "encoders",
+            "residual df",
+            "effect, repeated",
+            "p, repeated",
+            "rows of encoders, repeated",
+            "residual df, repeated",
+        ],
         rows=rows,
         note="The repeated rows are of encoders with every component, once for each column that varies in their group.",
-    )  # fmt: skip
+    )
 
 
 def rows_used(effects: Sequence[ControlledEffect]) -> list[Rows]:

@@ -49,10 +49,12 @@ def over_time_figure(name: str, title: str, panels: Mapping[str, Years]) -> Figu
     gaps = "".join(not_measured(group) for group in several.values())
     n = sum(risks.n for risks in years)
     return Figure(
-        name=name, title=title, draw=lambda: draw_over_time(several),
+        name=name,
+        title=title,
+        draw=lambda: draw_over_time(several),
         caption=f"Components of the full-shot error in percentage points, lower is better; {n} encoders. "
         f"{counts}.{bars}{gaps}",
-    )  # fmt: skip
+    )
 
 
 def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
@@ -104,8 +106,17 @@ def _draw_years(axes: Axes, series: Sequence[YearRisks], years: Sequence[int], *
         low = min((one.value for one in risks.parts.values() if one.value is not None), default=0.0)
         for position, part in enumerate(gone):  # above zero and the lowest mark, which would hide it
             aside = 7 * (position - (len(gone) - 1) / 2)
-            axes.annotate("?", (risks.year, max(0.0, low)), (aside, 4), textcoords="offset points", ha="center",
-                          va="bottom", size=8, weight="bold", color=COMPONENT_COLOURS[part])  # fmt: skip
+            axes.annotate(
+                "?",
+                (risks.year, max(0.0, low)),
+                (aside, 4),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                size=8,
+                weight="bold",
+                color=COMPONENT_COLOURS[part],
+            )
     word = "n = " if n_columns == 1 else ""
     axes.set_xticks(
         [risks.year for risks in series],

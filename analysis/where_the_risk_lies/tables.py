@@ -22,30 +22,44 @@ def years_table(title: str, groups: Mapping[str, Years]) -> Table:
     """One row a group and year: encoders, which is the best one, components, full-shot error."""
     named, averaged = any(groups), all(risks.encoder is None for years in groups.values() for risks in years.values())
     headers = [
-        *(["group"] if named else []), "year", "encoders", *([] if averaged else ["best"]),
-        *(OUTCOMES[part].label for part in PARTS), "Full-shot error",
-    ]  # fmt: skip
+        *(["group"] if named else []),
+        "year",
+        "encoders",
+        *([] if averaged else ["best"]),
+        *(OUTCOMES[part].label for part in PARTS),
+        "Full-shot error",
+    ]
     rows = [
         [
-            *([name] if named else []), str(year), str(risks.n), *([] if averaged else [str(risks.encoder)]),
-            *(_cell(risks.parts[part], risks.n) for part in PARTS), f"{risks.error:.2f}",
+            *([name] if named else []),
+            str(year),
+            str(risks.n),
+            *([] if averaged else [str(risks.encoder)]),
+            *(_cell(risks.parts[part], risks.n) for part in PARTS),
+            f"{risks.error:.2f}",
         ]
-        for name, years in groups.items() for year, risks in years.items()
-    ]  # fmt: skip
+        for name, years in groups.items()
+        for year, risks in years.items()
+    ]
     return Table(
-        title=title, headers=headers, rows=rows,
+        title=title,
+        headers=headers,
+        rows=rows,
         note="Components in percentage points, the error in percent, lower is better; a dash: nobody has measured it"
         + ("; n where fewer encoders have the component." if averaged else "."),
-    )  # fmt: skip
+    )
 
 
 def years_estimates(name: str, years: Years) -> list[Estimate]:
     """The components of each year, with the group in their method."""
     return [
-        risks.parts[part].described(term=str(year) if risks.encoder is None else f"{year}: {risks.encoder}",
-                                    method=f"{risks.parts[part].method or 'not measured'}, {name}")
-        for year, risks in years.items() for part in PARTS
-    ]  # fmt: skip
+        risks.parts[part].described(
+            term=str(year) if risks.encoder is None else f"{year}: {risks.encoder}",
+            method=f"{risks.parts[part].method or 'not measured'}, {name}",
+        )
+        for year, risks in years.items()
+        for part in PARTS
+    ]
 
 
 def not_measured(years: Years) -> str:

@@ -66,9 +66,14 @@ def explained_variances(
         options.progress("explained variance", step, len(tasks))
         try:
             found[features, outcome] = explained_variance(
-                table, outcome, features=features, parameters=parameters.get(features, {}).get(outcome),
-                seed=options.seed, n_repeats=repeats[features], n_workers=options.n_workers,
-            )  # fmt: skip
+                table,
+                outcome,
+                features=features,
+                parameters=parameters.get(features, {}).get(outcome),
+                seed=options.seed,
+                n_repeats=repeats[features],
+                n_workers=options.n_workers,
+            )
         except QueryError as error:
             refused[features, outcome] = str(error)
     return Explained(found, refused)
@@ -90,12 +95,15 @@ def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list
                 if f"nested_{definition}" in stored:
                     found.append(
                         Estimate(
-                            term=f"explained variance, {definition.replace('_', ' ')}", n=int(stored["n"]),
-                            value=float(stored[f"nested_{definition}"]), unit="percent", outcome=outcome,
+                            term=f"explained variance, {definition.replace('_', ' ')}",
+                            n=int(stored["n"]),
+                            value=float(stored[f"nested_{definition}"]),
+                            unit="percent",
+                            outcome=outcome,
                             method=f"boosted trees, nested tuning, {len(TREE_FEATURES[name])} choices",
                             note="of the published rows; each fold is predicted with settings searched without it",
                         )
-                    )  # fmt: skip
+                    )
     return found
 
 
@@ -119,10 +127,15 @@ def claim_of_number(explained: Explained, features: str, outcome: str, printed: 
         return number_claim(claim, source="Table 6", printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
     low, high = chance_of_folds(found)
     return number_claim(
-        claim, source="Table 6", printed=printed, ours=found.by_fold, interval=(low, high), widest=100 * WIDEST,
+        claim,
+        source="Table 6",
+        printed=printed,
+        ours=found.by_fold,
+        interval=(low, high),
+        widest=100 * WIDEST,
         shown=f"{found.by_fold:.2f} (other folds: {low:.0f} to {high:.0f})",
         reason=f"the printed models were trained on another, older set of encoders; ours on {found.n}",
-    )  # fmt: skip
+    )
 
 
 def claim_of_definition(explained: Explained, features: str, outcome: str, printed: str) -> Claim:
@@ -133,20 +146,29 @@ def claim_of_definition(explained: Explained, features: str, outcome: str, print
         least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
         sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
         return Answer(
-            ours=f"pooled {_pooled(found)}", value=found.pooled,
-            holds=found.by_fold - found.pooled < SAME, contradicted=found.by_fold - found.pooled >= SAME,
+            ours=f"pooled {_pooled(found)}",
+            value=found.pooled,
+            holds=found.by_fold - found.pooled < SAME,
+            contradicted=found.by_fold - found.pooled >= SAME,
             reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
             f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
-        )  # fmt: skip
+        )
 
-    return answered(f"Table 6 gives the percentage of explained test variance: {error_of(outcome)}",
-                    source="Table 6, Appendix C.4", paper=printed, answer=answer)  # fmt: skip
+    return answered(
+        f"Table 6 gives the percentage of explained test variance: {error_of(outcome)}",
+        source="Table 6, Appendix C.4",
+        paper=printed,
+        answer=answer,
+    )
 
 
 def explained_table(
-    explained: Explained, outcomes: Sequence[str], printed: Mapping[str, Mapping[str, str]], words: Mapping[str, str],
+    explained: Explained,
+    outcomes: Sequence[str],
+    printed: Mapping[str, Mapping[str, str]],
+    words: Mapping[str, str],
     nested: Sequence[Estimate],
-) -> Table:  # fmt: skip
+) -> Table:
     """Table 6 with both definitions, and what nested tuning leaves of the pooled one."""
     strict = {(one.method, one.outcome): f"{one.value:.1f}" for one in nested if one.term.endswith("pooled")}
     rows = []
@@ -165,11 +187,12 @@ def explained_table(
     said = "Nested: pooled, of the published rows, with settings searched without the fold. " if strict else ""
     return Table(
         title="Percentage of variance that trees explain of encoders left out (Table 6)",
-        headers=["outcome", "choices", "printed", "same definition", "pooled [95 %]", *column, "encoders"], rows=rows,
+        headers=["outcome", "choices", "printed", "same definition", "pooled [95 %]", *column, "encoders"],
+        rows=rows,
         note="Same definition as printed: 1 - (mean of the folds' RMSE)^2 / variance. Pooled: 1 - mean squared error / "
         f"variance. {said}Folds are drawn among all encoders, so relatives of an encoder are mostly in training, "
         "and the settings were searched on the same encoders.",
-    )  # fmt: skip
+    )
 
 
 def _pooled(found: ExplainedVariance) -> str:

@@ -22,14 +22,22 @@ if TYPE_CHECKING:
 
 
 ROWS = {  # outcomes as rows of a swarm, where room is scarce
-    "approx": "Approximation", "usability": "Usability", "probe_gen": "Probe gen.", "enc_gen": "Encoder gen.",
-    "train_test": "Full-shot error", "train-nperclass-3_test": "3-shot error",
-}  # fmt: skip
+    "approx": "Approximation",
+    "usability": "Usability",
+    "probe_gen": "Probe gen.",
+    "enc_gen": "Encoder gen.",
+    "train_test": "Full-shot error",
+    "train-nperclass-3_test": "3-shot error",
+}
 TICKS = {  # facts as labels of bars, where room is scarce
-    "z_dim": "dimensions", "n_parameters": "parameters", "projection2_arch": "projector",
-    "projection_nparameters_hidden": "hidden proj. param.", "pretraining_data": "data", "ssl_mode": "objective type",
+    "z_dim": "dimensions",
+    "n_parameters": "parameters",
+    "projection2_arch": "projector",
+    "projection_nparameters_hidden": "hidden proj. param.",
+    "pretraining_data": "data",
+    "ssl_mode": "objective type",
     "family": "family",
-}  # fmt: skip
+}
 
 
 FIGURE_17 = (
@@ -131,8 +139,9 @@ def draw_choices(
     """Several choices, a panel each with its own axis and colours below it: SHAP values as shares of the mean."""
     n_rows = -(-len(panels) // n_columns)
     heights = (1.6, 0.5)  # inches of a panel, and of what explains its colours
-    drawing, axes = new_figure(height=(sum(heights) + 0.15) * n_rows, n_rows=2 * n_rows, n_columns=n_columns,
-                               height_ratios=heights * n_rows)  # fmt: skip
+    drawing, axes = new_figure(
+        height=(sum(heights) + 0.15) * n_rows, n_rows=2 * n_rows, n_columns=n_columns, height_ratios=heights * n_rows
+    )
     places = [2 * n_columns * (place // n_columns) + place % n_columns for place in range(n_rows * n_columns)]
     for position, (place, (feature, found)) in enumerate(zip(places, panels, strict=False)):
         one, key = axes[place], axes[place + n_columns]

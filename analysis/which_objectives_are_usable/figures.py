@@ -108,8 +108,9 @@ def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by
         axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
         if mean.ci_low is not None and mean.ci_high is not None:
             axes.plot([mean.ci_low, mean.ci_high], [position, position], color="black", linewidth=1.1, zorder=3)
-        axes.scatter([mean.value or 0.0], [position], s=34, marker="D", c=colour, edgecolors="black", linewidths=0.9,
-                     zorder=4)  # fmt: skip
+        axes.scatter(
+            [mean.value or 0.0], [position], s=34, marker="D", c=colour, edgecolors="black", linewidths=0.9, zorder=4
+        )
     axes.set_yticks(range(len(means)), [f"{mean.term} ({mean.n})" for mean in means])
     axes.set_ylim(len(means) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
@@ -128,8 +129,10 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
     groups = [str(group) for group in rows[by]]
     present = {year: set(own) for year, own in rows[by].astype(str).groupby(rows["year"].astype(float))}
     places = {year: [group for group in order if group in own] for year, own in present.items()}
-    x = [year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
-         for year, group in zip(rows["year"].astype(float), groups, strict=True)]  # fmt: skip
+    x = [
+        year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
+        for year, group in zip(rows["year"].astype(float), groups, strict=True)
+    ]
     scatter_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
     every = range(int(years.min()), int(years.max()) + 1)
     for year in every[::2]:
@@ -167,9 +170,14 @@ def draw_types(found: Importance, table: StudyTable, panels: Sequence[tuple[str,
 
 
 def draw_objectives(
-    found: Sequence[Importance], names: Sequence[str], table: StudyTable, *, fewest: int = 1, n_columns: int = 3,
+    found: Sequence[Importance],
+    names: Sequence[str],
+    table: StudyTable,
+    *,
+    fewest: int = 1,
+    n_columns: int = 3,
     one_scale: bool = False,
-) -> Drawing:  # fmt: skip
+) -> Drawing:
     """SHAP values of the objective: a row an objective, a panel an outcome; colours are representation dimensions.
 
     Parameters

@@ -217,8 +217,15 @@ def number_claim(
         more = beside(printed, ours or 0.0)
         reason = f"cut off, not rounded: {more} is printed as {printed}" + (f"; {reason}" if reason else "")
     text = shown or ("not identified" if ours is None else beside(printed, ours))
-    return Claim(claim=claim, source=source, paper=printed, ours=text, verdict=verdict,
-                 reason=_reason(verdict, reason, caveat), value=ours)  # fmt: skip
+    return Claim(
+        claim=claim,
+        source=source,
+        paper=printed,
+        ours=text,
+        verdict=verdict,
+        reason=_reason(verdict, reason, caveat),
+        value=ours,
+    )
 
 
 def statement_claim(
@@ -242,8 +249,16 @@ def statement_claim(
     without which the verdict would be another.
     """
     verdict = _verdict(holds, held_as_the_paper_did or contradicted)
-    return Claim(claim=claim, source=source, paper=paper, ours=ours, verdict=verdict,
-                 reason=_reason(verdict, reason, caveat), value=value, rests_on=rests_on)  # fmt: skip
+    return Claim(
+        claim=claim,
+        source=source,
+        paper=paper,
+        ours=ours,
+        verdict=verdict,
+        reason=_reason(verdict, reason, caveat),
+        value=value,
+        rests_on=rests_on,
+    )
 
 
 def beside(printed: str, value: float) -> str:
@@ -314,10 +329,18 @@ def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer
     except (QueryError, UnknownName) as error:
         return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
     return statement_claim(
-        claim, source=source, paper=paper, ours=found.ours, holds=found.holds,
-        held_as_the_paper_did=found.held_as_the_paper_did, contradicted=found.contradicted, reason=found.reason,
-        caveat=found.caveat, rests_on=found.rests_on, value=found.value,
-    )  # fmt: skip
+        claim,
+        source=source,
+        paper=paper,
+        ours=found.ours,
+        holds=found.holds,
+        held_as_the_paper_did=found.held_as_the_paper_did,
+        contradicted=found.contradicted,
+        reason=found.reason,
+        caveat=found.caveat,
+        rests_on=found.rests_on,
+        value=found.value,
+    )
 
 
 Decides = TypeVar("Decides", bound=Callable[..., Answer])

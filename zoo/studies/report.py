@@ -124,16 +124,24 @@ def _numbers(findings: Findings) -> dict[str, Any]:
     return {
         "estimates": records(findings.estimates),
         "tables": [
-            {"title": table.title, "headers": list(table.headers), "rows": [list(row) for row in table.rows],
-             "note": table.note}
+            {
+                "title": table.title,
+                "headers": list(table.headers),
+                "rows": [list(row) for row in table.rows],
+                "note": table.note,
+            }
             for table in findings.tables
         ],
         "rows": [
-            {"part": rows.part, "used": int(rows.used), "unit": rows.unit,
-             "left_out": {reason: int(number) for reason, number in rows.left_out.items()}}
+            {
+                "part": rows.part,
+                "used": int(rows.used),
+                "unit": rows.unit,
+                "left_out": {reason: int(number) for reason, number in rows.left_out.items()},
+            }
             for rows in findings.rows
         ],
-    }  # fmt: skip
+    }
 
 
 _PLURAL = {"agrees": "agree"}
@@ -192,8 +200,18 @@ def markdown_page(document: Mapping[str, Any]) -> str:
 
 
 ESTIMATE_HEADERS = (
-    "method", "outcome", "term", "value", "95 % interval", "p", "p, HC3", "p, false discovery", "n", "unit", "note",
-)  # fmt: skip
+    "method",
+    "outcome",
+    "term",
+    "value",
+    "95 % interval",
+    "p",
+    "p, HC3",
+    "p, false discovery",
+    "n",
+    "unit",
+    "note",
+)
 
 
 def number(value: float | int | None) -> str:
@@ -223,10 +241,18 @@ def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
 def _open_rows(document: Mapping[str, Any], verdict: str) -> list[list[str]]:
     """All claims of one verdict, over the studies."""
     return [
-        [study["name"], claim["claim"], claim["source"], claim["paper"], claim["ours"],
-         f"{shown_verdict(verdict, claim['rests_on'])}: {claim['reason']}" if claim["rests_on"] else claim["reason"]]
-        for study in document["studies"] for claim in study["claims"] if claim["verdict"] == verdict
-    ]  # fmt: skip
+        [
+            study["name"],
+            claim["claim"],
+            claim["source"],
+            claim["paper"],
+            claim["ours"],
+            f"{shown_verdict(verdict, claim['rests_on'])}: {claim['reason']}" if claim["rests_on"] else claim["reason"],
+        ]
+        for study in document["studies"]
+        for claim in study["claims"]
+        if claim["verdict"] == verdict
+    ]
 
 
 def summary(document: Mapping[str, Any]) -> str:
@@ -248,12 +274,16 @@ def _shown_study(study: Mapping[str, Any]) -> dict[str, Any]:
     headers = ["claim", "source", "paper", "ours", *([f"ours, {other}"] if differs else []), "verdict", "why"]
     rows = [
         [
-            claim["claim"], claim["source"], claim["paper"], claim["ours"],
+            claim["claim"],
+            claim["source"],
+            claim["paper"],
+            claim["ours"],
             *([claim.get("ours_on_other_table", "the same")] if differs else []),
-            shown_verdict(claim["verdict"], claim["rests_on"]), claim["reason"],
+            shown_verdict(claim["verdict"], claim["rests_on"]),
+            claim["reason"],
         ]
         for claim in study["claims"]
-    ]  # fmt: skip
+    ]
     verdict_column = len(headers) - 2
     return {
         **study,
@@ -271,11 +301,16 @@ def estimate_cells(record: Mapping[str, Any]) -> list[str]:
     """One row under :data:`ESTIMATE_HEADERS`, of a record of an estimate."""
     interval = "" if record["ci_low"] is None else f"{number(record['ci_low'])} to {number(record['ci_high'])}"
     return [
-        record["method"], record["outcome"], record["term"],
-        "not identified" if record["value"] is None else number(record["value"]), interval,
+        record["method"],
+        record["outcome"],
+        record["term"],
+        "not identified" if record["value"] is None else number(record["value"]),
+        interval,
         *("" if record[name] is None else number(record[name]) for name in ("p", "p_robust", "p_adjusted")),
-        str(record["n"]), record["unit"], record["note"],
-    ]  # fmt: skip
+        str(record["n"]),
+        record["unit"],
+        record["note"],
+    ]
 
 
 def rows_used(row: Mapping[str, Any]) -> str:
@@ -398,8 +433,9 @@ def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = n
             _draw(runs, folder, progress)
             images = {
                 file: f"data:image/svg+xml;base64,{base64.b64encode((folder / f'{file}.svg').read_bytes()).decode()}"
-                for study in document["studies"] for file in (figure["file"] for figure in study["figures"])
-            }  # fmt: skip
+                for study in document["studies"]
+                for file in (figure["file"] for figure in study["figures"])
+            }
         texts = {name: text for run in runs for name, text in run.findings.files.items()}
         content = html_page(document, images=images, texts=texts).encode()
         seal = f"<!-- {FORMAT} sha256 {hashlib.sha256(content).hexdigest()} -->\n"

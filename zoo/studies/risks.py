@@ -38,9 +38,11 @@ def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None
         The whole table, if ``table`` has only some of its encoders: the others are counted by why they were left out.
     """
     before = {} if of is None else of.left_out
-    gone = {} if of is None else {
-        reason: len(encoders) - len(before.get(reason, ())) for reason, encoders in table.left_out.items()
-    }  # fmt: skip
+    gone = (
+        {}
+        if of is None
+        else {reason: len(encoders) - len(before.get(reason, ())) for reason, encoders in table.left_out.items()}
+    )
     left_out = {reason: n for reason, n in gone.items() if n} | table.n_left_out(*columns)
     return Rows(part=part, used=len(table) - sum(table.n_left_out(*columns).values()), left_out=left_out)
 
@@ -48,8 +50,11 @@ def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None
 def doubts(encoders: Iterable[str]) -> list[str]:
     """What the errata say of the measurements of these encoders, one sentence each."""
     named = list(dict.fromkeys(encoders))
-    return [f"{erratum.encoder} is doubtful ({erratum.kind}): {erratum.reason}"
-            for erratum in errata() if erratum.encoder in named]  # fmt: skip
+    return [
+        f"{erratum.encoder} is doubtful ({erratum.kind}): {erratum.reason}"
+        for erratum in errata()
+        if erratum.encoder in named
+    ]
 
 
 def listed(values: Mapping[str, float], *, signed: bool = False) -> str:
@@ -74,6 +79,7 @@ def draw_with_bars(axes: Axes, x: Sequence[float], estimates: Sequence[Estimate]
     y = [float("nan") if estimate.value is None else estimate.value for estimate in estimates]
     for position, estimate in zip(x, estimates, strict=True):
         if estimate.ci_low is not None and estimate.ci_high is not None:
-            axes.vlines(position, estimate.ci_low, estimate.ci_high, color=COMPONENT_COLOURS[part], linewidth=0.9,
-                        alpha=0.7)  # fmt: skip
+            axes.vlines(
+                position, estimate.ci_low, estimate.ci_high, color=COMPONENT_COLOURS[part], linewidth=0.9, alpha=0.7
+            )
     axes.plot(x, y, color=COMPONENT_COLOURS[part], marker=COMPONENT_MARKS[part], label=OUTCOMES[part].label)

@@ -108,9 +108,14 @@ def colours_for(choices: Sequence[Any], known: Mapping[str, str] | None = None) 
 
 
 def beeswarm(
-    axes: Axes, swarms: Sequence[Swarm], colours: Colours, *, limit: float | None = None, size: float = 7.0,
+    axes: Axes,
+    swarms: Sequence[Swarm],
+    colours: Colours,
+    *,
+    limit: float | None = None,
+    size: float = 7.0,
     rasterized: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """One row a swarm, from the top; points that would cover each other move apart, always in the same way.
 
     Parameters
@@ -134,9 +139,17 @@ def beeswarm(
         for mark, chosen in (("o", (low <= x) & (x <= high)), ("<", x < low), (">", x > high)):
             if chosen.any():
                 axes.scatter(
-                    shown[chosen], y[chosen], s=size if mark == "o" else 2 * size, c=list(colour[chosen]), marker=mark,
-                    linewidths=0, alpha=0.9, clip_on=mark == "o", zorder=2, rasterized=rasterized,
-                )  # fmt: skip
+                    shown[chosen],
+                    y[chosen],
+                    s=size if mark == "o" else 2 * size,
+                    c=list(colour[chosen]),
+                    marker=mark,
+                    linewidths=0,
+                    alpha=0.9,
+                    clip_on=mark == "o",
+                    zorder=2,
+                    rasterized=rasterized,
+                )
     axes.set_xlim((low, high) if limit is None else (_INSET * low, _INSET * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
     axes.set_yticks(range(len(swarms)), [swarm.label for swarm in swarms])
@@ -162,9 +175,15 @@ def spread(x: NDArray[np.float64], *, width: float) -> NDArray[np.float64]:
 
 
 def explain_colours(
-    drawing: Drawing, axes: Axes | Sequence[Axes], colours: Colours, swarms: Sequence[Swarm], *, label: str = "",
-    below: bool = True, n_columns: int = 3,
-) -> None:  # fmt: skip
+    drawing: Drawing,
+    axes: Axes | Sequence[Axes],
+    colours: Colours,
+    swarms: Sequence[Swarm],
+    *,
+    label: str = "",
+    below: bool = True,
+    n_columns: int = 3,
+) -> None:
     """A colour bar of numbers or a legend of values, with what grey means if something is missing.
 
     Parameters
@@ -176,16 +195,30 @@ def explain_colours(
     """
     several = list(axes) if isinstance(axes, Sequence) else [axes]
     if isinstance(colours, NumberColours):
-        bar = drawing.colorbar(colours.scale, ax=several, location="bottom" if below else "right", pad=0.02,
-                               aspect=30, shrink=0.9 if below else 0.8)  # fmt: skip
+        bar = drawing.colorbar(
+            colours.scale,
+            ax=several,
+            location="bottom" if below else "right",
+            pad=0.02,
+            aspect=30,
+            shrink=0.9 if below else 0.8,
+        )
         _finish_bar(bar, colours, swarms, label)
         return
     handles = _handles(colours, swarms)
     if len(several) == 1:
         down = 32 if several[0].get_xlabel() else 18  # points, below the ticks and what the axis is called
         lower = several[0].transAxes + ScaledTranslation(0.0, -down / 72, drawing.dpi_scale_trans)
-        several[0].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=lower,
-                          ncols=n_columns, borderaxespad=0.0, title=label or None, **_TIGHT)  # fmt: skip
+        several[0].legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=lower,
+            ncols=n_columns,
+            borderaxespad=0.0,
+            title=label or None,
+            **_TIGHT,
+        )
     else:
         drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=label or None, **_TIGHT)
 
@@ -199,8 +232,14 @@ def explain_colours_in(
         bar = drawing.colorbar(colours.scale, cax=axes.inset_axes((0.03, 0.8, 0.94, 0.2)), orientation="horizontal")
         _finish_bar(bar, colours, swarms, label)
     else:
-        axes.legend(handles=_handles(colours, swarms), loc="upper center", ncols=n_columns, borderaxespad=0.0,
-                    title=label or None, **_TIGHT)  # fmt: skip
+        axes.legend(
+            handles=_handles(colours, swarms),
+            loc="upper center",
+            ncols=n_columns,
+            borderaxespad=0.0,
+            title=label or None,
+            **_TIGHT,
+        )
 
 
 def _finish_bar(bar: Any, colours: NumberColours, swarms: Sequence[Swarm], label: str) -> None:
@@ -213,8 +252,10 @@ def _finish_bar(bar: Any, colours: NumberColours, swarms: Sequence[Swarm], label
 
 def _handles(colours: ValueColours, swarms: Sequence[Swarm]) -> list[Line2D]:
     entries = {**colours.by_value, **({"missing": MISSING} if _some_missing(swarms) else {})}
-    return [Line2D([], [], linestyle="", marker="o", markersize=3.5, color=colour, label=value)
-            for value, colour in entries.items()]  # fmt: skip
+    return [
+        Line2D([], [], linestyle="", marker="o", markersize=3.5, color=colour, label=value)
+        for value, colour in entries.items()
+    ]
 
 
 def _some_missing(swarms: Sequence[Swarm]) -> bool:

@@ -36,28 +36,41 @@ def estimate_table(
     """One row an estimate: term, value, interval, p, false-discovery rate and n; empty columns are left out."""
     headers = [term, "value [95 % interval]", "p", "false-discovery rate", "encoders"]
     rows = [
-        [one.term, interval(one, signed=signed), *("" if p is None else f"{p:.2g}" for p in (one.p, one.p_adjusted)),
-         str(one.n)]
+        [
+            one.term,
+            interval(one, signed=signed),
+            *("" if p is None else f"{p:.2g}" for p in (one.p, one.p_adjusted)),
+            str(one.n),
+        ]
         for one in estimates
-    ]  # fmt: skip
+    ]
     used = [place for place in range(len(headers)) if place < 2 or any(row[place] for row in rows)]
     return Table(
-        title=title, headers=[headers[place] for place in used], rows=[[row[place] for place in used] for row in rows],
+        title=title,
+        headers=[headers[place] for place in used],
+        rows=[[row[place] for place in used] for row in rows],
         note=note,
-    )  # fmt: skip
+    )
 
 
 def cross_table(
-    title: str, term: str, columns: Mapping[str, Sequence[Estimate]], *, note: str = "", digits: int = 2,
+    title: str,
+    term: str,
+    columns: Mapping[str, Sequence[Estimate]],
+    *,
+    note: str = "",
+    digits: int = 2,
     signed: bool = True,
-) -> Table:  # fmt: skip
+) -> Table:
     """One row a term, one column a set of estimates; a set without the term has an empty cell."""
     terms = list(dict.fromkeys(one.term for found in columns.values() for one in found))
     cells = [{one.term: interval(one, digits=digits, signed=signed) for one in found} for found in columns.values()]
     return Table(
-        title=title, headers=[term, *columns], note=note,
+        title=title,
+        headers=[term, *columns],
+        note=note,
         rows=[[one, *(column.get(one, "") for column in cells)] for one in terms],
-    )  # fmt: skip
+    )
 
 
 def probability(p: float | None) -> str:

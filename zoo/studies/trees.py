@@ -78,8 +78,20 @@ def tuned_trees(
     def progress(outcome: str, done: int, total: int) -> None:
         options.progress(f"tuned {OUTCOMES[outcome].label.lower()}, {features} choices", done, total)
 
-    return tune_all(table, possible, features=features, n_trials=options.n_trials, n_folds=N_FOLDS, seed=options.seed,
-                     n_workers=options.n_workers, progress=progress) if possible else {}  # fmt: skip
+    return (
+        tune_all(
+            table,
+            possible,
+            features=features,
+            n_trials=options.n_trials,
+            n_folds=N_FOLDS,
+            seed=options.seed,
+            n_workers=options.n_workers,
+            progress=progress,
+        )
+        if possible
+        else {}
+    )
 
 
 def settings_of(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
@@ -130,8 +142,9 @@ def fitted_trees(
             n_again = n_subsamples if again_for is None or outcome in again_for else 0
         except QueryError as error:
             return str(error)
-        again = subsampled(table, outcome, features=features, parameters=settings, n_subsamples=n_again,
-                           seed=options.seed)  # fmt: skip
+        again = subsampled(
+            table, outcome, features=features, parameters=settings, n_subsamples=n_again, seed=options.seed
+        )
         try:
             return found, list(again)
         except QueryError:  # four fifths are too few, or all alike
@@ -234,8 +247,13 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
             continue
     same = sum((other > 0) == (value > 0) for other in again)
     steady = f"; same sign in {same} of {len(again)} models of four fifths of the encoders" if again else ""
-    return Way(effect=effect.described(note=f"{effect.note}{steady}"), share=value / mean,
-               found=direction(effect, mean=mean), same=same, again=len(again))  # fmt: skip
+    return Way(
+        effect=effect.described(note=f"{effect.note}{steady}"),
+        share=value / mean,
+        found=direction(effect, mean=mean),
+        same=same,
+        again=len(again),
+    )
 
 
 def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
@@ -268,11 +286,20 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
         holds = holds or (way == "no worse" and found.found != "raises")
         value = found.effect.value or 0.0
         by_sign = (way == "raises" and value > 0) or (way == "lowers" and value < 0)
-        return Answer(ours=found.text, value=value, holds=holds, held_as_the_paper_did=by_sign,
-                      reason=f"the sign in one model is as printed, but {reason}" if by_sign else reason)  # fmt: skip
+        return Answer(
+            ours=found.text,
+            value=value,
+            holds=holds,
+            held_as_the_paper_did=by_sign,
+            reason=f"the sign in one model is as printed, but {reason}" if by_sign else reason,
+        )
 
-    return answered(f"By SHAP, the {error_of(outcome)} is {words} with {choice.words}", source=source,
-                    paper=paper or words, answer=answer)  # fmt: skip
+    return answered(
+        f"By SHAP, the {error_of(outcome)} is {words} with {choice.words}",
+        source=source,
+        paper=paper or words,
+        answer=answer,
+    )
 
 
 def error_of(outcome: str) -> str:
