@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.each import for_each
 from zoo.studies.findings import agrees_with, is_cut_off, number_claim, shown_verdict, statement_claim
 
 
-@pytest.mark.parametrize(
-    ("printed", "value", "agrees"),
+@for_each(
     [
         ("-3.9", -3.94, True),
         ("-3.9", -3.96, False),
@@ -30,6 +30,7 @@ from zoo.studies.findings import agrees_with, is_cut_off, number_claim, shown_ve
         ("10.77", 10.774, True),
         ("1", math.nan, False),
     ],
+    arguments=3,
 )
 def test_a_value_agrees_if_it_is_the_printed_number_at_its_precision(printed: str, value: float, agrees: bool) -> None:
     assert agrees_with(printed, value) is agrees
