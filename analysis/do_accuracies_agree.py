@@ -23,12 +23,11 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.populations import require_encoders
 from zoo.analysis.table import StudyTable
 from zoo.cards import catalogue
+from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
 from zoo.resultfiles import errata
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import COLOURS, letter, new_figure
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -39,8 +38,10 @@ SETTINGS = {  # words -> published accuracy, measured error
     "5-shot": ("top1acc_in1k-c5_official", "train-nperclass-5_test"),
 }
 PRINTED = {  # appendix F.1: mean, sd
-    "full-shot": ("1.13", "3.01"), "1 % of labels": ("0.14", "2.39"), "5-shot": ("-0.34", "0.48"),
-}  # fmt: skip
+    "full-shot": ("1.13", "3.01"),
+    "1 % of labels": ("0.14", "2.39"),
+    "5-shot": ("-0.34", "0.48"),
+}
 TABLE_8 = (  # its text layer merges rows that share objective and architecture; the numbers tell them apart
     ("byol_rn50_augNocolor", "full-shot", "-4.07"),
     ("dissl_resnet50_dNone_e100_m2", "full-shot", "5.04"),
@@ -81,13 +82,19 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     counted = ", ".join(f"{len(pairs)} encoders ({name})" for name, pairs in differences.items())
     return Findings(
         claims=[*_summary_claims(compared, without), *_statements(table, ours), *_table_8_claims(ours)],
-        estimates=[*(estimate for one in known for estimate in _estimates(one)),
-                   *(one for name, (accuracy, _) in SETTINGS.items()
-                     for one in pair_estimates(differences[name], outcome=accuracy, method=_DIFFERENCE))],
+        estimates=[
+            *(estimate for one in known for estimate in _estimates(one)),
+            *(
+                one
+                for name, (accuracy, _) in SETTINGS.items()
+                for one in pair_estimates(differences[name], outcome=accuracy, method=_DIFFERENCE)
+            ),
+        ],
         tables=[_summary(known), _table_8(table, ours)],
         figures=[
             Figure(
-                name="figure27", title="Published minus measured accuracy (Figure 27)",
+                name="figure27",
+                title="Published minus measured accuracy (Figure 27)",
                 caption="Published minus our top-1 accuracy on ImageNet-1K, in percentage points; above 0 our probe "
                 f"is worse. (a) {counted}; black diamonds and bars are means and their 95 % intervals. (b) Those more "
                 f"than {FAR:g} points away (Table 8)."
@@ -100,7 +107,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             for name, pairs in differences.items()
         ],
         notes=_notes(compared, [encoder for encoder in wrong if encoder in differences["full-shot"]]),
-    )  # fmt: skip
+    )
 
 
 def _differences(table: StudyTable, setting: str) -> pd.Series[float]:
@@ -126,71 +133,113 @@ def _summary_claims(compared: dict[str, PairedComparison | None], without: Paire
     for name, (mean, sd) in PRINTED.items():
         one = compared[name]
         found += [
-            _number(f"Mean of published minus measured accuracy, {name}", mean, one and one.mean.value),
-            _number(f"Standard deviation of published minus measured accuracy, {name}", sd, one and one.sd),
+            _number(f"Mean of published minus measured accuracy, {name}", mean, one.mean.value if one else None),
+            _number(f"Standard deviation of published minus measured accuracy, {name}", sd, one.sd if one else None),
         ]
     full = compared["full-shot"]
     changed = f"without the row on wrong weights it is {without.mean.p:.1e}" if without and without.mean.p else ""
-    found.append(_number("p-value of the paired t-test, full-shot", "1e-4", full and full.mean.p, reason=changed))
+    found.append(
+        _number("p-value of the paired t-test, full-shot", "1e-4", full.mean.p if full else None, reason=changed)
+    )
     for name in ("1 % of labels", "5-shot"):
         one = compared[name]
         p = one.mean.p if one and one.mean.p is not None else float("nan")
         found.append(
-            statement_claim(f"The difference is not significant, {name}", source="Appendix F.1",
-                            paper="not significant", ours=f"p {p:.2f}, {one.n} pairs" if one else "not available",
-                            holds=p >= 0.05, value=p if one else None, reason="" if one else _GONE)
-        )  # fmt: skip
+            statement_claim(
+                f"The difference is not significant, {name}",
+                source="Appendix F.1",
+                paper="not significant",
+                ours=f"p {p:.2f}, {one.n} pairs" if one else "not available",
+                holds=p >= 0.05,
+                value=p if one else None,
+                reason="" if one else _GONE,
+            )
+        )
     return found
 
 
 def _number(claim: str, printed: str, ours: float | None, *, source: str = "Appendix F.1", reason: str = "") -> Claim:
     known = ours is not None
-    return number_claim(claim, source=source, printed=printed, ours=ours, shown=None if known else "not available",
-                        reason=reason if known else _GONE)  # fmt: skip
+    return number_claim(
+        claim,
+        source=source,
+        printed=printed,
+        ours=ours,
+        shown=None if known else "not available",
+        reason=reason if known else _GONE,
+    )
 
 
 def _statements(table: StudyTable, ours: Ours) -> list[Claim]:
-    modes = [table.frame.at[encoder, "ssl_mode"] for encoder, name in ours
-             if name == "full-shot" and ours[encoder, name] > FAR]  # fmt: skip
+    modes = [
+        table.frame.at[encoder, "ssl_mode"]
+        for encoder, name in ours
+        if name == "full-shot" and ours[encoder, name] > FAR
+    ]
     older = modes.count("transform")
     mugs = "mugs_vits16_ep800_extractS"
     few, full = ours.get((mugs, "1 % of labels"), float("nan")), ours.get((mugs, "full-shot"), float("nan"))
     printed = [(float(value), ours[encoder, name]) for encoder, name, value in TABLE_8 if (encoder, name) in ours]
     same_sign = bool(printed) and all(one * other > 0 for one, other in printed)
     return [
-        statement_claim("Many of the highly positive differences are of encoders that predict the transformation",
-                        source="Appendix F.1", paper="many",
-                        ours=f"{older} of the {len(modes)} above {FAR:g} points (many: at least half)",
-                        holds=0 < len(modes) <= 2 * older, reason="fewer than half of them predict a transformation"),
-        statement_claim("MUGS ViT-S/16 is worse than published with 1 % of labels, and better with all",
-                        source="Appendix F.1", paper="worse with 1 %, better with all",
-                        ours=f"{few:+.2f} and {full:+.2f}" if few == few and full == full else "not available",
-                        holds=few > 0 > full, reason="" if few == few and full == full else _GONE),
-        statement_claim("Negative differences are encoders that perform worse than previously stated",
-                        source="caption of Figure 27", paper="negative is worse",
-                        ours="positive is worse in Table 8 and in the text" if printed else "not available",
-                        holds=bool(printed) and not same_sign, held_as_the_paper_did=same_sign,
-                        reason="Table 8 is published minus measured accuracy, so there negative is better; the caption "
-                        "fits the opposite difference" if printed else _GONE),
-    ]  # fmt: skip
+        statement_claim(
+            "Many of the highly positive differences are of encoders that predict the transformation",
+            source="Appendix F.1",
+            paper="many",
+            ours=f"{older} of the {len(modes)} above {FAR:g} points (many: at least half)",
+            holds=0 < len(modes) <= 2 * older,
+            reason="fewer than half of them predict a transformation",
+        ),
+        statement_claim(
+            "MUGS ViT-S/16 is worse than published with 1 % of labels, and better with all",
+            source="Appendix F.1",
+            paper="worse with 1 %, better with all",
+            ours=f"{few:+.2f} and {full:+.2f}" if few == few and full == full else "not available",
+            holds=few > 0 > full,
+            reason="" if few == few and full == full else _GONE,
+        ),
+        statement_claim(
+            "Negative differences are encoders that perform worse than previously stated",
+            source="caption of Figure 27",
+            paper="negative is worse",
+            ours="positive is worse in Table 8 and in the text" if printed else "not available",
+            holds=bool(printed) and not same_sign,
+            held_as_the_paper_did=same_sign,
+            reason="Table 8 is published minus measured accuracy, so there negative is better; the caption "
+            "fits the opposite difference"
+            if printed
+            else _GONE,
+        ),
+    ]
 
 
 def _table_8_claims(ours: Ours) -> list[Claim]:
     found = [
-        _number(f"Published minus measured accuracy of {encoder}, {name}", printed, ours.get((encoder, name)),
-                source="Table 8", reason=_known_fault(encoder))
+        _number(
+            f"Published minus measured accuracy of {encoder}, {name}",
+            printed,
+            ours.get((encoder, name)),
+            source="Table 8",
+            reason=_known_fault(encoder),
+        )
         for encoder, name, printed in TABLE_8
-    ]  # fmt: skip
+    ]
     listed = {(encoder, name) for encoder, name, value in TABLE_8 if abs(float(value)) > FAR}
     far = {pair for pair, value in ours.items() if abs(value) > FAR}
     changes = [f"without {encoder} ({name})" for encoder, name in sorted(listed - far)]
     changes += [f"with {encoder} ({name})" for encoder, name in sorted(far - listed)]
     return [
         *found,
-        statement_claim(f"Table 8 lists every pair that is more than {FAR:g} points apart", source="Table 8",
-                        paper=f"{len(listed)} pairs", ours=f"{len(far)} pairs", holds=listed == far,
-                        value=float(len(far)), reason=", ".join(changes)),
-    ]  # fmt: skip
+        statement_claim(
+            f"Table 8 lists every pair that is more than {FAR:g} points apart",
+            source="Table 8",
+            paper=f"{len(listed)} pairs",
+            ours=f"{len(far)} pairs",
+            holds=listed == far,
+            value=float(len(far)),
+            reason=", ".join(changes),
+        ),
+    ]
 
 
 def _known_fault(encoder: str) -> str:
@@ -203,18 +252,36 @@ def _known_fault(encoder: str) -> str:
 
 def _summary(compared: list[PairedComparison]) -> Table:
     rows = [
-        [one.mean.term, str(one.n), _cell(one.mean), f"{one.sd:.2f}", _p(one.mean),
-         _p(one.by_group) if one.by_group else "", _cell(one.median), _p(one.median), f"{one.detectable:.1f}"]
+        [
+            one.mean.term,
+            str(one.n),
+            _cell(one.mean),
+            f"{one.sd:.2f}",
+            _p(one.mean),
+            _p(one.by_group) if one.by_group else "",
+            _cell(one.median),
+            _p(one.median),
+            f"{one.detectable:.1f}",
+        ]
         for one in compared
-    ]  # fmt: skip
+    ]
     return Table(
         title="Published minus measured top-1 accuracy, in percentage points",
-        headers=["setting", "pairs", "mean [95 % interval]", "sd", "p, paired t", "p, clustered by objective",
-                 "median [95 % interval]", "p, Wilcoxon", "detectable"],
+        headers=[
+            "setting",
+            "pairs",
+            "mean [95 % interval]",
+            "sd",
+            "p, paired t",
+            "p, clustered by objective",
+            "median [95 % interval]",
+            "p, Wilcoxon",
+            "detectable",
+        ],
         rows=rows,
         note="Positive: our probe is worse. Detectable: the mean difference that a paired t-test would find in four of "
         "five repetitions with as many pairs and as much spread.",
-    )  # fmt: skip
+    )
 
 
 def _table_8(table: StudyTable, ours: Ours) -> Table:
@@ -224,13 +291,22 @@ def _table_8(table: StudyTable, ours: Ours) -> Table:
     for encoder, name in sorted({pair for pair, value in ours.items() if abs(value) > FAR} | set(printed)):
         what = list(facts.loc[encoder]) if encoder in facts.index else ["", "", ""]
         value = ours.get((encoder, name))
-        rows.append([encoder, *what, name, printed.get((encoder, name), ""), "" if value is None else f"{value:.2f}",
-                     _known_fault(encoder)])  # fmt: skip
+        rows.append(
+            [
+                encoder,
+                *what,
+                name,
+                printed.get((encoder, name), ""),
+                "" if value is None else f"{value:.2f}",
+                _known_fault(encoder),
+            ]
+        )
     return Table(
         title=f"Encoders more than {FAR:g} points from their published accuracy (Table 8)",
         headers=["encoder", "objective", "architecture", "pretraining data", "setting", "paper", "ours", "known fault"],
-        rows=rows, note="Published minus measured accuracy, in percentage points.",
-    )  # fmt: skip
+        rows=rows,
+        note="Published minus measured accuracy, in percentage points.",
+    )
 
 
 def _notes(compared: dict[str, PairedComparison | None], wrong: list[str]) -> list[str]:
@@ -269,13 +345,19 @@ def _draw(
         for encoder, value in pairs.sort_values().items():
             level = stacked[round(2 * value)] = stacked.get(round(2 * value), -1) + 1
             left.plot(value, heights[name] + 0.033 * level, _mark(encoder, table), color=colours[name], markersize=2.6)
-        if one := compared[name]:
+        one = compared[name]
+        if one and one.mean.value is not None and one.mean.ci_low is not None and one.mean.ci_high is not None:
             error = [[one.mean.value - one.mean.ci_low], [one.mean.ci_high - one.mean.value]]
-            left.errorbar(one.mean.value, heights[name] - 0.1, xerr=error, fmt="D", color="black", markersize=3.5,
-                          capsize=2)  # fmt: skip
+            left.errorbar(
+                one.mean.value, heights[name] - 0.1, xerr=error, fmt="D", color="black", markersize=3.5, capsize=2
+            )
     left.set_yticks([*heights.values()], [f"{name}\n({len(pairs)})" for name, pairs in differences.items()])
-    far = sorted((value, str(encoder), name) for name in SETTINGS for encoder, value in differences[name].items()
-                 if abs(value) > FAR)  # fmt: skip
+    far = sorted(
+        (value, str(encoder), name)
+        for name in SETTINGS
+        for encoder, value in differences[name].items()
+        if abs(value) > FAR
+    )
     for row, (value, encoder, name) in enumerate(far):
         right.plot([0, value], [row, row], color=colours[name], linewidth=1)
         right.plot(value, row, _mark(encoder, table), color=colours[name])

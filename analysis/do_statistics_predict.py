@@ -24,13 +24,11 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.answers import undone_by_hc3
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import MODE_COLOURS, legend_below, letter, new_figure, risk_label, say_above, scatter_groups
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
-from zoo.studies.risk_tables import rows_used
+from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
+from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim, undone_by_hc3
+from zoo.studies.risks import risk_label, rows_used
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -74,21 +72,31 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     alone = {**_correlations(rows), **({f"{name}{OTHERS}": pair for name, pair in _correlations(others).items()})}
     return Findings(
         claims=[
-            *_number_claims(fits), *_statements(rows, fits, alone),
-            statement_claim("Normalising features lowers accuracy by 0.44 +- 0.28 points", source=SOURCE, holds=False,
-                            paper="0.44 +- 0.28", ours="not available",
-                            reason="the errors of probes on normalised features were not published"),
+            *_number_claims(fits),
+            *_statements(rows, fits, alone),
+            statement_claim(
+                "Normalising features lowers accuracy by 0.44 +- 0.28 points",
+                source=SOURCE,
+                holds=False,
+                paper="0.44 +- 0.28",
+                ours="not available",
+                reason="the errors of probes on normalised features were not published",
+            ),
         ],
         estimates=[
             *(one.described(method=name) for name, fit in fits.items() for one in fit.estimates),
             *_threefold(fits),
-            *(one.described(method=f"{one.method}{OTHERS if OTHERS in name else ''}")
-              for name, pair in alone.items() for one in pair),
+            *(
+                one.described(method=f"{one.method}{OTHERS if OTHERS in name else ''}")
+                for name, pair in alone.items()
+                for one in pair
+            ),
         ],
         tables=[_coefficients(fits), _alone(alone)],
         figures=[
             Figure(
-                name="figure33", title="Statistics of features against full-shot error (Figure 33)",
+                name="figure33",
+                title="Statistics of features against full-shot error (Figure 33)",
                 caption=f"Full-shot error in percent, lower is better, of {len(rows)} ResNet-50s against effective "
                 "dimensionality (rank of the correlation matrix, logarithmic axis), uniformity, and alignment of two "
                 "augmentations of an image; r is Pearson's, with the logarithm of the dimensionality.",
@@ -97,11 +105,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         rows=[
             used := rows_used("Eq. 26, ResNet-50s", resnets, ERROR, *STATISTICS, of=table),
-            Rows(part=f"Eq. 26{OTHERS}", used=len(others),
-                 left_out={**used.left_out, **({"transformation task": gone} if gone else {})}),
+            Rows(
+                part=f"Eq. 26{OTHERS}",
+                used=len(others),
+                left_out={**used.left_out, **({"transformation task": gone} if gone else {})},
+            ),
         ],
         notes=[*_fragile(fits, alone, gone), *NOTES],
-    )  # fmt: skip
+    )
 
 
 def _fits(rows: pd.DataFrame) -> dict[str, OlsFit]:
@@ -110,8 +121,9 @@ def _fits(rows: pd.DataFrame) -> dict[str, OlsFit]:
         complete = rows.dropna(subset=[*log, *numeric])
         if len(complete) >= FEWEST:
             design = design_of(complete, log=log, numeric=numeric)
-            found[name] = fit_ols(design.matrix, complete[ERROR], outcome_name=ERROR, unit=design.units("percent"),
-                                  method=name)  # fmt: skip
+            found[name] = fit_ols(
+                design.matrix, complete[ERROR], outcome_name=ERROR, unit=design.units("percent"), method=name
+            )
     return found
 
 
@@ -132,11 +144,20 @@ def _threefold(fits: Fits) -> list[Estimate]:
     slopes = {name: fits[name].estimate(LOG_RANK) for name in (MAIN, f"{MAIN}{OTHERS}") if name in fits}
     factor = -math.log(3)
     return [
-        one.described(term="three times the effective dimensionality", outcome="full-shot accuracy", method=name,
-                      unit="percentage points", value=factor * one.value, ci_low=factor * one.ci_high,
-                      ci_high=factor * one.ci_low, ci_low_robust=None, ci_high_robust=None)
-        for name, one in slopes.items() if one.p is not None
-    ]  # fmt: skip
+        one.described(
+            term="three times the effective dimensionality",
+            outcome="full-shot accuracy",
+            method=name,
+            unit="percentage points",
+            value=factor * one.value,
+            ci_low=factor * one.ci_high,
+            ci_high=factor * one.ci_low,
+            ci_low_robust=None,
+            ci_high_robust=None,
+        )
+        for name, one in slopes.items()
+        if one.p is not None and one.value is not None and one.ci_low is not None and one.ci_high is not None
+    ]
 
 
 def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
@@ -149,8 +170,11 @@ def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
         )
     if len(two) == 2 and n_gone:
         pairs = [f"{UNIFORMITY} with {LOG_RANK}", f"{CLASS_ALIGNMENT} with {ERROR}"]
-        moved = [f"{name} by r {_cell(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
-                 for name in pairs if name + OTHERS in alone]  # fmt: skip
+        moved = [
+            f"{name} by r {_cell(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
+            for name in pairs
+            if name + OTHERS in alone
+        ]
         uniformity = _coefficient(fits[f"{MAIN}{OTHERS}"].estimate(UNIFORMITY))
         notes.append(
             f"{n_gone} encoders that predict a transformation have errors and statistics far from all others, and "
@@ -190,10 +214,17 @@ def _number_claims(fits: Fits) -> list[Claim]:
         claim: undone_by_hc3(fits[model].estimate(term)) for claim, (model, term) in tested.items() if model in fits
     }
     return [
-        number_claim(claim, source=SOURCE, printed=printed, ours=ours, reason="" if ours is not None else _FEW,
-                     caveat=caveats.get(claim, ""), shown=None if ours is not None else "not available")
+        number_claim(
+            claim,
+            source=SOURCE,
+            printed=printed,
+            ours=ours,
+            reason="" if ours is not None else _FEW,
+            caveat=caveats.get(claim, ""),
+            shown=None if ours is not None else "not available",
+        )
         for claim, printed, ours in rows
-    ]  # fmt: skip
+    ]
 
 
 def _statements(rows: pd.DataFrame, fits: Fits, alone: Pairs) -> list[Claim]:
@@ -202,22 +233,46 @@ def _statements(rows: pd.DataFrame, fits: Fits, alone: Pairs) -> list[Claim]:
     together, nearest = alone[f"{UNIFORMITY} with {LOG_RANK}"][0], alone[f"{ALIGNMENT} with {ERROR}"][0]
     uniformity, aligned = main.estimate(UNIFORMITY), main.estimate(ALIGNMENT)
     return [
-        number_claim("R2 of the model as the text states it, of log(agg_risk)", source=SOURCE, printed="0.58",
-                     ours=logged.r_squared, as_the_paper_did=main.r_squared,
-                     reason="the printed coefficients and R2 are those of the error itself, not of its logarithm"),
-        statement_claim("Uniformity is highly correlated with effective dimensionality", source=SOURCE,
-                        paper="highly correlated", ours=f"r {_cell(together)} (high: at least {HIGH:g} in size)",
-                        holds=is_high(together), contradicted=not is_high(together), value=together.value,
-                        reason=f"r is below {HIGH:g} in size"),
-        statement_claim("Beyond effective dimensionality, uniformity is not predictive", source=SOURCE, paper="p 0.74",
-                        ours=f"p {_p(uniformity)} in Eq. 26", holds=not _significant(uniformity), value=uniformity.p,
-                        contradicted=_significant(uniformity), reason=f"it has {_coefficient(uniformity)} in Eq. 26"),
-        statement_claim("Alignment of augmentations does not correlate with performance", source=SOURCE,
-                        paper="p 0.59", ours=f"p {_p(aligned)} in Eq. 26, {_p(nearest)} alone (r {nearest.value:.2f})",
-                        holds=not _significant(aligned) and not _significant(nearest), value=nearest.value,
-                        contradicted=_significant(nearest), reason="it is significant alone or beside the others"),
+        number_claim(
+            "R2 of the model as the text states it, of log(agg_risk)",
+            source=SOURCE,
+            printed="0.58",
+            ours=logged.r_squared,
+            as_the_paper_did=main.r_squared,
+            reason="the printed coefficients and R2 are those of the error itself, not of its logarithm",
+        ),
+        statement_claim(
+            "Uniformity is highly correlated with effective dimensionality",
+            source=SOURCE,
+            paper="highly correlated",
+            ours=f"r {_cell(together)} (high: at least {HIGH:g} in size)",
+            holds=is_high(together),
+            contradicted=not is_high(together),
+            value=together.value,
+            reason=f"r is below {HIGH:g} in size",
+        ),
+        statement_claim(
+            "Beyond effective dimensionality, uniformity is not predictive",
+            source=SOURCE,
+            paper="p 0.74",
+            ours=f"p {_p(uniformity)} in Eq. 26",
+            holds=not _significant(uniformity),
+            value=uniformity.p,
+            contradicted=_significant(uniformity),
+            reason=f"it has {_coefficient(uniformity)} in Eq. 26",
+        ),
+        statement_claim(
+            "Alignment of augmentations does not correlate with performance",
+            source=SOURCE,
+            paper="p 0.59",
+            ours=f"p {_p(aligned)} in Eq. 26, {_p(nearest)} alone (r {nearest.value:.2f})",
+            holds=not _significant(aligned) and not _significant(nearest),
+            value=nearest.value,
+            contradicted=_significant(nearest),
+            reason="it is significant alone or beside the others",
+        ),
         _same_class(fits, alone),
-    ]  # fmt: skip
+    ]
 
 
 def _same_class(fits: Fits, alone: Pairs) -> Claim:
@@ -227,12 +282,16 @@ def _same_class(fits: Fits, alone: Pairs) -> Claim:
         return statement_claim(claim, source=SOURCE, paper=paper, ours="not available", holds=False, reason=_FEW)
     r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
     return statement_claim(
-        claim, source=SOURCE, paper=paper, ours=f"r {_cell(r)} with the error (high: at least {HIGH:g})",
-        holds=is_high(r, sign=1), value=r.value,
+        claim,
+        source=SOURCE,
+        paper=paper,
+        ours=f"r {_cell(r)} with the error (high: at least {HIGH:g})",
+        holds=is_high(r, sign=1),
+        value=r.value,
         held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
         reason="the printed coefficient is beside three other statistics; alone, images of one class that lie farther "
         f"apart go with {'less' if (r.value or 0) < 0 else 'more'} error on the same rows",
-    )  # fmt: skip
+    )
 
 
 def _vif(fit: OlsFit, term: str) -> float:
@@ -248,20 +307,33 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
         for one in fit.estimates:
             vif = "" if one.term == "constant" else f"{_vif(fit, one.term):.1f}"
             robust = one.described(ci_low=one.ci_low_robust, ci_high=one.ci_high_robust, p=one.p_robust)
-            rows.append([name, str(fit.n), f"{fit.r_squared:.2f}", one.term, _cell(one), _p(one), _cell(robust),
-                         _p(robust), vif])  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    str(fit.n),
+                    f"{fit.r_squared:.2f}",
+                    one.term,
+                    _cell(one),
+                    _p(one),
+                    _cell(robust),
+                    _p(robust),
+                    vif,
+                ]
+            )
     return Table(
         title="Full-shot error of ResNet-50s by statistics of their features",
         headers=["model", "n", "R2", "term", "coefficient [95 % interval]", "p", "HC3", "p, HC3", "VIF"],
         rows=rows,
         note="Percent of error per unit of the term; natural logarithm. VIF: how often the variance of the coefficient "
         "is that among unrelated statistics.",
-    )  # fmt: skip
+    )
 
 
 def _alone(alone: Pairs) -> Table:
-    rows = [[f"{r.term}{OTHERS if OTHERS in name else ''}", r.outcome, str(r.n), _cell(r), _p(r), _cell(tau)]
-            for name, (r, tau) in alone.items()]  # fmt: skip
+    rows = [
+        [f"{r.term}{OTHERS if OTHERS in name else ''}", r.outcome, str(r.n), _cell(r), _p(r), _cell(tau)]
+        for name, (r, tau) in alone.items()
+    ]
     headers = ["of", "with", "n", "Pearson r [95 % interval]", "p", "Kendall tau [95 % interval]"]
     return Table(title="Statistics of ResNet-50s alone", headers=headers, rows=rows)
 
@@ -286,18 +358,23 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
     drawing, panels = new_figure(height=3.0, n_columns=3, sharey=True)
     modes = list(rows["ssl_mode"].fillna("unknown"))
     labels = (
-        "effective dimensionality\n[dimensions], higher is better", "uniformity [log of a potential]\nlower is better",
+        "effective dimensionality\n[dimensions], higher is better",
+        "uniformity [log of a potential]\nlower is better",
         "alignment [squared distance]\nlower is better",
-    )  # fmt: skip
+    )
     for axes, name, label in zip(panels, STATISTICS, labels, strict=True):
         scatter_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS)
         pair = f"{LOG_RANK if name == RANK else name} with {ERROR}"
-        r = [f"r {alone[key][0].value:.2f}{words}" for key, words in ((pair, ""), (pair + OTHERS, " without transform"))
-             if key in alone]  # fmt: skip
+        r = [
+            f"r {alone[key][0].value:.2f}{words}"
+            for key, words in ((pair, ""), (pair + OTHERS, " without transform"))
+            if key in alone
+        ]
         say_above(axes, ", ".join(r))
         axes.set_xlabel(label)
     panels[0].set_xscale("log")
-    panels[0].set_xticks(ticks := [3, 10, 30, 100, 300, 1000, 3000], ticks)
+    ticks = [3, 10, 30, 100, 300, 1000, 3000]
+    panels[0].set_xticks(ticks, [str(tick) for tick in ticks])
     panels[0].set(xlim=(rows[RANK].min() / 1.2, rows[RANK].max() * 1.2))
     panels[0].set_xticks([], minor=True)
     panels[0].set_ylabel(risk_label(ERROR))

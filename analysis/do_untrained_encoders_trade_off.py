@@ -19,12 +19,12 @@ import pandas as pd
 from zoo.analysis.agreement import correlations
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table
+from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.resultfiles import errata
-from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, legend_below, new_figure, risk_label
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.risks import risk_label
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -46,15 +46,20 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         "all": _related(frame, "untrained encoders"),
         "sound": _related(sound, "untrained encoders above chance"),
     }
-    total = correlations(sound["train_test"], sound["probe_gen"], term="untrained encoders above chance",
-                         outcome="full-shot error with probe generalization")  # fmt: skip
+    total = correlations(
+        sound["train_test"],
+        sound["probe_gen"],
+        term="untrained encoders above chance",
+        outcome="full-shot error with probe generalization",
+    )
     return Findings(
         claims=_claims(related, degenerate),
         estimates=[*related["all"], *related["sound"], *total],
         tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame, mine)],
         figures=[
             Figure(
-                name="figure32", title="Untrained encoders trade usability against probe generalization (Figure 32)",
+                name="figure32",
+                title="Untrained encoders trade usability against probe generalization (Figure 32)",
                 caption=f"Usability and probe generalization error of {len(frame)} randomly initialised encoders, in "
                 f"percentage points, lower is better. The line joins ResNet-50s of {_dimensions(series)} dimensions.",
                 draw=lambda: _draw(frame, degenerate, series, mine),
@@ -62,12 +67,17 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         rows=[
             Rows(part=f"untrained encoders, {own}", used=len(frame), left_out=untrained.n_left_out(*COMPONENTS)),
-            Rows(part=f"untrained encoders above chance, {own}", used=len(sound),
-                 left_out={**untrained.n_left_out(*COMPONENTS),
-                           **({"degenerate, says an erratum": len(degenerate)} if degenerate else {})}),
+            Rows(
+                part=f"untrained encoders above chance, {own}",
+                used=len(sound),
+                left_out={
+                    **untrained.n_left_out(*COMPONENTS),
+                    **({"degenerate, says an erratum": len(degenerate)} if degenerate else {}),
+                },
+            ),
         ],
         notes=[*_series_note(series), *_arithmetic_note(sound, total[0])],
-    )  # fmt: skip
+    )
 
 
 def _related(frame: pd.DataFrame, term: str) -> tuple[Estimate, Estimate]:
@@ -85,12 +95,16 @@ def _claims(related: dict[str, tuple[Estimate, Estimate]], degenerate: list[str]
         r, tau = related[key]
         found.append(
             statement_claim(
-                claim, source="Figure 32", paper="the tradeoff also holds", holds=_negative(r) and _negative(tau),
-                ours=f"r {_cell(r)}, tau {_cell(tau)}, {r.n} encoders", value=r.value,
+                claim,
+                source="Figure 32",
+                paper="the tradeoff also holds",
+                holds=_negative(r) and _negative(tau),
+                ours=f"r {_cell(r)}, tau {_cell(tau)}, {r.n} encoders",
+                value=r.value,
                 reason=f"the 95 % intervals of r or tau reach 0"
                 f"{' without ' + ' and '.join(degenerate) if key == 'sound' and degenerate else ''}",
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -126,17 +140,24 @@ def _relations(estimates: list[Estimate]) -> Table:
     rows = [
         [one.term, one.outcome, one.method.partition(", ")[2], str(one.n), _cell(one), f"{one.p:.1e}"]
         for one in estimates
-    ]  # fmt: skip
-    return Table(title="Correlations over untrained encoders",
-                 headers=["encoders", "of", "coefficient", "n", "value [95 % interval]", "p"], rows=rows)  # fmt: skip
+    ]
+    return Table(
+        title="Correlations over untrained encoders",
+        headers=["encoders", "of", "coefficient", "n", "value [95 % interval]", "p"],
+        rows=rows,
+    )
 
 
 def _values(frame: pd.DataFrame, mine: list[str]) -> Table:
     columns = ["architecture_exact", "z_dim", "approx", "usability", "probe_gen", "enc_gen", "train_test"]
     shown = frame.sort_values("usability")[columns].reset_index()
     shown["z_dim"] = ["" if pd.isna(dimensions) else f"{dimensions:.0f}" for dimensions in shown["z_dim"]]
-    return Table.of("Untrained encoders", shown, note="Components in percentage points, full-shot error in percent."
-                    f"{' Yours: ' + ', '.join(mine) + '.' if mine else ''}")  # fmt: skip
+    return Table.of(
+        "Untrained encoders",
+        shown,
+        note="Components in percentage points, full-shot error in percent."
+        f"{' Yours: ' + ', '.join(mine) + '.' if mine else ''}",
+    )
 
 
 def _dimensions(series: pd.DataFrame) -> str:
@@ -152,21 +173,40 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine
     drawing, (axes,) = new_figure(width=4.6, height=3.2)
     axes.plot(series["usability"], series["probe_gen"], color="#AAAAAA", linewidth=0.8, zorder=1)
     for _, row in series.iterrows():
-        axes.annotate(f"{row['z_dim']:.0f}", (row["usability"], row["probe_gen"]), (4, 3),
-                      textcoords="offset points", fontsize=6)  # fmt: skip
+        axes.annotate(
+            f"{row['z_dim']:.0f}", (row["usability"], row["probe_gen"]), (4, 3), textcoords="offset points", fontsize=6
+        )
     sound = frame.drop(index=degenerate)
     names = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
     for position, (family, rows) in enumerate(sound.groupby(sound["family"].fillna("unknown"))):
-        axes.plot(rows["usability"], rows["probe_gen"], "os^D"[position % 4], color=COLOURS[position],
-                  label=f"{names.get(str(family), family)} ({len(rows)})")  # fmt: skip
+        axes.plot(
+            rows["usability"],
+            rows["probe_gen"],
+            "os^D"[position % 4],
+            color=COLOURS[position],
+            label=f"{names.get(str(family), family)} ({len(rows)})",
+        )
     if degenerate:
         rows = frame.loc[degenerate]
-        axes.plot(rows["usability"], rows["probe_gen"], "X", color="#444444", markersize=6,
-                  label=f"at chance, says an erratum ({len(rows)})")  # fmt: skip
+        axes.plot(
+            rows["usability"],
+            rows["probe_gen"],
+            "X",
+            color="#444444",
+            markersize=6,
+            label=f"at chance, says an erratum ({len(rows)})",
+        )
     if mine:
         rows = frame.loc[mine]
-        axes.plot(rows["usability"], rows["probe_gen"], "o", color="black", markersize=9, markerfacecolor="none",
-                  label=f"yours ({len(rows)})")  # fmt: skip
+        axes.plot(
+            rows["usability"],
+            rows["probe_gen"],
+            "o",
+            color="black",
+            markersize=9,
+            markerfacecolor="none",
+            label=f"yours ({len(rows)})",
+        )
     axes.set(
         xlabel=risk_label("usability"),
         ylabel=risk_label("probe_gen", lines=True),

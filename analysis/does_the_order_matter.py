@@ -23,11 +23,10 @@ from zoo.analysis.estimates import Estimate
 from zoo.analysis.populations import FEWEST
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.claims import statement_claim
-from zoo.studies.drawing import COLOURS, legend_below, letter, new_figure
-from zoo.studies.estimate_tables import interval
-from zoo.studies.findings import Claim, Figure, Findings, Rows, Table
-from zoo.studies.options import StudyOptions
+from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
+from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -52,7 +51,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         tables=[_values(both), _relations(both, related, differences)],
         figures=[
             Figure(
-                name="figure28", title="Both orders of the generalization errors (Figure 28)",
+                name="figure28",
+                title="Both orders of the generalization errors (Figure 28)",
                 caption=f"Probe and encoder generalization of {len(both)} encoders by the main decomposition (Eq. 4) "
                 "and by the alternative one (Eq. 5), in percentage points, lower is better. (a) Probe and (b) encoder "
                 "generalization; on the dashed line both orders give the same. (c) Both on one scale: each arrow goes "
@@ -67,7 +67,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             "the other that of a probe which has seen the validation images it is tested on.",
             f"{len(both)} encoders, chosen by the authors, can show a strong relation but cannot rule out a weak one.",
         ],
-    )  # fmt: skip
+    )
 
 
 def _both_orders(table: StudyTable) -> pd.DataFrame:
@@ -88,13 +88,21 @@ def _left_out(table: StudyTable) -> dict[str, int]:
 
 
 def _related(both: pd.DataFrame, name: str) -> tuple[Estimate, Estimate]:
-    return correlations(both[name], both[f"{name}_alternative"], term=f"{COMPONENTS[name]}, both orders",
-                        outcome=COMPONENTS[name], method="main and alternative decomposition")  # fmt: skip
+    return correlations(
+        both[name],
+        both[f"{name}_alternative"],
+        term=f"{COMPONENTS[name]}, both orders",
+        outcome=COMPONENTS[name],
+        method="main and alternative decomposition",
+    )
 
 
 def _difference(both: pd.DataFrame, name: str) -> Estimate:
-    return paired_comparison(both[f"{name}_alternative"] - both[name], outcome=COMPONENTS[name],
-                             term=f"{COMPONENTS[name]}, alternative minus main").mean  # fmt: skip
+    return paired_comparison(
+        both[f"{name}_alternative"] - both[name],
+        outcome=COMPONENTS[name],
+        term=f"{COMPONENTS[name]}, alternative minus main",
+    ).mean
 
 
 def _claims(both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]]) -> list[Claim]:
@@ -105,17 +113,25 @@ def _claims(both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]]
         moved = f"without {without.idxmax()} r is {without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}"
         for one, claim, paper, reason in (
             (r, f"Both orders give highly related {words}", "highly related", moved),
-            (tau, f"Both orders rank encoders similarly by {words}", "similar relative ordering",
-             "one order does not tell the ranks in the other"),
-        ):  # fmt: skip
+            (
+                tau,
+                f"Both orders rank encoders similarly by {words}",
+                "similar relative ordering",
+                "one order does not tell the ranks in the other",
+            ),
+        ):
             found.append(
                 statement_claim(
-                    claim, source="Appendix F.2", paper=paper, value=one.value, holds=is_high(one, sign=1),
+                    claim,
+                    source="Appendix F.2",
+                    paper=paper,
+                    value=one.value,
+                    holds=is_high(one, sign=1),
                     contradicted=not is_high(one, sign=1),
                     ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
                     reason=f"over all {one.n} encoders that were measured in both orders; {reason}",
                 )
-            )  # fmt: skip
+            )
     return found
 
 
@@ -124,19 +140,27 @@ def _size_claims(both: pd.DataFrame, differences: list[Estimate]) -> list[Claim]
     size = differences[-1]
     return [
         statement_claim(
-            "Encoder generalization is small in absolute terms in the alternative order too", source="Appendix F.2",
-            paper="small in absolute terms", holds=bool(smaller.all()),
+            "Encoder generalization is small in absolute terms in the alternative order too",
+            source="Appendix F.2",
+            paper="small in absolute terms",
+            holds=bool(smaller.all()),
             ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
             f"{both['encoder_alternative'].max():.1f} points (small: below probe generalization)",
-            reason="it is above probe generalization for some"),
+            reason="it is above probe generalization for some",
+        ),
         statement_claim(
-            "Encoder generalization is of similar size in both orders", source="caption of Figure 28",
-            paper="similar results", holds=not _differs(size), contradicted=_differs(size), value=size.value,
+            "Encoder generalization is of similar size in both orders",
+            source="caption of Figure 28",
+            paper="similar results",
+            holds=not _differs(size),
+            contradicted=_differs(size),
+            value=size.value,
             ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average "
             "(similar: no significant difference)",
             reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
-            "images, and the paper calls its estimates worse"),
-    ]  # fmt: skip
+            "images, and the paper calls its estimates worse",
+        ),
+    ]
 
 
 def _differs(estimate: Estimate) -> bool:
@@ -144,13 +168,16 @@ def _differs(estimate: Estimate) -> bool:
 
 
 def _values(both: pd.DataFrame) -> Table:
-    rows = [[str(encoder), *(f"{value:.2f}" for value in row)] for encoder, row in
-            zip(both.index, both.to_numpy(), strict=True)]  # fmt: skip
+    rows = [
+        [str(encoder), *(f"{value:.2f}" for value in row)]
+        for encoder, row in zip(both.index, both.to_numpy(), strict=True)
+    ]
     return Table(
         title="Generalization errors in both orders, in percentage points",
-        headers=["encoder", "probe (Eq. 4)", "encoder (Eq. 4)", "probe (Eq. 5)", "encoder (Eq. 5)"], rows=rows,
+        headers=["encoder", "probe (Eq. 4)", "encoder (Eq. 4)", "probe (Eq. 5)", "encoder (Eq. 5)"],
+        rows=rows,
         note="Signed; lower is better. Eq. 5 takes a probe of training and validation images for R_UF.",
-    )  # fmt: skip
+    )
 
 
 def _relations(
@@ -159,14 +186,29 @@ def _relations(
     rows = []
     for (name, (r, tau)), difference in zip(related.items(), differences, strict=True):
         without = leave_one_out(both[name], both[f"{name}_alternative"])
-        rows.append([COMPONENTS[name], _cell(r), f"{without.min():.2f} to {without.max():.2f}", _cell(tau),
-                     _cell(difference), f"{difference.p:.3f}"])  # fmt: skip
+        rows.append(
+            [
+                COMPONENTS[name],
+                _cell(r),
+                f"{without.min():.2f} to {without.max():.2f}",
+                _cell(tau),
+                _cell(difference),
+                f"{difference.p:.3f}",
+            ]
+        )
     return Table(
         title=f"Main against alternative decomposition, {len(both)} encoders",
-        headers=["component", "Pearson r [95 % interval]", "r without one encoder", "Kendall tau [95 % interval]",
-                 "alternative - main [95 % interval]", "p, paired t"],
-        rows=rows, note="The difference in percentage points.",
-    )  # fmt: skip
+        headers=[
+            "component",
+            "Pearson r [95 % interval]",
+            "r without one encoder",
+            "Kendall tau [95 % interval]",
+            "alternative - main [95 % interval]",
+            "p, paired t",
+        ],
+        rows=rows,
+        note="The difference in percentage points.",
+    )
 
 
 def _cell(estimate: Estimate) -> str:
@@ -177,7 +219,9 @@ def _draw(both: pd.DataFrame) -> Drawing:
     drawing, axes = new_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[2.2, 1])
     first, second, third, spare = axes
     spare.remove()
-    third.set_subplotspec(third.get_gridspec()[1, :])
+    grid = third.get_gridspec()
+    assert grid is not None
+    third.set_subplotspec(grid[1, :])
     marks = dict(zip(both.index, cycle("os^DvPX<>*"), strict=False))
     colours = dict(zip(both.index, cycle((*COLOURS[:8], "#AAAAAA", "#8B0000")), strict=False))  # no yellow on white
     for panel, (name, words) in zip((first, second), COMPONENTS.items(), strict=True):
@@ -186,16 +230,25 @@ def _draw(both: pd.DataFrame) -> Drawing:
         panel.plot(ends, ends, "--", color="#888888", linewidth=0.8)
         for encoder, row in both.iterrows():
             panel.plot(row[name], row[other], marks[encoder], color=colours[encoder], label=str(encoder))
-        panel.set(xlabel=f"{words}, Eq. 4 [points]\nlower is better", xlim=ends, ylim=ends, aspect="equal",
-                  ylabel=f"{words}, Eq. 5 [points]\nlower is better")  # fmt: skip
+        panel.set(
+            xlabel=f"{words}, Eq. 4 [points]\nlower is better",
+            xlim=ends,
+            ylim=ends,
+            aspect="equal",
+            ylabel=f"{words}, Eq. 5 [points]\nlower is better",
+        )
     for encoder, row in both.iterrows():
         start, end = (row["probe"], row["encoder"]), (row["probe_alternative"], row["encoder_alternative"])
         arrow = {"arrowstyle": "->", "color": colours[encoder], "lw": 0.9, "shrinkA": 0, "shrinkB": 0}
         third.annotate("", end, start, arrowprops=arrow)
         third.plot(*start, marks[encoder], color=colours[encoder], markersize=3)
-    third.set(xlabel="probe generalization [points], lower is better", aspect="equal",
-              ylabel="encoder gen.\n[points]", xlim=_limits(both[["probe", "probe_alternative"]]),
-              ylim=_limits(both[["encoder", "encoder_alternative"]]))  # fmt: skip
+    third.set(
+        xlabel="probe generalization [points], lower is better",
+        aspect="equal",
+        ylabel="encoder gen.\n[points]",
+        xlim=_limits(both[["probe", "probe_alternative"]]),
+        ylim=_limits(both[["encoder", "encoder_alternative"]]),
+    )
     letter([first, second, third])
     legend_below(drawing, first, n_columns=4)
     return drawing

@@ -29,7 +29,7 @@ from zoo.labelfree import LABEL_FREE_METRICS
 from zoo.metadata import EncoderCard, Missing
 from zoo.resultfiles import checksums_text
 from zoo.results import measurements
-from zoo.studies.known import studies
+from zoo.studies.running import studies
 from zoo.vocabulary import METRICS, SPLITS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,7 +114,10 @@ def _paper(card: EncoderCard) -> str:
 def studies_table() -> str:
     """One row a study: its name and its question."""
     rows = ["| study | question |", "|---|---|"]
-    rows += [f"| [{study.name}]({study.path.name}) | {study.question} |" for study in studies().values()]
+    rows += [
+        f"| [{study.name}]({study.path.name}{'/' * study.path.is_dir()}) | {study.question} |"
+        for study in studies().values()
+    ]
     return "\n".join(rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zoo.evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
-from zoo.studies.curve_strips import Column, Strip
+from zoo.evaluation.curves.figures import Column, Strip
 
 N = (50, 100, 200, 500, 1000)
 SCRATCH = (0.95, 0.8, 0.6, 0.35, 0.08)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from zoo.studies.drawing import SMALLEST
+from zoo.evaluation.drawing import SMALLEST
 
 _NUMBER = re.compile(r"[-+−]?[\d,.]+[kMB]?|\$\\mathdefault\{.*\}\$")  # noqa: RUF001 (the minus that matplotlib writes)
 _TELLS = re.compile(r"\[[^]]+\]|[Yy]ear|[Nn]umber of")  # a unit, or what needs none

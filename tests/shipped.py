@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 from zoo.analysis.table import StudyTable, study_table
 from zoo.analysis.threads import one_thread
 from zoo.studies.findings import Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 
 @cache
@@ -24,3 +25,9 @@ def shipped_findings(study: str, *, corrected: bool = False) -> Findings:
         found = load_study(study_named(study))(shipped_table(corrected=corrected), StudyOptions())
     assert isinstance(found, Findings)
     return found
+
+
+@cache
+def study_module(study: str, module: str = "") -> ModuleType:
+    """A shipped study, or a module of its folder, which is no package that could be imported by its name."""
+    return import_module(f"{load_study(study_named(study)).__module__}.{module}".rstrip("."))

@@ -12,9 +12,8 @@ Command: zoo study small.py
 """
 
 from zoo.analysis.estimates import Estimate
-from zoo.studies.claims import number_claim, statement_claim
-from zoo.studies.drawing import new_figure
-from zoo.studies.findings import Figure, Findings, Rows, Table
+from zoo.evaluation.drawing import new_figure
+from zoo.studies.findings import Figure, Findings, Rows, Table, number_claim, statement_claim
 
 
 def study(table, options):

@@ -6,7 +6,7 @@ import pytest
 
 from zoo.analysis.estimates import Estimate
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.answers import Answer, answered, excludes_zero, one_of, some_of
+from zoo.studies.findings import Answer, answered, excludes_zero, one_of, some_of
 
 ESTIMATE = Estimate(term="usability", outcome="train_test", value=0.4, ci_low=0.1, ci_high=0.7, n=9, unit="tau")
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.each import for_each
-from zoo.studies.claims import agrees_with, is_cut_off, number_claim, statement_claim
-from zoo.studies.findings import shown_verdict
+from zoo.studies.findings import agrees_with, is_cut_off, number_claim, shown_verdict, statement_claim
 
 
 @for_each(

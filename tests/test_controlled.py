@@ -15,7 +15,7 @@ from zoo.analysis.outcomes import COMPONENTS
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
-from zoo.studies.claims import agrees_with
+from zoo.studies.findings import agrees_with
 
 PUBLISHED = shipped_table()
 COMPLETE = PUBLISHED.only(

@@ -14,12 +14,19 @@ from tests.figure_checks import figure_faults
 from zoo.datasets.dense import aligned, open_dense
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.curves.data import transfer_data
+from zoo.evaluation.curves.examples import strip_of
+from zoo.evaluation.curves.figures import (
+    curves_figure,
+    draw_curves,
+    draw_strip,
+    legend_handles,
+    limits,
+    look_of,
+    strip_figure,
+)
 from zoo.evaluation.curves.runs import CurveRun
+from zoo.evaluation.drawing import save, style
 from zoo.metadata import Preprocess
-from zoo.studies.curve_examples import strip_of
-from zoo.studies.curve_figures import curves_figure, draw_curves, legend_handles, limits, look_of
-from zoo.studies.curve_strips import draw_strip, strip_figure
-from zoo.studies.drawing import save, style
 
 EIGHT = tuple(f"pocket_{method}_shapes" for method in ("a", "b", "c", "d", "e", "f", "g", "h"))
 PREPROCESS = Preprocess(

@@ -22,7 +22,7 @@ from tests.planted_curves import (
     population,
     provenance,
 )
-from tests.shipped import shipped_table
+from tests.shipped import shipped_table, study_module
 from zoo.analysis.curve_comparisons import comparable, gain_at_ends, improvement_estimates, wins_of
 from zoo.analysis.curve_population import Panel, main_panels, panels_of
 from zoo.analysis.curve_rows import curve_measurements, found_curves
@@ -30,16 +30,14 @@ from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.curves.recipe import Recipe
 from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.drawing import style
 from zoo.measurements import Measurement
 from zoo.recording import record
-from zoo.studies.curve_claims import MINOR, NO_CURVES, curve_claims
-from zoo.studies.curve_tables import comparison_table, improvement_tables, regimes_table, rows_of
-from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 NAME = "what_is_pretraining_worth"
+tables, of_paper = study_module(NAME, "tables"), study_module(NAME, "claims")
 STUDY = load_study(study_named(NAME))
 Worth = Mapping[str, Mapping[str, float]]
 
@@ -49,7 +47,7 @@ def panels(rows: list[Measurement]) -> tuple[Panel, ...]:
 
 
 def claims(rows: list[Measurement]) -> list[Claim]:
-    return curve_claims(panels(rows))
+    return of_paper.curve_claims(panels(rows))
 
 
 def claim(found: list[Claim], words: str) -> Claim:
@@ -145,7 +143,7 @@ def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
 
 
 def test_without_any_curve_nothing_is_available_and_no_claim_is_lost(planted: list[Claim]) -> None:
-    found = curve_claims(())
+    found = of_paper.curve_claims(())
     assert [one.claim for one in found] == [one.claim for one in planted]
     assert {one.ours for one in found} == {"not available"} and all(one.reason for one in found)
 
@@ -179,19 +177,19 @@ def test_a_fine_tuned_panel_is_held_against_claims_before_a_frozen_one() -> None
 
 def test_the_tables_have_every_encoder_task_and_regime() -> None:
     every = panels_of(found_curves(population()))
-    (improvements,) = improvement_tables(every)
+    (improvements,) = tables.improvement_tables(every)
     assert improvements.headers == ["encoder", *(f"{task} on planted" for task in TASKS)]
     cells = {row[0]: row[1:] for row in improvements.rows}
     assert [cell.split()[0] for cell in cells[f"{SIMCLR} (contrastive)"]] == ["0.60", "0.30", "0.20"]
-    regimes = regimes_table(every[0])
+    regimes = tables.regimes_table(every[0])
     assert len(regimes.rows) == 5 * len(SCRATCH) and all(len(row) == len(regimes.headers) for row in regimes.rows)
     first = regimes.rows[0]
     assert first[:3] == [f"{SIMCLR} (contrastive)", "50", "2"]
     assert [cell.split()[0] for cell in first[5:8]] == ["0.36", "0.90", "0.60"]
-    compared = comparison_table(every)
+    compared = tables.comparison_table(every)
     assert [row[1] for row in compared.rows] == ["4", "4", "4"]
     assert compared.rows[0][6].startswith("0.30 [") and compared.rows[0][7].startswith("-0.05 [")
-    assert [one.used for one in rows_of(every)] == [5, 5, 5]
+    assert [one.used for one in tables.rows_of(every)] == [5, 5, 5]
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +233,7 @@ def test_with_no_curve_at_all_the_study_runs_and_says_what_to_run(monkeypatch: p
     monkeypatch.setattr(sys.modules[STUDY.__module__], "curve_measurements", lambda **_: [])
     found = STUDY(shipped_table(), StudyOptions())
     assert (list(found.figures), list(found.tables), list(found.estimates), list(found.rows)) == ([], [], [], [])
-    assert found.notes[0] == NO_CURVES and "zoo curve NAME... DATA --task classification" in NO_CURVES
+    assert found.notes[0] == of_paper.NO_CURVES and "zoo curve NAME... DATA --task classification" in of_paper.NO_CURVES
     assert len(found.claims) == 10
 
 
@@ -244,12 +242,12 @@ def test_every_estimate_has_its_unit_number_and_method() -> None:
     (one,) = improvement_estimates(panel)
     assert (one.n, one.unit, one.method) == (3, "share of the area under the diagonal", "calibrated learning curves")
     assert one.ci_low is not None and one.ci_high is not None and 0.29 < one.ci_low < 0.3 < one.ci_high < 0.31
-    assert 0 < MINOR < 1
+    assert 0 < of_paper.MINOR < 1
 
 
 def test_the_study_imports_no_torch(home: Path) -> None:
     script = (
-        "import sys; from zoo.studies.known import study_named; from zoo.studies.running import run_studies; "
+        "import sys; from zoo.studies.running import run_studies, study_named; "
         f"(run,) = run_studies([study_named({NAME!r})], with_mine=True); "
         "print('torch' in sys.modules, len(run.findings.claims))"
     )

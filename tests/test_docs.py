@@ -110,7 +110,7 @@ def test_the_python_of_the_readme_runs_as_it_stands(
     assert done.stdout.splitlines()[-1:] == ["[1, 2048] (169, 117) 800"], done.stderr
 
 
-TEXTS = ("README.md", "CONTRIBUTING.md", "*/README.md", "docs/**/*.md", "analysis/*.py", "zoo/**/*.py")
+TEXTS = ("README.md", "CONTRIBUTING.md", "*/README.md", "docs/**/*.md", "analysis/**/*.py", "zoo/**/*.py")
 LOOKS_LIKE_AN_ID = re.compile(
     r"\b(?:[a-z][a-z0-9]*_(?:(?:rn|vit[bghls])\d\w*|(?:resnet50|convnext)_?[a-z]\w*)|pocket_\w+)\b(?!\\)", re.IGNORECASE
 )

@@ -12,20 +12,20 @@ from scipy.stats import kendalltau
 
 from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
-from tests.shipped import shipped_table
+from tests.shipped import shipped_table, study_module
 from tests.test_label_free_measured import POCKET, errors, metric
 from zoo.analysis.label_free_correlations import setting_correlations
 from zoo.analysis.label_free_measured import measured_populations, measured_rows
 from zoo.analysis.label_free_predictions import predictions
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
 from zoo.publishedlabelfree import published_label_free
-from zoo.studies import label_free_claims as claims
-from zoo.studies.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.label_free_figures import grid_figure, metric_label
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
+
+claims = study_module("label_free_vs_probe", "claims")
+figures = study_module("label_free_vs_probe", "figures")
 
 STUDY = load_study(study_named("label_free_vs_probe"))
 FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
@@ -46,8 +46,7 @@ def claim(findings: Findings, *words: str) -> Claim:
 _APART = """
 import pickle, sys
 from dataclasses import replace
-from zoo.studies.known import study_named
-from zoo.studies.running import run_studies
+from zoo.studies.running import run_studies, study_named
 (run,) = run_studies([study_named("label_free_vs_probe")])
 with open(sys.argv[1], "wb") as file:
     pickle.dump(("torch" in sys.modules, replace(run.findings, figures=())), file)
@@ -199,7 +198,8 @@ def test_an_axis_of_a_metric_says_what_it_is_in_which_unit_and_which_direction_i
     assert not any("tau" in label for label in labels)
     assert all(any(text.get_text().startswith("tau ") for text in axes.texts) for axes in panels if axes.axison)
     directions = {
-        metric_label(name).partition("\n")[2] for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
+        figures.metric_label(name).partition("\n")[2]
+        for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
     }
     assert directions == {"higher is better", "lower is better", "1 is best", "no direction is claimed"}
 
@@ -217,12 +217,11 @@ def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings
 
 def test_claims_without_any_measured_population_say_why() -> None:
     why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
+    held = claims.Held(predictions=why)
     found = [
-        claims.best_claim(why, "ours", "clid", source="s", paper="p"),
-        claims.ahead_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
-        claims.cheaper_claim(why, "ours", "lidar", "rankme", source="s", paper="p"),
-        claims.regret_claim(why, "ours", "rankme", FIGURE_1),
-        *claims.rank_claims(why, "ours", "rankme"),
+        *claims.measured_claims(held, ())[:4],
+        *claims.regret_claims(held, "rankme", FIGURE_1),
+        *claims.rank_claims(held, "rankme"),
     ]
     assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
 
@@ -233,23 +232,23 @@ def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_again
     (population,) = measured_populations(
         [*errors(POCKET), *metric(POCKET, GOOD, **views), *metric(shuffled, RANDOM)]
     ).populations
-    found = predictions(population, n_resamples=200)
-    ahead, behind = (claims.ahead_claim(found, "ours", *pair, source="s", paper="p")
-                     for pair in ((GOOD, RANDOM), (RANDOM, GOOD)))  # fmt: skip
-    assert (ahead.verdict, behind.verdict) == ("agrees", "not reproducible")
+    held = claims.Held(predictions=predictions(population, n_resamples=200))
+    ahead, behind = claims.orders_better(held, GOOD, RANDOM), claims.orders_better(held, RANDOM, GOOD)
+    assert ahead.holds and not behind.holds and not behind.contradicted
     assert behind.reason == "it is the other way round on these encoders, which are not the paper's"
-    best = claims.best_claim(found, "ours", GOOD, source="s", paper="p")
-    assert best.verdict == "agrees" and "ahead of RankMe, the nearest of 1" in best.ours
+    best = claims.orders_best(held, GOOD)
+    assert best.holds and "ahead of RankMe, the nearest of 1" in best.ours
 
 
 def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     (population,) = measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
     good, poor = population.oracle, population.oracle.sample(frac=1, random_state=1).set_axis(population.oracle.index)
     estimates = setting_correlations({(4, 1): good, (4, 9): poor, (9, 1): good}, population.oracle, population="p")
-    assert claims.grid_claim("ours", estimates).verdict == "agrees"
-    assert claims.grid_claim("ours", ()).ours == "not available"
+    assert claims.fewer_neighbours_are_better(claims.Held(predictions="", grid=estimates)).holds
+    with pytest.raises(QueryError, match="several numbers of neighbours"):
+        claims.fewer_neighbours_are_better(claims.Held(predictions=""))
     with style():
-        drawing = grid_figure("p", estimates).draw()
+        drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3
 
 

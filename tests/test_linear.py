@@ -14,7 +14,7 @@ from zoo.analysis.linear_artefact import GENERATIVE, generative_artefacts, pseud
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
-from zoo.studies.claims import agrees_with
+from zoo.studies.findings import agrees_with
 
 pytestmark = pytest.mark.filterwarnings("error")
 PUBLISHED = shipped_table()

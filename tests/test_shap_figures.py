@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from zoo.studies.drawing import MODE_COLOURS, new_figure, style
-from zoo.studies.shap_figures import (
+from zoo.evaluation.drawing import MODE_COLOURS, new_figure, style
+from zoo.studies.shap import (
     MISSING,
     OTHER,
     OTHER_COLOUR,

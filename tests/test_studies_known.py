@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.small_study import small_study
 from zoo.errors import ContentError, QueryError, UnknownName
-from zoo.studies.known import Study, load_study, read_study, studies, study_named
+from zoo.studies.running import Study, load_study, read_study, run_studies, studies, study_named
 
 STUDIES = studies()
 
@@ -21,9 +24,15 @@ def test_every_study_opens_with_its_question_claim_expected_numbers_and_command(
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_every_study_is_one_file_that_runs_by_itself(study: Study) -> None:
-    text = study.path.read_text()
-    assert 'if __name__ == "__main__":\n    from zoo.cli import main\n\n    main("study", __file__)\n' in text
+def test_every_study_runs_by_itself(study: Study) -> None:
+    if study.path.is_dir():
+        text, call = (study.path / "__main__.py").read_text(), 'main("study", str(Path(__file__).parent))'
+    else:
+        text, call = (
+            study.path.read_text(),
+            'if __name__ == "__main__":\n    from zoo.cli import main\n\n    main("study", __file__)',
+        )
+    assert f"{call}\n" in text
     assert callable(load_study(study))
 
 
@@ -47,10 +56,71 @@ def test_an_unknown_study_lists_near_ones(name: str) -> None:
         study_named(name)
 
 
+def test_a_study_says_which_options_it_reads() -> None:
+    read = {name: study.options for name, study in STUDIES.items() if study.options}
+    assert read.pop("what_an_encoder_is_good_at") == ("encoders",)
+    assert {name for name, options in read.items() if "tune" in options} == {
+        "which_choices_predict_risk",
+        "which_objectives_are_usable",
+    }
+    for study in STUDIES.values():
+        texts = [path.read_text() for path in ([study.path] if study.path.is_file() else study.path.glob("*.py"))]
+        assert any("options.encoders" in text for text in texts) == ("encoders" in study.options)
+        assert any("tuned_trees(" in text for text in texts) == ("tune" in study.options)
+
+
 def test_any_file_can_be_a_study(tmp_path: Path) -> None:
     study = study_named(str(small_study(tmp_path)))
     assert (study.name, study.question) == ("small", "Is usability small?")
     assert callable(load_study(study))
+
+
+def study_folder(folder: Path, mean: str = "20") -> Path:
+    """The small study as a folder, whose bound lies in a module beside it."""
+    folder.mkdir(exist_ok=True)
+    small_study(
+        folder,
+        ("holds=mean < 20", "holds=mean < BOUND"),
+        ("import Estimate\n", "import Estimate\n\nfrom .bounds import BOUND\n"),
+    )
+    made = folder / "small"
+    made.mkdir(parents=True, exist_ok=True)
+    (folder / "small.py").rename(made / "__init__.py")
+    (made / "bounds.py").write_text(f"BOUND = {mean}\n")
+    (made / "__main__.py").write_text(
+        'from pathlib import Path\n\nfrom zoo.cli import main\n\nmain("study", str(Path(__file__).parent))\n'
+    )
+    return made
+
+
+def test_a_folder_can_be_a_study_whose_modules_import_each_other(tmp_path: Path) -> None:
+    folder = study_folder(tmp_path)
+    by_folder, by_file = study_named(str(folder)), study_named(str(folder / "__init__.py"))
+    assert by_folder == by_file and (by_folder.name, by_folder.question) == ("small", "Is usability small?")
+    (run,) = run_studies([by_folder])
+    assert run.findings.claims[1].verdict == "agrees"
+    assert sorted(path.name for path in folder.iterdir()) == ["__init__.py", "__main__.py", "bounds.py"]
+
+
+def test_folders_of_one_name_keep_their_own_modules_and_a_change_is_seen(tmp_path: Path) -> None:
+    low, high = study_named(str(study_folder(tmp_path / "a", "1"))), study_named(str(study_folder(tmp_path / "b")))
+    assert [run.findings.claims[1].verdict for run in run_studies([low, high])] == ["not reproducible", "agrees"]
+    (low.path / "bounds.py").write_text("BOUND = 20\n")
+    (again,) = run_studies([low])
+    assert again.findings.claims[1].verdict == "agrees"
+
+
+def test_a_folder_runs_by_itself(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, study_folder(tmp_path), "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["studies"][0]["name"] == "small"
+
+
+def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=r"no __init__\.py"):
+        study_named(str(tmp_path))
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:

@@ -14,9 +14,8 @@ import pytest
 
 from tests.small_study import small_study
 from zoo.errors import QueryError, StoreError
-from zoo.studies.known import read_study
 from zoo.studies.report import require_reportable, write_page, write_report
-from zoo.studies.running import StudyRun, run_studies
+from zoo.studies.running import StudyRun, read_study, run_studies
 
 
 @pytest.fixture

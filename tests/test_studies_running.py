@@ -9,9 +9,7 @@ import pytest
 from tests.own_encoder import add_own_encoder
 from tests.small_study import small_study
 from zoo.errors import MissingExtra, QueryError
-from zoo.studies.known import read_study
-from zoo.studies.options import StudyOptions
-from zoo.studies.running import run_studies
+from zoo.studies.running import StudyOptions, read_study, run_studies
 
 
 def test_the_published_table_is_the_default_and_is_compared_with_none(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +17,10 @@ from zoo.analysis.importance import explained_variance
 from zoo.analysis.label_free_predictions import predictions
 from zoo.analysis.shap_directions import subsampled
 from zoo.analysis.table import study_table
-from zoo.studies import explained, tree_models
-from zoo.studies.document import document_of
-from zoo.studies.drawing import style
-from zoo.studies.known import StudyFunction, load_study, studies
-from zoo.studies.options import StudyOptions
-from zoo.studies.pages import html_page, markdown_page
-from zoo.studies.running import StudyRun
+from zoo.evaluation.drawing import style
+from zoo.studies import trees
+from zoo.studies.report import document_of, html_page, markdown_page
+from zoo.studies.running import StudyFunction, StudyOptions, StudyRun, load_study, studies
 
 STUDIES = studies()
 
@@ -57,14 +55,19 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
 
 def with_fewer_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> StudyFunction:
     """A study with fewer resamples, folds and parts of the encoders: what it says, not how surely."""
-    monkeypatch.setattr(explained, "explained_variance", partial(explained_variance, n_folds=5))
     monkeypatch.setattr(
-        tree_models, "subsampled", lambda *given, **options: subsampled(*given, **options | {"n_subsamples": 1})
+        trees, "subsampled", lambda *given, **options: subsampled(*given, **options | {"n_subsamples": 1})
     )
     study = load_study(STUDIES[name])
-    fewer = {"N_REPEATS": 1, "N_RESAMPLES": 60, "predictions": partial(predictions, n_resamples=60)}
-    for constant in fewer.keys() & study.__globals__.keys():
-        monkeypatch.setitem(study.__globals__, constant, fewer[constant])
+    fewer = {
+        "N_REPEATS": 1,
+        "N_RESAMPLES": 60,
+        "predictions": partial(predictions, n_resamples=60),
+        "explained_variance": partial(explained_variance, n_folds=5),
+    }
+    for module in [one for loaded, one in sys.modules.items() if loaded.partition(".")[0] == study.__module__]:
+        for constant in fewer.keys() & vars(module).keys():
+            monkeypatch.setattr(module, constant, fewer[constant])
     return study
 
 

@@ -11,10 +11,9 @@ import pytest
 from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("do_accuracies_agree"))
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"

@@ -9,29 +9,16 @@ import numpy as np
 import pytest
 
 from tests.own_encoder import add_own_encoder
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.best_encoders import winner
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
-from zoo.studies.printed_accuracies import (
-    FEATURES,
-    FULL,
-    ONE,
-    SHOWN,
-    THREE,
-    WINNERS,
-    accuracies_of,
-    accuracy_estimates,
-    feature_claims,
-    winner_claims,
-    winners_of,
-    winners_report,
-)
+from zoo.studies.running import StudyOptions, load_study, study_named
+
+in_print = study_module("full_shot_or_few_shot", "printed")
 
 PUBLISHED = shipped_table()
 run = load_study(study_named("full_shot_or_few_shot"))
@@ -56,11 +43,11 @@ def published() -> Findings:
     (10, "openclip_vitH14", "84.4 75.8 63.7"), (11, "msn_vitl7_ep200", "79.9 74.9 69.8"),
 ])  # fmt: skip
 def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: str) -> None:
-    row, claim = WINNERS[position], winner_claims(PUBLISHED)[position]
+    row, claim = in_print.WINNERS[position], in_print.winner_claims(PUBLISHED)[position]
     assert " ".join(row.accuracies) == printed
     assert claim.verdict == "agrees"
     assert claim.ours.startswith(f"{encoder}, {row.million_parameters}M")
-    assert " ".join(f"{accuracy:.1f}" for accuracy in accuracies_of(PUBLISHED, encoder)) == printed
+    assert " ".join(f"{accuracy:.1f}" for accuracy in in_print.accuracies_of(PUBLISHED, encoder)) == printed
 
 
 # Table 4 of Dubois et al. 2023, read from the page
@@ -68,10 +55,10 @@ def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: s
     (0, "1536 77.3 62.9 49.6"), (1, "384 77.0 66.6 57.9"), (2, "1280 84.4 75.8 63.7"), (3, "1024 84.3 76.5 65.5"),
 ])  # fmt: skip
 def test_table_4_is_found_at_one_decimal(position: int, printed: str) -> None:
-    row, claim = FEATURES[position], feature_claims(PUBLISHED)[position]
+    row, claim = in_print.FEATURES[position], in_print.feature_claims(PUBLISHED)[position]
     assert f"{row.dimensions} {' '.join(row.accuracies)}" == printed
     assert (claim.verdict, row.ours) == ("agrees", position % 2 == 1)
-    shown = " ".join(f"{accuracy:.1f}" for accuracy in accuracies_of(PUBLISHED, row.encoder))
+    shown = " ".join(f"{accuracy:.1f}" for accuracy in in_print.accuracies_of(PUBLISHED, row.encoder))
     assert f"{PUBLISHED.frame['z_dim'][row.encoder]:g} {shown}" == printed
 
 
@@ -97,9 +84,9 @@ def test_correlations_are_those_of_the_published_rows(published: Findings) -> No
 
 
 def test_the_winners_of_all_features_stand_beside_those_of_published_ones() -> None:
-    found = {(one.category, one.setting): one.encoder for one in winners_of(PUBLISHED)}
+    found = {(one.category, one.setting): one.encoder for one in in_print.winners_of(PUBLISHED)}
     assert len(found) == 18
-    every = [found["any data, architecture and features", setting] for setting in SHOWN]
+    every = [found["any data, architecture and features", setting] for setting in in_print.SHOWN]
     assert every == ["clip_vitL14_px336_extractS", "openclip_vitH14_extractPred", "msn_vitl7_ep200"]
 
 
@@ -107,14 +94,17 @@ def test_tables_2_and_4_are_estimates_too_with_the_accuracies_that_are_printed(p
     found = {(one.method, one.term, one.outcome): one for one in published.estimates if one.method.startswith("Table")}
     assert len(found) == sum(one.method.startswith("Table") for one in published.estimates) == (18 + 4) * 3
     assert {(one.n, one.unit) for one in found.values()} == {(1, "percent accuracy")}
-    at = {FULL: "full-shot", ONE: "1 %", THREE: "3-shot"}
-    for row in WINNERS:
+    at = {in_print.FULL: "full-shot", in_print.ONE: "1 %", in_print.THREE: "3-shot"}
+    for row in in_print.WINNERS:
         for best_at in row.best_at:
             encoder = winner(PUBLISHED, row.category, best_at).encoder
             method = f"Table 2, {row.category.name}, best by {at[best_at]}"
-            assert printed_alike(found[method, encoder, setting].value for setting in SHOWN) == row.accuracies
-    for features in FEATURES:
-        assert printed_alike(found["Table 4", features.encoder, one].value for one in SHOWN) == features.accuracies
+            assert printed_alike(found[method, encoder, setting].value for setting in in_print.SHOWN) == row.accuracies
+    for features in in_print.FEATURES:
+        assert (
+            printed_alike(found["Table 4", features.encoder, one].value for one in in_print.SHOWN)
+            == features.accuracies
+        )
 
 
 def printed_alike(values: Iterable[float | None]) -> tuple[str, ...]:
@@ -138,7 +128,7 @@ def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None
 def test_the_corrected_table_keeps_every_winner() -> None:
     corrected = shipped_table(corrected=True)
     before, after = (
-        [one.encoder for one in winners_of(table)] for table in (PUBLISHED, corrected)
+        [one.encoder for one in in_print.winners_of(table)] for table in (PUBLISHED, corrected)
     )  # fmt: skip
     assert before == after
     found = shipped_findings("full_shot_or_few_shot", corrected=True)
@@ -208,12 +198,12 @@ def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch:
         for figure in found.figures:
             figure.draw()
     assert claims(found)["Table 2, RN50, ImageNet-1K: best at full-shot"].verdict == "agrees"
-    assert all(mine not in row for row in winners_report(table).rows)
+    assert all(mine not in row for row in in_print.winners_report(table).rows)
 
 
 def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
     table = PUBLISHED.only(PUBLISHED.frame.index.drop("dino_rn50"), because="test")
-    claim = claims(winner_claims(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
+    claim = claims(in_print.winner_claims(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
     assert claim.verdict == "not reproducible"
     assert claim.ours.startswith("dc2_rn50_ep800_2x224_6x96")
     assert claim.reason == "another encoder of the table is better in this category"
@@ -222,7 +212,9 @@ def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
 def test_the_same_encoder_best_in_both_is_seen() -> None:
     others = PUBLISHED.frame.index[PUBLISHED.frame["architecture"] != "resnet50"]
     table = PUBLISHED.only(["mocov3_rn50_ep1000", *others], because="test")
-    claim = claims(winner_claims(table))["The best encoder in full-shot is never the best in 3-shot (5 categories)"]
+    claim = claims(in_print.winner_claims(table))[
+        "The best encoder in full-shot is never the best in 3-shot (5 categories)"
+    ]
     assert (claim.verdict, claim.reason) == ("not reproducible", "the same encoder in RN50, ImageNet-1K")
 
 
@@ -258,11 +250,13 @@ def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_th
 
 
 def test_an_accuracy_that_the_table_lacks_has_no_value() -> None:
-    found = accuracy_estimates(small(5))
+    found = in_print.accuracy_estimates(small(5))
     assert found
-    assert {one.outcome: one.note for one in found if one.value is None} == {ONE: "the table has no such error of it"}
+    assert {one.outcome: one.note for one in found if one.value is None} == {
+        in_print.ONE: "the table has no such error of it"
+    }
 
 
 def test_encoders_that_are_not_in_the_table_are_named() -> None:
-    claim = claims(feature_claims(small()))["Table 4, MUGS S16, published features"]
+    claim = claims(in_print.feature_claims(small()))["Table 4, MUGS S16, published features"]
     assert claim.reason.startswith("mugs_vits16_ep800_extractS has no error in full-shot, 1 % and 3-shot in the table")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,31 +10,25 @@ import pytest
 
 from tests.law_population import population
 from tests.own_encoder import add_own_encoder
-from tests.shipped import shipped_table
+from tests.shipped import shipped_table, study_module
 from zoo.analysis.scaling_law import explained
 from zoo.analysis.standard_laws import fit_standard_law, predict_standard
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.claims import agrees_with
-from zoo.studies.drawing import style
-from zoo.studies.findings import Claim, Findings, Table
-from zoo.studies.law_figures import examples
-from zoo.studies.options import StudyOptions
+from zoo.evaluation.drawing import style
+from zoo.studies.findings import Claim, Findings, Table, agrees_with
+from zoo.studies.running import StudyOptions, load_study, study_named
 
-PATH = Path(__file__).parents[1] / "analysis" / "how_risk_scales_with_labels.py"
+figures = study_module("how_risk_scales_with_labels", "figures")
 
 
-def study_file() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("how_risk_scales_with_labels", PATH)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclass looks there
-    spec.loader.exec_module(module)
+def quick_study() -> ModuleType:
+    module = sys.modules[load_study(study_named("how_risk_scales_with_labels")).__module__]
     module.N_REPEATS, module.N_RESAMPLES = 1, 60  # type: ignore[attr-defined]  # for speed
     return module
 
 
-STUDY = study_file()
+STUDY = quick_study()
 
 
 def run(table: StudyTable) -> Findings:
@@ -189,7 +182,7 @@ def test_figures_show_all_rows_and_both_clouds(findings: Findings, tmp_path: Pat
 
 def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
     rows = STUDY.law_rows(table_of(population(30, noise=2.0)))
-    labels = list(examples(STUDY.fit_scaling_law(rows, n_resamples=0), rows).values())
+    labels = list(figures.examples(STUDY.fit_scaling_law(rows, n_resamples=0), rows).values())
     misses = [float(label.split(": ")[1].split(",")[0]) for label in labels]
     assert misses == sorted(misses) and "best fitted" in labels[0] and "worst fitted" in labels[-1]
 

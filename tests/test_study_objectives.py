@@ -10,16 +10,17 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from tests.shipped import shipped_table
+from tests.shipped import shipped_table, study_module
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.group_means import group_means
 from zoo.analysis.table import StudyTable, table_of
-from zoo.studies.drawing import style
-from zoo.studies.estimate_tables import cross_table, estimate_table
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
-from zoo.studies.known import load_study, studies
-from zoo.studies.objective_figures import draw_by_year, draw_means
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, studies
+from zoo.studies.tables import cross_table, estimate_table
+
+claims = study_module("which_objectives_are_usable", "claims")
+figures = study_module("which_objectives_are_usable", "figures")
 
 OBJECTIVES = {  # type -> planted mean of usability, objectives, year
     "clustering": (4.0, ("dino", "swav"), 2021), "contrastive": (7.0, ("clip", "simclr", "moco"), 2020),
@@ -119,13 +120,13 @@ def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
     table = shipped_table()
     means = group_means(table, "usability", "ssl_mode")
     with style():
-        axes = draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
+        axes = figures.draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
     assert points(axes) == 146 + 6  # and a diamond a type
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels[0] == "clustering (43)" and labels[-1] == "transform (5)"
     assert len(axes.lines) == 6  # intervals
     with style():
-        by_year = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
+        by_year = figures.draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
     assert points(by_year) == 146
 
 
@@ -160,8 +161,7 @@ def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, floa
     frame = pd.DataFrame({"objective": objectives, "ssl_mode": "clustering"})
     shap = pd.DataFrame({"objective": [sizes[name] for name in objectives]})
     importance = SimpleNamespace(values=frame, shap=shap, outcome="train_test", features="few")
-    judge = load_study(studies()["which_objectives_are_usable"]).__globals__["_claim_of_clustering"]
-    claim = judge(SimpleNamespace(of=lambda outcome: importance))
+    (claim,) = claims.of_clustering.judged(SimpleNamespace(of=lambda outcome: importance))
     assert claim.rests_on == rests_on
     assert claim.verdict == ("not reproducible" if "dino" in alone else "corrected")
 
@@ -169,7 +169,7 @@ def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, floa
 def test_points_of_a_year_stay_within_its_band_and_types_stand_apart() -> None:
     table = shipped_table()
     with style():
-        axes = draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
+        axes = figures.draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
     rows = table.frame.dropna(subset=["usability", "ssl_mode", "year"])
     columns: dict[float, set[str]] = {}
     for collection in axes.collections:

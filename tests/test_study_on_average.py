@@ -9,16 +9,18 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from tests.own_encoder import add_own_encoder
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.table import StudyTable, study_table, table_of
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, studies
-from zoo.studies.linear_figures import CHOICES, fragile_notes, per_doubling, unidentified_notes
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, studies
+
+tables = study_module("what_choices_change_on_average", "tables")
+
+figures = study_module("what_choices_change_on_average", "figures")
 
 pytestmark = pytest.mark.filterwarnings("error")
 STUDY = studies()["what_choices_change_on_average"]
@@ -127,7 +129,7 @@ def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
     rates = multipletests([one.p for one in family], method="fdr_bh")[1]
     assert [one.p_adjusted for one in family] == pytest.approx(list(rates))
     assert {(one.term, one.outcome) for one in family} == {
-        (term, outcome) for term in CHOICES for outcome in TREE_OUTCOMES if term != GENERATIVE
+        (term, outcome) for term in figures.CHOICES for outcome in TREE_OUTCOMES if term != GENERATIVE
     }
 
 
@@ -142,8 +144,9 @@ def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_r
     study = load_study(STUDY).__globals__
     estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
     undone = []
-    for _, term, outcome, what, *_ in study["PRINTED"]:
-        if what == "p-value" and (term, outcome) in estimates:
+    for row in study["PRINTED"]:
+        term, outcome = row["term"], row["outcome"]
+        if row["what"] == "p-value" and (term, outcome) in estimates:
             estimate = estimates[term, outcome]
             (one,) = [one for one in found().claims if one.value == estimate.p]
             assert estimate.p is not None and estimate.p_robust is not None
@@ -160,20 +163,20 @@ def test_what_the_control_of_hidden_parameters_does_is_said() -> None:
 
 def test_notes_are_only_about_what_they_are_about() -> None:
     sure = Estimate(term="a", value=1.0, p=0.01, p_robust=0.02, n=9, unit="", outcome="usability")
-    assert fragile_notes([sure, sure.described(p=0.2, p_robust=0.3)]) == []
-    assert "HC3 none" in fragile_notes([sure.described(p_robust=None)])[0]
-    assert unidentified_notes([sure]) == []
+    assert tables.fragile_notes([sure, sure.described(p=0.2, p_robust=0.3)]) == []
+    assert "HC3 none" in tables.fragile_notes([sure.described(p_robust=None)])[0]
+    assert tables.unidentified_notes([sure]) == []
 
 
 def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:
     estimate = global_linear_effect(shipped_table(), "z_dim", "usability").estimate("log(z_dim)")
-    doubled = per_doubling(estimate)
+    doubled = figures.per_doubling(estimate)
     assert estimate.value is not None and estimate.ci_high_robust is not None
     assert doubled.value == pytest.approx(estimate.value * np.log(2))
     assert doubled.ci_high_robust == pytest.approx(estimate.ci_high_robust * np.log(2))
     assert (doubled.p, doubled.unit) == (estimate.p, "percentage points per doubling of z_dim")
     level = estimate.described(term="family[vit]")
-    assert per_doubling(level) == level
+    assert figures.per_doubling(level) == level
 
 
 def test_every_row_is_used_or_left_out_with_a_reason() -> None:
@@ -186,8 +189,8 @@ def test_every_row_is_used_or_left_out_with_a_reason() -> None:
 
 def test_tables_have_every_choice() -> None:
     overview, estimates, artefacts = found().tables
-    assert [row[0] for row in overview.rows] == list(CHOICES.values())
-    assert len(estimates.rows) == len(CHOICES) * len(TREE_OUTCOMES)
+    assert [row[0] for row in overview.rows] == list(figures.CHOICES.values())
+    assert len(estimates.rows) == len(figures.CHOICES) * len(TREE_OUTCOMES)
     assert len(artefacts.rows) == 5
     (generative,) = [row for row in overview.rows if row[0].startswith("generative")]
     assert generative[1:] == ["not identified"] * len(TREE_OUTCOMES)
@@ -198,7 +201,7 @@ def test_figures_show_every_choice_and_every_encoder() -> None:
     effects = drawings["effects_on_components"].axes
     assert len(effects) == 8
     shown = [label.get_text() for axes in (effects[0], effects[4]) for label in axes.get_yticklabels()]
-    assert sorted(shown) == sorted(CHOICES.values())
+    assert sorted(shown) == sorted(figures.CHOICES.values())
     (axes,) = drawings["effective_dimensionality"].axes
     assert sum(len(points.get_offsets()) for points in axes.collections) == 133
     ticks = [label.get_text() for label in axes.get_xticklabels()]

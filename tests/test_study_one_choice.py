@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.table import table_of
-from zoo.studies.controlled_figures import group_words, members_of
-from zoo.studies.controlled_tables import rows_used
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions
 
-PATH = Path(__file__).parents[1] / "analysis" / "what_one_choice_changes.py"
+tables = study_module("what_one_choice_changes", "tables")
+
+figures = study_module("what_one_choice_changes", "figures")
+
 PUBLISHED = shipped_table()
-
-
-def study_file() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("what_one_choice_changes", PATH)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-STUDY = study_file()
+STUDY = study_module("what_one_choice_changes")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +127,7 @@ def test_a_choice_without_a_logarithm_is_in_no_figure_of_it(epochs: float) -> No
                       (("a", 100.0), ("b", 200.0), ("c", 400.0), ("strange", epochs))})  # fmt: skip
     found = STUDY.study(table, StudyOptions())
     assert "has no logarithm" in claim(found, "epochs on usability", ": coefficient").reason
-    assert list(members_of(table, "epochs", ["usability"]).frame.index) == ["a", "b", "c"]
+    assert list(figures.members_of(table, "epochs", ["usability"]).frame.index) == ["a", "b", "c"]
     with style():
         assert all(figure.draw().axes for figure in found.figures)
 
@@ -148,20 +135,23 @@ def test_a_choice_without_a_logarithm_is_in_no_figure_of_it(epochs: float) -> No
 def test_every_encoder_is_used_or_left_out_for_a_reason(findings: Findings) -> None:
     for rows in findings.rows:
         assert rows.used + sum(rows.left_out.values()) == len(PUBLISHED), rows.part
-    assert rows_used([]) == []
+    assert tables.rows_used([]) == []
 
 
 def test_groups_are_said_in_words_that_tell_them_apart() -> None:
-    epochs = members_of(PUBLISHED, "epochs", ["usability"])
+    epochs = figures.members_of(PUBLISHED, "epochs", ["usability"])
     assert len(set(epochs.groups)) == len(epochs.groups)
     assert {"PIRL, ResNet-50, linear projector", "PIRL, ResNet-50, MLP projector", "MoCo v3, ResNet-50"} < set(
         epochs.groups
     )
-    assert "iBOT, ViT-B/16" in members_of(PUBLISHED, "z_dim", ["probe_gen"]).groups
+    assert "iBOT, ViT-B/16" in figures.members_of(PUBLISHED, "z_dim", ["probe_gen"]).groups
     unlike = table_of({name: {"objective": "new", "architecture": "mine", "epochs": 9.0 + number}
                        for number, name in enumerate("ab")})  # fmt: skip
-    assert group_words(unlike, ["a", "b"], ["nviews"]) == {"a": "new, mine, 9 epochs", "b": "new, mine, 10 epochs"}
-    assert group_words(unlike, ["a"], ["objective", "architecture"]) == {"a": "Encoders"}
+    assert figures.group_words(unlike, ["a", "b"], ["nviews"]) == {
+        "a": "new, mine, 9 epochs",
+        "b": "new, mine, 10 epochs",
+    }
+    assert figures.group_words(unlike, ["a"], ["objective", "architecture"]) == {"a": "Encoders"}
 
 
 def test_figures_show_their_groups_and_count_them(findings: Findings) -> None:

@@ -10,10 +10,9 @@ import pytest
 from tests.shipped import shipped_findings
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("does_the_order_matter"))
 HELD_OUT = "train-cmplmnt-ntest_train-sbst-ntest"

@@ -10,24 +10,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.shipped import study_module
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.importance import ExplainedVariance, Importance, explained_variance, tree_importance
 from zoo.analysis.shap_directions import direction, level_effect, mean_by_value, number_effect, subsampled
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.studies.directions import Choice, claim_of_way, error_of, way_of
-from zoo.studies.drawing import style
-from zoo.studies.explained import (
-    Explained,
-    chance_of_folds,
-    claim_of_definition,
-    claim_of_number,
-    explained_table,
-    explained_variances,
+from zoo.evaluation.drawing import style
+from zoo.studies.running import StudyOptions
+from zoo.studies.trees import (
+    Choice,
+    Trees,
+    claim_of_way,
+    error_of,
+    fitted_trees,
+    settings_of,
+    tuned_files,
+    tuned_trees,
+    way_of,
 )
-from zoo.studies.options import StudyOptions
-from zoo.studies.tree_figures import choice_swarms, draw_choice, draw_choices, draw_importances
-from zoo.studies.tree_models import Trees, fitted_trees, settings_of, tuned_files, tuned_trees
+
+figures = study_module("which_choices_predict_risk", "figures")
+
+of_variance = study_module("which_choices_predict_risk", "explained")
 
 LIGHT = {"rounds": 40, "eta": 0.2, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0, "subsample": 1.0,
          "colsample_bytree": 1.0}  # fmt: skip
@@ -180,20 +185,25 @@ def cross_validated(by_fold: float, pooled: float) -> ExplainedVariance:
 
 def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agrees_if_it_comes_out() -> None:
     found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=5, n_repeats=1, n_workers=1)
-    low, high = chance_of_folds(found)
+    low, high = of_variance.chance_of_folds(found)
     assert low < found.by_fold < high <= 100
-    explained = Explained({("few", "usability"): found}, {})
+    explained = of_variance.Explained({("few", "usability"): found}, {})
     near, inside, far = f"{found.by_fold:.2f}", f"{(low + found.by_fold) / 2:.2f}", f"{low - 1:.2f}"
-    assert claim_of_number(explained, "few", "usability", near, words="after").verdict == "agrees"
-    assert claim_of_number(explained, "few", "usability", inside, words="after").verdict == "compatible"
-    assert claim_of_number(explained, "few", "usability", far, words="after").verdict == "not reproducible"
-    assert claim_of_number(Explained({}, {}), "few", "usability", near, words="after").ours == "not available"
+    assert of_variance.claim_of_number(explained, "few", "usability", near, words="after").verdict == "agrees"
+    assert of_variance.claim_of_number(explained, "few", "usability", inside, words="after").verdict == "compatible"
+    assert of_variance.claim_of_number(explained, "few", "usability", far, words="after").verdict == "not reproducible"
+    assert (
+        of_variance.claim_of_number(of_variance.Explained({}, {}), "few", "usability", near, words="after").ours
+        == "not available"
+    )
 
 
 @pytest.mark.parametrize(("pooled", "verdict"), [(0.2, "agrees"), (12.0, "corrected")])
 def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) -> None:
     found = cross_validated(80.0, 80.0 - pooled)
-    claim = claim_of_definition(Explained({("few", "usability"): found}, {}), "few", "usability", "80.00")
+    claim = of_variance.claim_of_definition(
+        of_variance.Explained({("few", "usability"): found}, {}), "few", "usability", "80.00"
+    )
     assert claim.verdict == verdict and claim.value == pytest.approx(80.0 - pooled)
     assert (verdict == "agrees") == (claim.reason == "")
     assert verdict == "agrees" or "30 encoders" in claim.reason
@@ -203,7 +213,7 @@ def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
     noise = np.random.default_rng(1)
     rows = {f"e{number}": {"usability": float(noise.normal()), "z_dim": 2.0 ** noise.integers(8, 13)}
             for number in range(60)}  # fmt: skip
-    found = explained_variances(
+    found = of_variance.explained_variances(
         table_of(rows), ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
         parameters={"few": {"usability": {**LIGHT, "rounds": 3}}},
     ).of("few", "usability")  # fmt: skip
@@ -212,11 +222,12 @@ def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
 
 def test_nested_tuning_has_a_column_where_it_is_known() -> None:
     found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
-    explained = Explained({("few", "usability"): found}, {})
+    explained = of_variance.Explained({("few", "usability"): found}, {})
     nested = Estimate(term="explained variance, pooled", value=51.26, n=90, unit="percent", outcome="usability",
                       method="boosted trees, nested tuning, 14 choices")  # fmt: skip
+    printed = {"usability": "68.17", "approx": "89.59"}
     without, with_it = (
-        explained_table(explained, ("usability", "approx"), {"few": ("68.17", "89.59")}, {"few": "after"}, one)
+        of_variance.explained_table(explained, ("usability", "approx"), {"few": printed}, {"few": "after"}, one)
         for one in ((), (nested,))
     )
     assert "pooled, nested" not in without.headers and "51.3" in with_it.rows[0]
@@ -227,9 +238,9 @@ def test_nested_tuning_has_a_column_where_it_is_known() -> None:
 
 def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
     few = table_of({f"e{number}": {"usability": float(number), "z_dim": 512.0} for number in range(9)})
-    explained = explained_variances(few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
+    explained = of_variance.explained_variances(few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
                                     parameters={"few": {"usability": LIGHT}})  # fmt: skip
-    claim = claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
+    claim = of_variance.claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
     assert claim.ours == "not available" and "Only 9" in claim.reason
 
 
@@ -278,16 +289,16 @@ def test_searched_settings_are_used_when_asked_for() -> None:
 def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
     found = [TREES.of("usability"), TREES.of("probe_gen")]
     with style():
-        one = draw_choice(found, "z_dim", TABLE).axes
-        many = draw_choices([("z_dim", found), ("family", found), ("epochs", found)], TABLE)
-        bars = draw_importances(found, n_features=3).axes
+        one = figures.draw_choice(found, "z_dim", TABLE).axes
+        many = figures.draw_choices([("z_dim", found), ("family", found), ("epochs", found)], TABLE)
+        bars = figures.draw_importances(found, n_features=3).axes
     assert sum(len(points.get_offsets()) for points in one[0].collections) == 180
     assert [label.get_text() for label in one[0].get_yticklabels()] == ["Usability", "Probe gen."]
     panels = [axes for axes in many.axes if axes.get_visible() and axes.axison and axes.get_xlabel()]
     swarms = panels[:3]
     assert len({axes.get_xlim() for axes in swarms}) == 3  # each has a scale of its own
     for axes, feature in zip(swarms, ("z_dim", "family", "epochs"), strict=True):
-        shown = [value for one in choice_swarms(found, feature, TABLE) for value in one.x]
+        shown = [value for one in figures.choice_swarms(found, feature, TABLE) for value in one.x]
         low, high = axes.get_xlim()
         width = max([*shown, 0.0]) - min([*shown, 0.0])
         assert low < min(shown) and max(shown) < high
@@ -299,7 +310,9 @@ def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
 
 def test_normalised_shap_values_are_shares_of_the_mean_outcome() -> None:
     found = TREES.of("usability")
-    (share,), (points,) = (choice_swarms([found], "z_dim", TABLE, normalised=wanted) for wanted in (True, False))
+    (share,), (points,) = (
+        figures.choice_swarms([found], "z_dim", TABLE, normalised=wanted) for wanted in (True, False)
+    )
     assert np.asarray(points.x) == pytest.approx(found.shap["z_dim"].to_numpy())
     assert np.asarray(share.x) * TABLE.frame["usability"].abs().mean() == pytest.approx(np.asarray(points.x))
     assert share.choices == TABLE.frame["z_dim"].tolist()  # as published, not as rounded for the trees

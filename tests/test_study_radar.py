@@ -9,15 +9,15 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.profiles import AXES
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.drawing import new_figure, style
+from zoo.evaluation.drawing import new_figure, style
 from zoo.studies.findings import Claim, Findings, Table
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
-from zoo.studies.radar_figures import Radar, draw_radar, pages, wrapped
+from zoo.studies.running import StudyOptions, load_study, study_named
+
+figures = study_module("what_an_encoder_is_good_at", "figures")
 
 STUDY = load_study(study_named("what_an_encoder_is_good_at"))
 NAMES = [axis.column for axis in AXES]
@@ -190,7 +190,7 @@ def test_every_complete_encoder_has_one_radar_on_some_page() -> None:
 def test_a_missing_place_is_no_corner_at_the_centre() -> None:
     _, (axes,) = new_figure()
     places = {"train_test": 1.0, "enc_gen": 0.5, "probe_gen": 1.0, "usability": math.nan, "approx": math.nan}
-    draw_radar(axes, Radar(title="partial", places=places), long_labels=True)
+    figures.draw_radar(axes, figures.Radar(title="partial", places=places), long_labels=True)
     corners = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
     assert len(corners) == 3
     assert corners[0] == pytest.approx([0.0, 1.0])  # the first axis points up
@@ -199,20 +199,25 @@ def test_a_missing_place_is_no_corner_at_the_centre() -> None:
 
 def test_places_beyond_the_scale_are_drawn_at_its_ends() -> None:
     _, (axes,) = new_figure()
-    draw_radar(axes, Radar(title="mine", places={"train_test": 1.7, "enc_gen": -0.4}), long_labels=False)
+    figures.draw_radar(
+        axes, figures.Radar(title="mine", places={"train_test": 1.7, "enc_gen": -0.4}), long_labels=False
+    )
     corners = [line.get_xydata()[0].tolist() for line in axes.lines if line.get_marker() == "o"]
     assert corners == [pytest.approx([0.0, 1.0]), pytest.approx([0.0, 0.0])]
 
 
 def test_pages_repeat_the_first_radar_and_lose_none() -> None:
-    first, others = Radar(title="mean", places={}), [Radar(title=str(number), places={}) for number in range(80)]
-    found = pages(others, first=first, per_page=35)
+    first, others = (
+        figures.Radar(title="mean", places={}),
+        [figures.Radar(title=str(number), places={}) for number in range(80)],
+    )
+    found = figures.pages(others, first=first, per_page=35)
     assert [len(page) for page in found] == [35, 35, 13]
     assert [radar for page in found for radar in page[1:]] == others
-    assert pages([], first=first) == []
+    assert figures.pages([], first=first) == []
 
 
 def test_a_wrapped_id_is_the_same_id() -> None:
     name = "simclr_resnet50_dNone_e100_m2_headTMlpSMlp"
-    assert wrapped(name).replace("\n", "") == name
-    assert max(map(len, wrapped(name).split("\n"))) <= 24
+    assert figures.wrapped(name).replace("\n", "") == name
+    assert max(map(len, figures.wrapped(name).split("\n"))) <= 24

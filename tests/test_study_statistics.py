@@ -14,10 +14,9 @@ from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("do_statistics_predict"))
 FORMULA = "train_test ~ np.log(train_rank) + train_uniformity + trainrealaug_alignment"

@@ -11,10 +11,9 @@ from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings
 from zoo.analysis.estimates import Estimate
 from zoo.analysis.table import study_table, table_of
-from zoo.studies.drawing import style
+from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 STUDY = load_study(study_named("do_untrained_encoders_trade_off"))
 

@@ -12,10 +12,9 @@ from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
-from zoo.studies.drawing import COMPONENT_COLOURS, style
+from zoo.evaluation.drawing import COMPONENT_COLOURS, style
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.known import load_study, study_named
-from zoo.studies.options import StudyOptions
+from zoo.studies.running import StudyOptions, load_study, study_named
 
 PUBLISHED = shipped_table()
 run = load_study(study_named("where_the_risk_lies"))

@@ -16,6 +16,7 @@ import pytest
 
 import zoo
 from tests.conftest import LIBRARIES, REPOSITORY
+from zoo.files import shipped_studies
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -78,8 +79,12 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
         for name in names
         if name.startswith("zoo/_content/results/") and name.endswith(".csv")
     }
-    studies = {path.name for path in (REPOSITORY / "analysis").iterdir() if path.is_file()}
-    assert studies == {Path(name).name for name in names if name.startswith("zoo/_content/analysis/")}
+    found = [
+        path.relative_to(REPOSITORY / "analysis") for path in (REPOSITORY / "analysis").rglob("*") if path.is_file()
+    ]
+    studies = {path.as_posix() for path in found if "__pycache__" not in path.parts}
+    before = "zoo/_content/analysis/"
+    assert studies == {name.removeprefix(before) for name in names if name.startswith(before)}
     assert {"zoo/py.typed", "zoo/studies/report.html.jinja"} <= set(names)
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 
@@ -100,10 +105,9 @@ def test_the_installed_command_lists_every_encoder(environment: Path, tmp_path: 
 def test_the_installed_command_runs_a_study_and_writes_its_report(environment: Path, tmp_path: Path) -> None:
     command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
     listed = json.loads(run(command, "study", "--json", cwd=tmp_path))
-    assert {study["name"] for study in listed["studies"]} == {
-        path.stem for path in (REPOSITORY / "analysis").glob("*.py")
-    }
+    assert {study["name"] for study in listed["studies"]} == set(shipped_studies())
     run(command, "study", "does_the_order_matter", "--out", "report", cwd=tmp_path)
+    run(command, "study", "where_the_risk_lies", cwd=tmp_path)  # a folder
     assert "Figure 28" in (tmp_path / "report" / "index.html").read_text()
 
 

@@ -46,6 +46,21 @@ def content_folder(name: str) -> Path:
     )
 
 
+def shipped_studies() -> dict[str, Path]:
+    """Files and folders of the shipped studies, by name, in name order.
+
+    A study is ``analysis/QUESTION.py``, or the folder ``analysis/QUESTION/`` with ``__init__.py``.
+
+    Raises
+    ------
+    ContentError
+        If the folder ``analysis`` is missing.
+    """
+    found = {path.stem: path for path in content_folder("analysis").glob("*.py")}
+    found |= {path.parent.name: path.parent for path in content_folder("analysis").glob("*/__init__.py")}
+    return {name: found[name] for name in sorted(found) if name[0] not in "._"}
+
+
 def user_folder() -> Path:
     """The user's own content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist.
 

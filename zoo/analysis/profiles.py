@@ -40,12 +40,12 @@ class Profiles:
 
     def known(self, encoder: str) -> list[str]:
         """The axes on which an encoder has a place."""
-        row = self._row(encoder)
+        row = self.places_of(encoder)
         return [axis for axis, place in row.items() if place == place]
 
     def beyond(self, encoder: str) -> list[str]:
         """The axes on which an encoder is better than the best of the reference, or worse than its worst."""
-        row = self._row(encoder)
+        row = self.places_of(encoder)
         return [axis for axis, place in row.items() if place < 0 or place > 1]
 
     def estimates(self, encoder: str) -> list[Estimate]:
@@ -56,10 +56,11 @@ class Profiles:
                 unit="share of the range from worst to best", method="radar profile",
                 note="n counts the encoders of the scale" if place == place else "not measured for this encoder",
             )
-            for axis, place in self._row(encoder).items()
+            for axis, place in self.places_of(encoder).items()
         ]  # fmt: skip
 
-    def _row(self, encoder: str) -> dict[str, float]:
+    def places_of(self, encoder: str) -> dict[str, float]:
+        """The place of an encoder on each axis; NaN where it was not measured."""
         row = self.places.loc[[encoder]].to_numpy(dtype=float)[0]
         return dict(zip(map(str, self.places.columns), map(float, row), strict=True))
 

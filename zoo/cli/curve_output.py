@@ -50,7 +50,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
 
     Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
     """
-    from ..studies.curve_texts import in_unit, label_of, words_of
+    from ..evaluation.curves.texts import in_unit, label_of, words_of
 
     first = curves[0]
     words = words_of(first.metric)
@@ -83,7 +83,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
     """What a reader must know of these curves; a note of several encoders once, with their names."""
-    from ..studies.curve_texts import label_of
+    from ..evaluation.curves.texts import label_of
 
     by_note: dict[str, list[str]] = {}
     for curve in curves:
@@ -119,10 +119,9 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     StoreError
         If a file cannot be written.
     """
-    from ..studies.curve_examples import strip_of
-    from ..studies.curve_figures import curves_figure
-    from ..studies.curve_strips import strip_figure
-    from ..studies.drawing import save, style
+    from ..evaluation.curves.examples import strip_of
+    from ..evaluation.curves.figures import curves_figure, strip_figure
+    from ..evaluation.drawing import save, style
 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
     figures = [curves_figure(curves) for curves in by_metric if curves]
@@ -182,7 +181,7 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
     """One line of the controls, or one for each of several architectures."""
-    from ..studies.curve_texts import label_of
+    from ..evaluation.curves.texts import label_of
 
     names: dict[str, list[str]] = {}
     for curve in curves:

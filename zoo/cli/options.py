@@ -107,13 +107,12 @@ def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete:
 def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
     from ..errors import ZooError
-    from ..files import content_folder
+    from ..files import shipped_studies
 
     try:
-        known = sorted(path.stem for path in content_folder("analysis").glob("*.py"))
+        return _beginning(incomplete, ["all", *shipped_studies()])
     except ZooError:
         return []
-    return _beginning(incomplete, ["all", *known])
 
 
 def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -18,9 +18,7 @@ from .output import hanging, json_option, print_json, print_notes, print_table, 
 if TYPE_CHECKING:
     from ..analysis.estimates import Estimate
     from ..studies.findings import Claim
-    from ..studies.known import Study
-    from ..studies.options import Progress
-    from ..studies.running import StudyRun
+    from ..studies.running import Progress, Study, StudyRun
 
 _EPILOG = """\b
 Examples:
@@ -32,7 +30,6 @@ Examples:
   zoo study what_an_encoder_is_good_at --encoder dino_vitS16 --encoder mae_vitB16 --out radar
   zoo study my_study.py --with-mine
 """
-_RADAR = "what_an_encoder_is_good_at"
 _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not reproducible": "red"}
 
 
@@ -59,7 +56,7 @@ def command(
     encoders and within our interval; it is corrected, for a fault that the reason names; or it is not reproducible. The
     default table is the one that was published; a report (--out) shows beside it what the corrected table says.
     """
-    from ..studies.known import studies
+    from ..studies.running import studies
 
     if single_file and folder is None:
         raise QueryError("Got --single-file without a report to write, expected --out DIR too.")
@@ -68,9 +65,8 @@ def command(
         return
     chosen = _chosen(names)
     ids = tuple(dict.fromkeys(catalogue().id_of(name) for name in encoders))
-    from ..studies.document import document_of
-    from ..studies.options import StudyOptions
-    from ..studies.running import run_studies
+    from ..studies.report import document_of
+    from ..studies.running import StudyOptions, run_studies
 
     if folder is not None:
         from ..studies.report import require_reportable, write_page, write_report
@@ -107,7 +103,7 @@ def command(
 
 
 def _chosen(names: Sequence[str]) -> list[Study]:
-    from ..studies.known import studies, study_named
+    from ..studies.running import studies, study_named
 
     if "all" in names:
         if len(names) > 1:
@@ -129,7 +125,7 @@ def _list_studies(known: Sequence[Study], *, as_json: bool) -> None:
 
 
 def _print_run(run: StudyRun) -> None:
-    from ..studies.pages import rows_used
+    from ..studies.report import rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
     if run.findings.claims:
@@ -164,14 +160,13 @@ def _print_claims(claims: Sequence[Claim]) -> None:
 
 def _print_estimates(estimates: Sequence[Estimate]) -> None:
     from ..analysis.estimates import records
-    from ..studies.pages import ESTIMATE_HEADERS, estimate_cells
+    from ..studies.report import ESTIMATE_HEADERS, estimate_cells
 
     print_table(ESTIMATE_HEADERS, [estimate_cells(record) for record in records(estimates)])
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
-    from ..studies.document import document_of
-    from ..studies.pages import summary
+    from ..studies.report import document_of, summary
 
     table, document = runs[0].table, document_of(runs)
     if len(runs) > 1:
@@ -189,11 +184,15 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
 
 def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
     """Options that were given to studies that do not read them."""
+    from ..studies.running import studies
+
+    read = {option for run in runs for option in run.study.options}
     lines = []
-    if tune and not any(run.findings.files for run in runs):
+    if tune and "tune" not in read:
         lines.append("--tune had no effect: no study that was run has trees")
-    if encoders and not any(run.study.name == _RADAR for run in runs):
-        lines.append(f"--encoder had no effect: it chooses the encoders of {_RADAR}")
+    if encoders and "encoders" not in read:
+        readers = [study.name for study in studies().values() if "encoders" in study.options]
+        lines.append(f"--encoder had no effect: it chooses the encoders of {' and '.join(readers)}")
     return lines
 
 
@@ -201,7 +200,7 @@ def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[
 def _progress() -> Iterator[Progress]:
     """A line on the terminal that says what is being done; nothing in a pipe."""
     if not sys.stderr.isatty():
-        from ..studies.options import no_progress
+        from ..studies.running import no_progress
 
         yield no_progress
         return

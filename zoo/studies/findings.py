@@ -1,19 +1,38 @@
-"""What a study returns: claims held against the paper, estimates, tables, figures, and the rows behind them."""
+"""What a study returns: claims held against the paper, estimates, tables, figures, and the rows behind them.
+
+A verdict is computed, never written down. One rule decides every number, and the first verdict that fits is given:
+
+* it *agrees* if ours is the printed one at the printed precision;
+* it is *corrected* if the rows settle that the printed one is wrong: the paper's own computation, fault included, gives
+  the printed number; or that is a misprint, or cut off where it should have been rounded; or a count;
+* it is *compatible* if the printed number is of other encoders, folds or random splits than ours and lies within our
+  95 % interval over these, which is no wider than 1, the size of half of all correlations and of a whole variance
+  (100 where it is in percent);
+* it is *not reproducible* if nothing of this holds, or if what it needs was never published.
+
+A statement agrees if it holds on our rows, is corrected if it held by the paper's own computation with a fault or if
+the rows show the opposite, and is not reproducible otherwise: words have no interval to be compatible with.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..analysis.estimates import Estimate
+from ..errors import QueryError, UnknownName
+from ..evaluation.drawing import Figure
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure as Drawing
+
 
 Verdict = Literal["agrees", "compatible", "corrected", "not reproducible"]
-"""What a printed number or statement comes to; :mod:`zoo.studies.claims` has the rule."""
+"""What a printed number or statement comes to; the module says by which rule."""
 Cell = str | int | float | None
 
 
@@ -75,16 +94,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure that is drawn only when somebody wants the file."""
-
-    name: str  # of the file, without suffix; unique within a study: "usability_by_objective"
-    title: str  # "Usability by type of objective (Figure 12)"
-    caption: str  # what is shown, of how many encoders, in which unit, and which direction is better
-    draw: Callable[[], Drawing]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """Everything that one study found on one table."""
 
@@ -95,3 +104,332 @@ class Findings:
     rows: Sequence[Rows] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # further texts for the report: name of the file -> text
     notes: Sequence[str] = ()  # what is not identified, what a reader should not conclude
+
+
+WIDEST = 1.0
+"""Width of a 95 % interval of a correlation or a share of variance beyond which it holds nearly anything."""
+Interval = tuple[float | None, float | None]
+_NUMBER = re.compile(r"([<>]?)\s*([+-]?\d*\.?\d+)(?:e([+-]?\d+))?(\s*%)?$")
+
+
+def agrees_with(printed: str, value: float) -> bool:
+    """True if a value is the printed number at its printed precision; ``<1e-9`` and ``>3`` are bounds.
+
+    >>> agrees_with("-3.9", -3.8841), agrees_with("4e-9", 4.4e-9), agrees_with("<1e-9", 3e-12)
+    (True, True, True)
+    >>> agrees_with("-3.9", -3.82), agrees_with(".51", 0.5051)
+    (False, True)
+    """
+    bound, number, decimals = _read(printed)
+    if math.isnan(value):
+        return False
+    if bound:
+        return value < number if bound == "<" else value > number
+    # half a unit of the last printed place, and a little for the ties that binary fractions blur
+    return abs(value - number) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
+
+
+def is_cut_off(printed: str, value: float) -> bool:
+    """True if the printed number is a value whose further digits were left out instead of rounded.
+
+    >>> is_cut_off("-.58", -0.588), is_cut_off("-.58", -0.581), is_cut_off("-.58", -0.579)
+    (True, True, False)
+    """
+    bound, number, decimals = _read(printed)
+    if bound or not math.isfinite(value):
+        return False
+    scaled = value * 10.0**decimals
+    return math.isclose(math.trunc(scaled * (1 + 1e-9)), number * 10.0**decimals, abs_tol=1e-6)
+
+
+def is_compatible(printed: str, interval: Interval | None, *, widest: float = WIDEST) -> bool:
+    """True if the printed number lies within an interval that is no wider than ``widest``.
+
+    >>> is_compatible("0.26", (-0.04, 0.35)), is_compatible("0.42", (-0.04, 0.35)), is_compatible("0.42", (-0.8, 0.8))
+    (True, False, False)
+    """
+    bound, number, _ = _read(printed)
+    low, high = interval or (None, None)
+    if bound or low is None or high is None:
+        return False
+    return low <= number <= high and high - low <= widest
+
+
+def number_claim(
+    claim: str,
+    *,
+    source: str,
+    printed: str,
+    ours: float | None,
+    as_the_paper_did: float | None = None,
+    misprint_of: str | None = None,
+    cut_off: bool = False,
+    settled: bool = False,
+    interval: Interval | None = None,
+    widest: float = WIDEST,
+    reason: str = "",
+    caveat: str = "",
+    shown: str | None = None,
+) -> Claim:
+    """A printed number beside ours.
+
+    Parameters
+    ----------
+    claim, source : str
+        What the number is, and where the paper prints it.
+    printed : str
+        As printed: ``-3.9``, ``4e-9``, ``<1e-9``.
+    ours : float or None
+        By a sound computation; None if the data do not identify it.
+    as_the_paper_did : float, optional
+        By the paper's own computation, faults included, where it differs from the sound one.
+    misprint_of : str, optional
+        What should have been printed, or is printed elsewhere; the claim is corrected if ours agrees with that, or what
+        the paper's own computation gives.
+    cut_off : bool
+        Whether the printed number may be ours with its last digits left out; the claim is corrected if it is.
+    settled : bool
+        The rows leave no doubt, as of a count: another number than the printed one corrects it.
+    interval : (float, float), optional
+        95 %, over what the printed number does not share with ours: encoders, folds, random splits. None for a number
+        of the same rows, whose difference no sampling explains.
+    widest : float
+        Width beyond which the interval says nothing; 100 for percentages of a variance.
+    reason : str
+        One line on why ours differs, shown only if it does.
+    caveat : str
+        One line that is shown whatever the verdict.
+    shown : str, optional
+        ``ours`` as text; by default it has one digit more than is printed.
+    """
+    agrees = ours is not None and agrees_with(printed, ours)
+    explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
+    meant = misprint_of is not None and any(
+        one is not None and agrees_with(misprint_of, one) for one in (ours, as_the_paper_did)
+    )
+    is_cut = cut_off and ours is not None and is_cut_off(printed, ours)
+    verdict = _verdict(
+        agrees,
+        explained or meant or is_cut or (settled and ours is not None),
+        compatible=ours is not None and is_compatible(printed, interval, widest=widest),
+    )
+    if is_cut and verdict == "corrected":
+        more = beside(printed, ours or 0.0)
+        reason = f"cut off, not rounded: {more} is printed as {printed}" + (f"; {reason}" if reason else "")
+    text = shown or ("not identified" if ours is None else beside(printed, ours))
+    return Claim(
+        claim=claim,
+        source=source,
+        paper=printed,
+        ours=text,
+        verdict=verdict,
+        reason=_reason(verdict, reason, caveat),
+        value=ours,
+    )
+
+
+def statement_claim(
+    claim: str,
+    *,
+    source: str,
+    paper: str,
+    ours: str,
+    holds: bool,
+    held_as_the_paper_did: bool = False,
+    contradicted: bool = False,
+    reason: str = "",
+    caveat: str = "",
+    rests_on: str = "",
+    value: float | None = None,
+) -> Claim:
+    """A statement in words: it agrees if it holds on our table, as a computation decided.
+
+    It is corrected if it held by the paper's own computation with a known fault, or if our rows show the opposite; a
+    statement that they merely fail to show is not reproducible. ``rests_on`` names the encoders, if they are a handful,
+    without which the verdict would be another.
+    """
+    verdict = _verdict(holds, held_as_the_paper_did or contradicted)
+    return Claim(
+        claim=claim,
+        source=source,
+        paper=paper,
+        ours=ours,
+        verdict=verdict,
+        reason=_reason(verdict, reason, caveat),
+        value=value,
+        rests_on=rests_on,
+    )
+
+
+def beside(printed: str, value: float) -> str:
+    """A value as text, with one digit more than the number printed beside it.
+
+    >>> beside("-3.9", -3.8231), beside("4e-9", 3.961e-9), beside("<1e-9", 2.2e-4)
+    ('-3.82', '4.0e-09', '2.2e-04')
+    """
+    found = _NUMBER.match(printed.strip())
+    if found is None or found[3] or found[1]:
+        return f"{value:.1e}" if value and (abs(value) < 1e-3 or abs(value) >= 1e5) else f"{value:.3g}"
+    return f"{value:.{len(found[2].partition('.')[2]) + 1}f}"
+
+
+def _read(printed: str) -> tuple[str, float, int]:
+    """Bound ("<", ">" or ""), number, and the decimal place of its last digit."""
+    found = _NUMBER.match(printed.strip())
+    if found is None:
+        raise ValueError(f"got {printed!r}, expected one printed number such as '-3.9', '4e-9' or '<1e-9'")
+    bound, digits, exponent, _ = found.groups()
+    return bound, float(f"{digits}e{exponent or 0}"), len(digits.partition(".")[2]) - int(exponent or 0)
+
+
+def _verdict(agrees: bool, explained: bool, *, compatible: bool = False) -> Verdict:
+    if agrees:
+        return "agrees"
+    if explained:
+        return "corrected"
+    return "compatible" if compatible else "not reproducible"
+
+
+def _reason(verdict: Verdict, reason: str, caveat: str) -> str:
+    if verdict == "agrees":
+        return caveat
+    if verdict == "compatible":
+        reason = "it lies within our 95 % interval" + (f"; {reason}" if reason else "")
+    reason = reason or "ours is computed from the published rows as the paper describes it, and differs"
+    return f"{reason}; {caveat}" if caveat else reason
+
+
+NOT_AVAILABLE = "not available"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a table says of a statement, as computed."""
+
+    ours: str
+    holds: bool
+    held_as_the_paper_did: bool = False
+    contradicted: bool = False
+    reason: str = ""
+    caveat: str = ""
+    rests_on: str = ""
+    value: float | None = None
+
+
+def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer]) -> Claim:
+    """The claim with its answer, or "not available" and the reason where the table cannot give one.
+
+    Parameters
+    ----------
+    answer : callable
+        Computes; a :class:`~zoo.errors.QueryError` or :class:`~zoo.errors.UnknownName` that it raises is the reason.
+    """
+    try:
+        found = answer()
+    except (QueryError, UnknownName) as error:
+        return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
+    return statement_claim(
+        claim,
+        source=source,
+        paper=paper,
+        ours=found.ours,
+        holds=found.holds,
+        held_as_the_paper_did=found.held_as_the_paper_did,
+        contradicted=found.contradicted,
+        reason=found.reason,
+        caveat=found.caveat,
+        rests_on=found.rests_on,
+        value=found.value,
+    )
+
+
+Decides = TypeVar("Decides", bound=Callable[..., Answer])
+
+
+class Claims:
+    """Statements of a paper, in the order in which they are written, each above the function that decides it.
+
+    Parameters
+    ----------
+    source : str
+        Where the statements are printed that name no other place: ``"Section 5.1, Figure 4"``.
+
+    Examples
+    --------
+    >>> claims = Claims(source="Section 5.1")
+    >>> @claims("Usability is the largest source of error ({which})", paper="largest")
+    ... def usability_is_largest(errors):
+    ...     return Answer(ours=f"{errors['usability']:.1f} points", holds=errors["usability"] == max(errors.values()))
+    >>> (claim,) = claims.judged({"usability": 8.6, "probe_gen": 15.2}, which="all encoders")
+    >>> claim.claim, claim.ours, claim.verdict
+    ('Usability is the largest source of error (all encoders)', '8.6 points', 'not reproducible')
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._statements: list[tuple[str, str, str, Callable[..., Answer]]] = []
+
+    def __call__(self, claim: str, *, paper: str, source: str = "") -> Callable[[Decides], Decides]:
+        """Adds a statement, which the decorated function decides; ``{words}`` in its texts are filled in later."""
+
+        def add(decides: Decides) -> Decides:
+            self._statements.append((claim, source or self.source, paper, decides))
+            return decides
+
+        return add
+
+    def judged(self, *given: Any, **words: str) -> list[Claim]:
+        """Every statement with its answer; ``given`` are the arguments of the functions."""
+        return [
+            answered(claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given))
+            for claim, source, paper, decides in self._statements
+        ]
+
+
+def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
+    """The estimate of a term and outcome.
+
+    Raises
+    ------
+    QueryError
+        If it was not estimated, because too few encoders have what it needs.
+    """
+    for estimate in estimates:
+        if (estimate.term, estimate.outcome) == (term, outcome):
+            return estimate
+    raise QueryError(f"Too few encoders of the table have what {term} with {outcome} needs; measure some.")
+
+
+def some_of(estimates: Sequence[Estimate], what: str) -> Sequence[Estimate]:
+    """The estimates, if there are any.
+
+    Raises
+    ------
+    QueryError
+        If there are none, because too few encoders have ``what``.
+    """
+    if not estimates:
+        raise QueryError(f"Too few encoders of the table have {what} to compare; measure some.")
+    return estimates
+
+
+def undone_by_hc3(estimate: Estimate, *, level: float = 0.05) -> str:
+    """What HC3 standard errors say of a p-value below ``level`` that is not below it with them; empty if it stays.
+
+    >>> one = Estimate(term="log(z_dim)", value=-4.0, p=0.01, p_robust=0.2, n=30, unit="points")
+    >>> undone_by_hc3(one), undone_by_hc3(one.described(p_robust=0.02)), undone_by_hc3(one.described(p=0.3))
+    ('with HC3 standard errors, which allow for unequal variances, p is 0.2', '', '')
+    """
+    if estimate.p is None or estimate.p >= level:
+        return ""
+    if estimate.p_robust is None:
+        return "HC3 standard errors, which allow for unequal variances, cannot be had, so that p stands unchecked"
+    if estimate.p_robust < level:
+        return ""
+    return f"with HC3 standard errors, which allow for unequal variances, p is {estimate.p_robust:.2g}"
+
+
+def excludes_zero(estimate: Estimate) -> bool:
+    """True if there is an interval and 0 lies outside."""
+    low, high = estimate.ci_low, estimate.ci_high
+    return low is not None and high is not None and not low <= 0 <= high

@@ -1,7 +1,7 @@
 """Writes the report of a run: a page, the same as Markdown, figures, and the numbers as JSON and CSV.
 
-The folder, or the one file that stands alone, appears whole or not at all. An earlier report is replaced if it was not
-touched since.
+A run is first made a plain document, which ``--json`` prints and the pages are made of. The folder, or the one file
+that stands alone, appears whole or not at all. An earlier report is replaced if it was not touched since.
 """
 
 from __future__ import annotations
@@ -14,18 +14,321 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from ..analysis.estimates import estimates_frame
-from ..errors import QueryError, StoreError
+from ..analysis.estimates import estimates_frame, records
+from ..analysis.table import StudyTable
+from ..errors import MissingExtra, QueryError, StoreError
+from ..evaluation.drawing import save, style
 from ..files import replaced, synchronise_folder
-from .document import FORMAT, document_of, figure_file
-from .drawing import save, style
-from .options import Progress, no_progress
-from .pages import html_page, markdown_page
-from .running import StudyRun
+from ..version import __version__
+from .findings import Claim, Findings, Verdict, shown_verdict
+from .running import Progress, StudyRun, no_progress
+
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+"""From the best to the worst."""
+FORMAT = "zoo-study-1"
+
+
+def document_of(runs: Sequence[StudyRun]) -> dict[str, Any]:
+    """Everything but the drawings, as JSON can hold it; a missing number is None."""
+    table = runs[0].table
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "table": {
+            "name": table_name(table),
+            "encoders": len(table),
+            "corrected": table.corrected,
+            "mine": list(table.mine),
+            "left_out": {reason: list(encoders) for reason, encoders in table.left_out.items()},
+        },
+        "verdicts": verdict_counts(claim for run in runs for claim in run.findings.claims),
+        "studies": [_study(run) for run in runs],
+    }
+
+
+def table_name(table: StudyTable) -> str:
+    """How to speak of a table: as published, or corrected; and with whose encoders."""
+    name = "corrected" if table.corrected else "as published"
+    n_mine = len(table.mine)
+    return f"{name}, with {n_mine} encoder{'s' * (n_mine != 1)} of yours" if n_mine else name
+
+
+def other_name(run: StudyRun) -> str:
+    """How to speak of the second table of a run."""
+    return "as published" if run.table.corrected or run.table.mine else "corrected"
+
+
+def verdict_counts(claims: Any) -> dict[str, int]:
+    """Number of claims by verdict, in the order of :data:`VERDICTS`."""
+    counts = Counter(claim.verdict for claim in claims)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
+
+
+def differing(run: StudyRun) -> dict[str, str]:
+    """By claim, what the other table says where it says something else."""
+    if run.other is None:
+        return {}
+    others = {claim.claim: claim for claim in run.other.claims}
+    found = {}
+    for claim in run.findings.claims:
+        other = others.get(claim.claim)
+        if other is None:
+            found[claim.claim] = "not available"
+        elif other.ours != claim.ours:
+            found[claim.claim] = other.ours
+    return found
+
+
+def figure_file(study: str, figure: str) -> str:
+    """Where a report has a figure, without suffix; there is one as .png and one as .svg."""
+    return f"figures/{study}-{figure}"
+
+
+def _study(run: StudyRun) -> dict[str, Any]:
+    different = differing(run)
+    document = {
+        "name": run.study.name,
+        "question": run.study.question,
+        "verdicts": verdict_counts(run.findings.claims),
+        "claims": [_claim(claim, different.get(claim.claim)) for claim in run.findings.claims],
+        **_numbers(run.findings),
+        "notes": list(run.findings.notes),
+        "figures": [
+            {
+                "name": figure.name,
+                "title": figure.title,
+                "caption": figure.caption,
+                "file": figure_file(run.study.name, figure.name),
+            }
+            for figure in run.findings.figures
+        ],
+    }
+    if run.other is not None:
+        document["other_table"] = {"name": other_name(run), **_numbers(run.other)}
+    return document
+
+
+def _claim(claim: Claim, different: str | None) -> dict[str, Any]:
+    plain = asdict(claim)
+    return plain if different is None else plain | {"ours_on_other_table": different}
+
+
+def _numbers(findings: Findings) -> dict[str, Any]:
+    return {
+        "estimates": records(findings.estimates),
+        "tables": [
+            {
+                "title": table.title,
+                "headers": list(table.headers),
+                "rows": [list(row) for row in table.rows],
+                "note": table.note,
+            }
+            for table in findings.tables
+        ],
+        "rows": [
+            {
+                "part": rows.part,
+                "used": int(rows.used),
+                "unit": rows.unit,
+                "left_out": {reason: int(number) for reason, number in rows.left_out.items()},
+            }
+            for rows in findings.rows
+        ],
+    }
+
+
+_PLURAL = {"agrees": "agree"}
+TITLE = "What the published results mean"
+_OPEN_HEADERS = ("study", "claim", "source", "paper", "ours", "why")
+
+
+def html_page(
+    document: Mapping[str, Any], *, images: Mapping[str, str] | None = None, texts: Mapping[str, str] | None = None
+) -> str:
+    """The report as a page.
+
+    Parameters
+    ----------
+    images : mapping, optional
+        File of a figure, as the document names it, -> address of its picture. The page then stands alone, without
+        links to other files; by default it needs the folder ``figures/`` beside it.
+    texts : mapping, optional
+        Further files, by name, that a page which stands alone shows at its end.
+    """
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise MissingExtra(str(error.name), extra="study", needed_for="A report") from error
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["number"] = number
+    template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
+    return template.render(title=TITLE, images=images, texts=texts or {}, **_shown(document)) + "\n"
+
+
+def markdown_page(document: Mapping[str, Any]) -> str:
+    """The same content as Markdown, with the figures as PNG."""
+    shown = _shown(document)
+    lines = [f"# {TITLE}", "", shown["summary"], "", "## Verdicts by study", ""]
+    lines += _markdown_table(shown["count_headers"], [[one["name"], *one["counts"]] for one in shown["studies"]])
+    for verdict, rows in shown["open"].items():
+        lines += [f"## {verdict.capitalize()}", "", *_markdown_table(_OPEN_HEADERS, rows)]
+    for study in shown["studies"]:
+        lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
+        lines += _markdown_table(study["claim_headers"], study["claim_rows"])
+        lines += [*(f"- {line}" for line in study["rows_lines"]), ""]
+        for note in study["notes"]:
+            lines += [f"*{note}*", ""]
+        for figure in study["figures"]:
+            lines += [f"![{figure['title']}]({figure['file']}.png)", ""]
+            lines += [f"**{figure['title']}.** {figure['caption']}", ""]
+        for table in study["tables"]:
+            lines += [f"### {table['title']}", "", *_markdown_table(table["headers"], table["rows"])]
+            lines += [table["note"], ""] if table["note"] else []
+        if study["estimates"]:
+            lines += ["### Estimates", "", *_markdown_table(ESTIMATE_HEADERS, study["estimate_rows"])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+ESTIMATE_HEADERS = (
+    "method",
+    "outcome",
+    "term",
+    "value",
+    "95 % interval",
+    "p",
+    "p, HC3",
+    "p, false discovery",
+    "n",
+    "unit",
+    "note",
+)
+
+
+def number(value: float | int | None) -> str:
+    """Four significant digits; a dash where there is no number.
+
+    >>> number(-3.82314), number(2.2e-4), number(None), number(3e-17)
+    ('-3.823', '0.00022', '–', '3e-17')
+    """  # noqa: RUF002 (the dash is what is shown)
+    return "–" if value is None else f"{value:.4g}"  # noqa: RUF001
+
+
+def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    verdicts = [*document["verdicts"]]
+    return {
+        "count_headers": ["study", *verdicts, "claims"],
+        "open_headers": _OPEN_HEADERS,
+        "open": {verdict: rows for verdict in verdicts[:0:-1] if (rows := _open_rows(document, verdict))},
+        "table": document["table"],
+        "version": document["version"],
+        "verdicts": document["verdicts"],
+        "summary": summary(document),
+        "estimate_headers": ESTIMATE_HEADERS,
+        "studies": [_shown_study(study) for study in document["studies"]],
+    }
+
+
+def _open_rows(document: Mapping[str, Any], verdict: str) -> list[list[str]]:
+    """All claims of one verdict, over the studies."""
+    return [
+        [
+            study["name"],
+            claim["claim"],
+            claim["source"],
+            claim["paper"],
+            claim["ours"],
+            f"{shown_verdict(verdict, claim['rests_on'])}: {claim['reason']}" if claim["rests_on"] else claim["reason"],
+        ]
+        for study in document["studies"]
+        for claim in study["claims"]
+        if claim["verdict"] == verdict
+    ]
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """One paragraph: which table, how many claims came out how, who was left out."""
+    table, verdicts = document["table"], document["verdicts"]
+    counts = ", ".join(f"{n} {_PLURAL.get(verdict, verdict)}" for verdict, n in verdicts.items())
+    text = (
+        f"{sum(verdicts.values())} claims of the paper, held against the table {table['name']} "
+        f"({table['encoders']} encoders): {counts}."
+    )
+    for reason, encoders in table["left_out"].items():
+        text += f" Left out: {', '.join(encoders)} ({reason})."
+    return text
+
+
+def _shown_study(study: Mapping[str, Any]) -> dict[str, Any]:
+    other = study.get("other_table", {}).get("name")
+    differs = other is not None and any("ours_on_other_table" in claim for claim in study["claims"])
+    headers = ["claim", "source", "paper", "ours", *([f"ours, {other}"] if differs else []), "verdict", "why"]
+    rows = [
+        [
+            claim["claim"],
+            claim["source"],
+            claim["paper"],
+            claim["ours"],
+            *([claim.get("ours_on_other_table", "the same")] if differs else []),
+            shown_verdict(claim["verdict"], claim["rests_on"]),
+            claim["reason"],
+        ]
+        for claim in study["claims"]
+    ]
+    verdict_column = len(headers) - 2
+    return {
+        **study,
+        "claim_headers": headers,
+        "claim_rows": rows,
+        "verdict_column": verdict_column,
+        "claim_classes": [claim["verdict"].replace(" ", "-") for claim in study["claims"]],
+        "counts": [*map(str, study["verdicts"].values()), str(len(study["claims"]))],
+        "rows_lines": [rows_used(row) for row in study["rows"]],
+        "estimate_rows": [estimate_cells(record) for record in study["estimates"]],
+    }
+
+
+def estimate_cells(record: Mapping[str, Any]) -> list[str]:
+    """One row under :data:`ESTIMATE_HEADERS`, of a record of an estimate."""
+    interval = "" if record["ci_low"] is None else f"{number(record['ci_low'])} to {number(record['ci_high'])}"
+    return [
+        record["method"],
+        record["outcome"],
+        record["term"],
+        "not identified" if record["value"] is None else number(record["value"]),
+        interval,
+        *("" if record[name] is None else number(record[name]) for name in ("p", "p_robust", "p_adjusted")),
+        str(record["n"]),
+        record["unit"],
+        record["note"],
+    ]
+
+
+def rows_used(row: Mapping[str, Any]) -> str:
+    """One line: how many rows a part used, and why it left the others out.
+
+    >>> rows_used({"part": "Figure 4", "used": 5, "unit": "encoders", "left_out": {"usability not published": 2}})
+    'Figure 4: 5 encoders used; left out: 2 (usability not published)'
+    """
+    left = ", ".join(f"{number} ({reason})" for reason, number in row["left_out"].items())
+    return f"{row['part']}: {row['used']} {row['unit']} used; left out: {left or 'none'}"
+
+
+def _markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return [line(headers), "|" + "---|" * len(headers), *map(line, rows), ""]
+
 
 CONTENTS = "files.json"  # every file of the report and its SHA-256
 _SEAL = re.compile(rb"<!-- (\S+) sha256 ([0-9a-f]{64}) -->\n\Z")  # last line of a file, about all before it
@@ -130,8 +433,9 @@ def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = n
             _draw(runs, folder, progress)
             images = {
                 file: f"data:image/svg+xml;base64,{base64.b64encode((folder / f'{file}.svg').read_bytes()).decode()}"
-                for study in document["studies"] for file in (figure["file"] for figure in study["figures"])
-            }  # fmt: skip
+                for study in document["studies"]
+                for file in (figure["file"] for figure in study["figures"])
+            }
         texts = {name: text for run in runs for name, text in run.findings.files.items()}
         content = html_page(document, images=images, texts=texts).encode()
         seal = f"<!-- {FORMAT} sha256 {hashlib.sha256(content).hexdigest()} -->\n"

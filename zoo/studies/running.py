@@ -1,4 +1,7 @@
-"""Runs studies on a table, and on the published one beside it, so that a changed number is told from a wrong one.
+"""Finds studies, and runs them on a table and on the published one beside it.
+
+A study is a file or a folder: ``analysis/QUESTION.py``, or ``analysis/QUESTION/`` with ``__init__.py`` and what that
+imports from beside it. Finding one reads its docstring and runs nothing.
 
 The verdict of a claim belongs to the table as published, for that is what the paper speaks of. With encoders of the
 user added it stays what it was there. On the corrected table a claim that agreed on the published rows and no longer
@@ -7,15 +10,199 @@ does is *corrected*; no claim fares better there than on the published rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 from ..analysis.table import StudyTable, study_table
 from ..analysis.threads import one_thread
-from ..errors import QueryError
+from ..errors import ContentError, MissingExtra, QueryError, UnknownName
+from ..files import shipped_studies
 from .findings import Claim, Findings
-from .known import Study, load_study
-from .options import StudyOptions
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many steps are done, and of how many."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """Choices of a user; every study takes them all and reads those that concern it."""
+
+    seed: int = 0  # of the bootstrap, the folds and the tuning
+    tune: bool = False  # search the trees' settings anew instead of taking the stored ones
+    n_trials: int = 50  # of that search, each target
+    n_workers: int = 0  # processes; 0 means one a core
+    encoders: tuple[str, ...] = ()  # of the radar; empty means those of the paper
+    progress: Progress = no_progress
+
+
+_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")  # of the extra
+
+StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One study, as its docstring introduces it."""
+
+    name: str  # of the file without its suffix, or of the folder
+    path: Path  # of the file, or of the folder
+    question: str  # first line of its docstring
+    introduction: str  # the rest: claim, expected numbers, command
+    options: tuple[str, ...] = ()  # fields of StudyOptions, besides the seed, that it says it reads: its OPTIONS
+
+    @property
+    def file(self) -> Path:
+        """The Python file that holds ``study(table, options)``."""
+        return self.path / "__init__.py" if self.path.is_dir() else self.path
+
+
+def studies() -> dict[str, Study]:
+    """The shipped studies by name, in name order.
+
+    Raises
+    ------
+    ContentError
+        If the folder is missing or a file in it cannot be read.
+    QueryError
+        If a study does not open with a question.
+    """
+    return {name: read_study(path) for name, path in shipped_studies().items()}
+
+
+def study_named(name: str) -> Study:
+    """A shipped study by its name or an unambiguous beginning of it, or any study by the path of its file or folder.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such study; names the nearest ones.
+    QueryError
+        If several begin like that, or the file is no study.
+    """
+    if name.endswith(".py") or "/" in name:
+        path = Path(name)
+        if path.is_dir() and not (path / "__init__.py").is_file():
+            raise QueryError(f"The folder {name} has no __init__.py, expected one that opens with a question.")
+        if not path.exists():
+            raise QueryError(
+                f"There is no file {name}, expected the path of a study; 'zoo study' lists the shipped ones."
+            )
+        return read_study(path)
+    known = studies()
+    if name in known:
+        return known[name]
+    folded = name.casefold().replace("-", "_")
+    begun = [study for study in known if study.startswith(folded)] if folded else []
+    if len(begun) == 1:
+        return known[begun[0]]
+    if begun:
+        raise QueryError(f"Got the study {name!r}, with which {' and '.join(begun)} begin; write one of them out.")
+    raise UnknownName("study", name, known, hint="'zoo study' lists them all.")
+
+
+def read_study(path: Path) -> Study:
+    """Name, question, introduction and options of a study, from its docstring and ``OPTIONS = (...)`` alone.
+
+    Parameters
+    ----------
+    path : Path
+        Of its file, or of its folder.
+
+    Raises
+    ------
+    ContentError
+        If the file cannot be read.
+    QueryError
+        If it is not Python, or does not open with a question.
+    """
+    path = path.resolve()
+    if path.name == "__init__.py":
+        path = path.parent
+    try:
+        text = (path / "__init__.py" if path.is_dir() else path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ContentError(f"The study {path} cannot be read ({error}); make it readable or remove it.") from error
+    try:
+        tree = ast.parse(text)
+        docstring = ast.get_docstring(tree) or ""
+    except (SyntaxError, ValueError) as error:  # ValueError: a null byte
+        raise QueryError(f"The study {path} is not Python ({error}); correct it.") from error
+    question, _, introduction = docstring.partition("\n\n")
+    question = re.sub(r"\s+", " ", question)
+    if not question.endswith("?"):
+        raise QueryError(
+            f"The study {path} opens with {question[:60]!r}, expected a docstring that begins with a question."
+        )
+    return Study(path.name.removesuffix(".py"), path, question, introduction.strip(), _options_of(tree))
+
+
+def _options_of(tree: ast.Module) -> tuple[str, ...]:
+    """The texts of ``OPTIONS = ("tune", ...)``; nothing if the study has no such line."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["OPTIONS"]:
+            texts = node.value.elts if isinstance(node.value, ast.Tuple) else []
+            return tuple(str(text.value) for text in texts if isinstance(text, ast.Constant))
+    return ()
+
+
+def load_study(study: Study) -> StudyFunction:
+    """The function ``study`` of a study, whose modules are run for it.
+
+    A folder is loaded as a package of its own, so that its modules import each other relatively
+    (``from .figures import ...``).
+
+    Raises
+    ------
+    MissingExtra
+        If a library that it needs is not installed.
+    QueryError
+        If the file defines no such function.
+    """
+    apart = hashlib.sha256(str(study.path).encode()).hexdigest()[:8]  # from others of this name
+    name = f"zoo_study_{re.sub(r'[^a-zA-Z0-9]', '_', study.name)}_{apart}"
+    folder = None if study.file == study.path else [str(study.path)]
+    spec = spec_from_file_location(name, study.file, submodule_search_locations=folder)
+    if spec is None or spec.loader is None:
+        raise QueryError(f"The study {study.path} cannot be run; expected a Python file.")
+    module = module_from_spec(spec)
+    for loaded in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
+        del sys.modules[loaded]  # what was loaded before may have changed since
+    sys.modules[name] = module  # dataclasses and pickles of the file look their module up
+    try:
+        with _no_bytecode():
+            spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        library = str(error.name).partition(".")[0]
+        if library not in _LIBRARIES:
+            raise
+        raise MissingExtra(library, extra="study", needed_for=f"The study {study.name}") from error
+    function = getattr(module, "study", None)
+    if not callable(function):
+        raise QueryError(
+            f"The study {study.path} defines no function study(table, options); add one that returns Findings."
+        )
+    return function  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Nothing is written beside a user's file while it is run."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

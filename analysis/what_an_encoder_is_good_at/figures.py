@@ -1,0 +1,173 @@
+"""Radars of encoders: one small picture a profile, all on the same scale, and pages of them.
+
+Every axis runs from the worst encoder of the reference in the centre to its best at the rim. An axis that was not
+measured has no corner: the area next to it stays empty instead of running through the centre.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zoo.analysis.profiles import AXES
+from zoo.errors import MissingExtra
+from zoo.evaluation.drawing import FULL_WIDTH, SMALLEST, new_figure
+
+try:
+    from matplotlib.lines import Line2D
+except ModuleNotFoundError as error:
+    raise MissingExtra(str(error.name), extra="study", needed_for="A radar") from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+
+LABELS = {
+    "train_test": "Full-shot",
+    "enc_gen": "Encoder\ngen.",
+    "probe_gen": "Probe\ngen.",
+    "usability": "Usability",
+    "approx": "Approx.",
+}
+PER_PAGE = 35  # radars of a page: 5 columns of 7
+_SHORT = {"train_test": "F", "enc_gen": "E", "probe_gen": "P", "usability": "U", "approx": "A"}
+_UNKNOWN, _RIM = "#999999", "#BBBBBB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Radar:
+    """One profile to draw."""
+
+    title: str
+    places: Mapping[str, float]  # axis -> 0 worst to 1 best; NaN where it was not measured
+    colour: str = "#444444"
+    assumed: frozenset[str] = frozenset()  # axes whose place is an assumption rather than a measurement
+
+
+def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
+    """A few radars, four in a row, each with the names of its axes.
+
+    Parameters
+    ----------
+    legend : mapping, optional
+        Words -> colour.
+    """
+    n_columns = min(4, len(radars))
+    n_rows = math.ceil(len(radars) / n_columns)
+    width = FULL_WIDTH * n_columns / 4
+    drawing, panels = new_figure(width=width, height=1.75 * n_rows + 0.3, n_rows=n_rows, n_columns=n_columns)
+    _fill(panels, radars, long_labels=True)
+    _legend(drawing, legend or {})
+    return drawing
+
+
+def radar_page(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
+    """A page of small radars, five in a row; the first carries the names of the axes, the others their first letters.
+
+    Parameters are those of :func:`radar_row`.
+    """
+    n_rows = math.ceil(len(radars) / 5)
+    drawing, panels = new_figure(height=1.5 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
+    _fill(panels, radars, long_labels=False)
+    _legend(drawing, legend or {})
+    return drawing
+
+
+def pages(radars: Sequence[Radar], *, first: Radar, per_page: int = PER_PAGE) -> list[list[Radar]]:
+    """Radars in pages, each of them opened by ``first``; the last page has what is left.
+
+    >>> [len(page) for page in pages([Radar(title="a", places={})] * 146, first=Radar(title="mean", places={}))]
+    [35, 35, 35, 35, 11]
+    """
+    others = per_page - 1
+    return [[first, *radars[start : start + others]] for start in range(0, len(radars), others)]
+
+
+def draw_radar(axes: Axes, radar: Radar, *, long_labels: bool) -> None:
+    """One radar into one of the axes of a figure; places beyond the scale are drawn at its end."""
+    names = [axis.column for axis in AXES]
+    corners = {name: _corner(position, len(names)) for position, name in enumerate(names)}
+    known = {name: min(1.0, max(0.0, place)) for name, place in radar.places.items() if not math.isnan(place)}
+    for name, (x, y) in corners.items():
+        axes.plot([0, x], [0, y], color=_RIM, linewidth=0.5, linestyle="-" if name in known else ":")
+    for ring, style in ((0.5, "--"), (1.0, "-")):
+        rim = [*corners.values(), corners[names[0]]]
+        axes.plot([ring * x for x, _ in rim], [ring * y for _, y in rim], color=_RIM, linewidth=0.5, linestyle=style)
+    for name, following in zip(names, [*names[1:], names[0]], strict=True):
+        if name in known and following in known:
+            (x, y), (u, v) = _at(corners[name], known[name]), _at(corners[following], known[following])
+            axes.fill([0, x, u], [0, y, v], color=radar.colour, alpha=0.25, linewidth=0)
+            axes.plot([x, u], [y, v], color=radar.colour, linewidth=1.2 if long_labels else 0.9, zorder=3)
+    for name, place in known.items():
+        x, y = _at(corners[name], place)
+        face = "white" if name in radar.assumed else radar.colour
+        axes.plot(x, y, "o", color=radar.colour, markerfacecolor=face, markersize=2.4 if long_labels else 1.5, zorder=4)
+    for name, (x, y) in corners.items():
+        words = _SHORT[name]
+        if long_labels:
+            note = "" if name in known else "\nunknown"
+            words = LABELS[name] + ("\nassumed" if name in radar.assumed else note)
+        sure = name in known and name not in radar.assumed
+        axes.text(
+            1.1 * x,
+            1.1 * y,
+            words,
+            fontsize=SMALLEST,
+            color="#222222" if sure else _UNKNOWN,
+            ha=_beside(x),
+            va=_above(y),
+            linespacing=1.15,
+        )
+    axes.text(0, 1.42, radar.title, fontsize=7 if long_labels else SMALLEST, ha="center", va="bottom", linespacing=1.1)
+    margin = 0.55 if long_labels else 0.3
+    axes.set(xlim=(-1 - margin, 1 + margin), ylim=(-1.25, 1.9), aspect="equal")
+    axes.set_axis_off()
+
+
+def wrapped(name: str, *, width: int = 24) -> str:
+    """An id in lines of at most ``width`` letters where its underscores allow it.
+
+    >>> wrapped("deepcluster_rn50_bs512_ep200_mmselfsup")
+    'deepcluster_rn50_bs512\\n_ep200_mmselfsup'
+    """
+    first, *others = name.split("_")
+    lines = [first]
+    for part in others:
+        if len(lines[-1]) + len(part) + 1 > width:
+            lines.append("")
+        lines[-1] += f"_{part}"
+    return "\n".join(lines)
+
+
+def _fill(panels: Sequence[Axes], radars: Sequence[Radar], *, long_labels: bool) -> None:
+    for position, axes in enumerate(panels):
+        if position < len(radars):
+            draw_radar(axes, radars[position], long_labels=long_labels or position == 0)
+        else:
+            axes.set_axis_off()
+
+
+def _legend(drawing: Drawing, legend: Mapping[str, str]) -> None:
+    if legend:
+        handles = [Line2D([], [], color=colour, linewidth=3, label=words) for words, colour in legend.items()]
+        drawing.legend(handles=handles, loc="outside lower center", ncols=6)
+
+
+def _corner(position: int, n: int) -> tuple[float, float]:
+    angle = math.pi / 2 - 2 * math.pi * position / n  # clockwise from the top
+    return math.cos(angle), math.sin(angle)
+
+
+def _at(corner: tuple[float, float], place: float) -> tuple[float, float]:
+    return place * corner[0], place * corner[1]
+
+
+def _beside(x: float) -> str:
+    return "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
+
+
+def _above(y: float) -> str:
+    return "bottom" if y > 0.9 else "center" if y > -0.5 else "top"
