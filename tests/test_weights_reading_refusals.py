@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import WeightsRefused
-from zoo.weights.reading import read_checkpoint
+from zoo.weights.checkpoints import read_checkpoint
 
 from .malice import armed, whole
 from .malice_bombs import tensor

@@ -28,7 +28,7 @@ from .weights.fetch import Fetched, fetch
 from .weights.hosts import asking_once
 from .weights.http import finished_record
 from .weights.places import is_path, shown, source
-from .weights.reading import Checkpoint, is_mapped, read_checkpoint
+from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
 _HASHED = "sha256:"
