@@ -19,12 +19,12 @@ from .malice_files import malicious_files, torch_zip
 from .malice_good import good_files
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-BENCHMARK = REPOSITORY / "benchmarks" / "malicious_files.py"
+STRESS = REPOSITORY / "tests" / "stress" / "malicious_files.py"
 TEETH = """
 import pickle, sys, warnings
 from pathlib import Path
 import numpy, torch
-from benchmarks.malicious_files import Guard
+from tests.stress.malicious_files import Guard
 from tests.malice import armed
 warnings.simplefilter("ignore")
 canary, guard = Path(sys.argv[1]), Guard()
@@ -69,15 +69,17 @@ def test_every_malicious_file_is_refused_in_one_sentence_and_nothing_runs(tmp_pa
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file"]
 
 
-def test_python_would_run_every_armed_pickle_and_the_guard_of_the_benchmark_would_see_it(tmp_path: Path) -> None:
+def test_python_would_run_every_armed_pickle_and_the_guard_of_the_mutations_would_see_it(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     result = run("-c", TEETH, str(canary))
     assert result.stdout.split("\n")[0] == f"{len(armed(canary))} [] []", result.stderr
 
 
 def test_mutated_files_run_nothing_and_neither_hang_nor_crash() -> None:
-    result = run(str(BENCHMARK), "--mutations", "300", "--workers", "1", "--seed", "7", "--without-corpus")
-    assert "0 executed, 0 hung, 0 crashed, 0 accepted, 0 unclear" in result.stdout, result.stdout + result.stderr
+    result = run(str(STRESS), "--mutations", "300", "--workers", "1", "--seed", "7", "--without-corpus")
+    assert "0 executed, 0 hung, 0 crashed, 0 greedy, 0 accepted, 0 unclear" in result.stdout, (
+        result.stdout + result.stderr
+    )
     assert result.returncode == 0
 
 

@@ -23,12 +23,12 @@ from .locations import Candidate, candidates
 from .metadata import EncoderCard
 from .provenance import Found, found_in, keep
 from .weights import lock, mirror, store
+from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.environment import mirror_place, weights_folder
 from .weights.fetch import Fetched, fetch
 from .weights.hosts import asking_once
 from .weights.http import finished_record
 from .weights.places import is_path, shown, source
-from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
 _HASHED = "sha256:"

@@ -227,7 +227,7 @@ def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
     """The members of an archive by name.
 
     Archives of torch are written in one manner: from the first byte to the last, member after member, with the
-    directory at the end. An archive is refused if anything precedes or follows, or if two records contradict each other.
+    directory at the end. An archive is refused if anything precedes or follows, or if two records contradict.
     """
     last = size - _END.size
     signature, disk, first, here, count, length, start, comment = _unpack(_END, file, last)

@@ -1,8 +1,8 @@
 """Reads a pickle without running anything of it: its instructions are looked through, recorded, and then built.
 
-1. One pass of ``pickletools.genops`` knows what kind of value every instruction finds on the stack, and refuses whatever
-   Python's unpickler would stumble over: instructions that checkpoints do not use, calls of what is no name, keys that
-   take long to hash, places of the memo that are far away, more memory than the file gives reason for.
+1. One pass of ``pickletools.genops`` knows what kind of value every instruction finds on the stack, and refuses
+   whatever Python's unpickler would stumble over: instructions that checkpoints do not use, calls of what is no name,
+   keys that take long to hash, places of the memo that are far away, more memory than the file gives reason for.
 2. ``pickle.Unpickler`` then follows the same instructions. For every name it gets a stand-in, a class that only records
    what it is called with; nothing is imported, and no object of torch or NumPy exists yet.
 3. From the record, innermost first, the functions of this package that stand for a name build tensors and plain
@@ -16,7 +16,7 @@ import pickletools
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, ClassVar, NamedTuple, NoReturn, TypeAlias
+from typing import Any, BinaryIO, ClassVar, NamedTuple, NoReturn, TypeAlias, cast
 
 MOST_INSTRUCTIONS = 5_000_000  # training checkpoints of large encoders have some 100,000
 MOST_DEPTH = 100  # of containers in containers; whoever walks through them may do it by recursion
@@ -38,7 +38,7 @@ _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 _DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, OverflowError)
 
 # About what an instruction of each kind takes in memory, with all that is made of it later.
-_VALUE_BYTES, _CONTAINER_BYTES, _CALL_BYTES = 40, 500, 2000
+_VALUE_BYTES, _CONTAINER_BYTES, _CALL_BYTES = 40, 600, 2000
 
 
 class Refusal(Exception):
@@ -226,7 +226,9 @@ class _Source:
         return raw
 
     def readline(self) -> bytes:
-        """The next line: a module or a name."""
+        """The next line: a module or a name; other instructions with lines are those of protocol 0."""
+        if self._code != b"c":
+            raise Refusal(f"its pickle uses the instruction {clipped(self._code.decode('latin-1'))} of protocol 0")
         line = self._file.readline(_MOST_NAME)
         if not line.endswith(b"\n"):
             raise Refusal("its pickle has a name that does not end")
@@ -360,8 +362,8 @@ def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
     frame_end = 0
     position = file.tell()
     try:
-        for n, (instruction, argument, at) in enumerate(pickletools.genops(_Source(file, end))):
-            position = at or 0
+        for n, (instruction, argument, at) in enumerate(pickletools.genops(cast(BinaryIO, _Source(file, end)))):
+            position = cast(int, at)
             if n >= MOST_INSTRUCTIONS:
                 raise Refusal(f"its pickle has more than {MOST_INSTRUCTIONS} instructions")
             if frame_end and position >= frame_end:
@@ -369,11 +371,11 @@ def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
                     raise Refusal("its pickle has an instruction in two frames")
                 frame_end = 0
             if instruction.name == "FRAME":
-                frame_end = position + 9 + argument if not frame_end else end + 1
+                frame_end = position + 9 + cast(int, argument) if not frame_end else end + 1
                 if frame_end > end:
                     raise Refusal("its pickle has a frame that does not end, or frames in frames")
             elif instruction.name == "PROTO":
-                if argument > 5:
+                if cast(int, argument) > 5:
                     raise Refusal(f"its pickle is of protocol {argument}, expected at most 5")
             elif instruction.name != "STOP":
                 found.follow(instruction.name, argument, n)
@@ -542,7 +544,7 @@ class _Building:
             return bytes(record)
         elif isinstance(record, StandIn):
             return self._called(record)
-        elif isinstance(record, type):
+        elif isinstance(record, type) and issubclass(record, StandIn):
             return Inert(record.name)
         return record
 
