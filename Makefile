@@ -9,7 +9,7 @@ FOR_DEMO := $(VENV)/demo.stamp
 ADVICE = name a newer one, for example: make $(or $(MAKECMDGOALS),test) PYTHON=python3.12
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test check lint docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/make \1	\2/p' Makefile
@@ -18,8 +18,13 @@ demo: $(FOR_DEMO)  ## a tour of the zoo, without network or GPU
 	@$(BIN)/zoo demo
 
 # Tests start hundreds of processes, which would all compile the zoo anew where bytecode is not written.
+TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+
 test: $(INSTALLED)  ## run all tests
-	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	@$(TESTS)
+
+check: $(INSTALLED)  ## run the tests but the slow ones: processes, trainings, whole studies
+	@$(TESTS) -m "not slow"
 
 lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet .

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.memory import Memory
+from tests.slow import Slow
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,12 +31,35 @@ def pytest_configure(config: pytest.Config) -> None:
         folder.mkdir()
         os.environ[variable] = str(folder)
     config.pluginmanager.register(Memory(), "memory")
+    config.pluginmanager.register(Slow(), "slow")
 
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Root of the checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cards_checked_once() -> Iterator[None]:
+    """A card file of the same content is parsed once a process, and a card of the same facts checked once.
+
+    Hundreds of tests add a card of the user's own; each would parse and check the 220 shipped ones again.
+    """
+    from zoo import cardfiles
+
+    check, by_words = cardfiles.check_facts, {}
+
+    def check_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
+        key = where, repr(facts)
+        if key not in by_words:
+            by_words[key] = check(where, facts)  # what is refused is refused every time
+        return by_words[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cardfiles, "_document", cache(cardfiles._document))
+        patch.setattr(cardfiles, "check_facts", check_once)
+        yield
 
 
 @pytest.fixture
@@ -60,6 +85,19 @@ def run_apart(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def nothing_drawn_on_meta() -> Iterator[None]:
+    """No random weights for transformers on the meta device, which has no numbers: drawing them is most of building."""
+    from timm.layers import weight_init
+
+    draw = weight_init._trunc_normal_
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            weight_init, "_trunc_normal_", lambda tensor, *how: tensor if tensor.is_meta else draw(tensor, *how)
+        )
+        yield
 
 
 @pytest.fixture

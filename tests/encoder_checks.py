@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -64,6 +65,19 @@ def encoder_with_random_statistics(
         elif tensor.ndim == 2:
             tensor.normal_(0, 1.5 * tensor.shape[1] ** -0.5, generator=source)
     return built.double()
+
+
+@contextmanager
+def blocks_that_pass_on(encoder: Encoder) -> Iterator[None]:
+    """Inside, the blocks of a transformer give back their tokens, whose shape is the same; the rest of it runs."""
+    blocks = getattr(encoder.backbone, "blocks", ())
+    for block in blocks:
+        block.forward = lambda tokens, *others, **more: tokens
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.forward
 
 
 SAME = 1e-10

@@ -11,6 +11,7 @@ import pytest
 
 import zoo
 from tests.card_text import VALID
+from tests.each import for_each
 from zoo import cards
 from zoo.cardfiles import parse_cards
 from zoo.content import content_folder
@@ -88,7 +89,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("found", "replacement", "named"), REFUSALS)
+@for_each(REFUSALS, arguments=3)
 def test_a_broken_card_is_refused_in_one_sentence_that_names_the_place(
     found: str, replacement: str, named: list[str]
 ) -> None:

@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from packaging.licenses import canonicalize_license_expression
 
 from tests.conftest import REPOSITORY
@@ -148,13 +147,13 @@ def _as_published(card: EncoderCard, name: str) -> Any:
     return float(value) if column.kind in ("number", "whole number") else value
 
 
-@pytest.mark.parametrize(("encoder", "field"), WRONG_FACTS)
+@for_each(WRONG_FACTS, arguments=2)
 def test_a_wrong_published_fact_is_corrected_and_kept_as_an_erratum(encoder: str, field: str) -> None:
     card = catalogue()[encoder]
     assert (card.fact(field), card.fact(field, as_published=True)) == WRONG_FACTS[encoder, field]
 
 
-@pytest.mark.parametrize("encoder", PROJECTORS)
+@for_each(PROJECTORS)
 def test_a_projector_has_the_parameters_of_its_layers(encoder: str) -> None:
     dim, widths, n_prototypes, has_norms, published = PROJECTORS[encoder]
     has_bias = [True, True, widths is not VICREGL_HEAD]
@@ -172,7 +171,7 @@ def test_the_heads_of_dino_ibot_and_msn_have_two_hidden_layers_where_three_were_
         assert (card.projector.hidden_depth, card.fact("projector.hidden_depth", as_published=True)) == (2, 3), card.id
 
 
-@pytest.mark.parametrize("encoder", BYOL_ABLATIONS)
+@for_each(BYOL_ABLATIONS)
 def test_the_ablations_of_byol_were_trained_for_300_epochs_with_the_preset_of_that_length(encoder: str) -> None:
     card, recipe = catalogue()[encoder], ("epochs", "learning_rate", "weight_decay")
     assert [card.fact(f"pretraining.{name}") for name in recipe] == [300, 0.3, 1e-6]
@@ -196,7 +195,7 @@ def test_what_was_never_published_has_no_erratum() -> None:
     assert catalogue()["selav2_rn50_ep400_2x160_4x96"].licence.weights == "CC-BY-NC-4.0"
 
 
-@pytest.mark.parametrize("encoder", WRONG_BEHAVIOUR)
+@for_each(WRONG_BEHAVIOUR)
 def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(encoder: str) -> None:
     assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.each import for_each
 from zoo.studies.claims import agrees_with, is_cut_off, number_claim, statement_claim
 from zoo.studies.findings import shown_verdict
 
 
-@pytest.mark.parametrize(
-    ("printed", "value", "agrees"),
+@for_each(
     [
         ("-3.9", -3.94, True),
         ("-3.9", -3.96, False),
@@ -31,6 +31,7 @@ from zoo.studies.findings import shown_verdict
         ("10.77", 10.774, True),
         ("1", math.nan, False),
     ],
+    arguments=3,
 )
 def test_a_value_agrees_if_it_is_the_printed_number_at_its_precision(printed: str, value: float, agrees: bool) -> None:
     assert agrees_with(printed, value) is agrees

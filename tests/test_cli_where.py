@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import for_each
 from zoo.cli.where import parse_condition
 from zoo.columns import Kind
 from zoo.errors import QueryError, UnknownName
@@ -37,8 +38,7 @@ def holds(text: str) -> bool:
     return parse_condition(text, KINDS).holds(ENCODER.__getitem__)
 
 
-@pytest.mark.parametrize(
-    "text",
+@for_each(
     [
         'family == "vit"',
         "family == 'vit' and z_dim <= 768",
@@ -69,14 +69,13 @@ def holds(text: str) -> bool:
         "encoder != '`z_dim`'",
         '"`" not in encoder',
         "true",
-    ],
+    ]
 )
 def test_a_true_condition_holds(text: str) -> None:
     assert holds(text)
 
 
-@pytest.mark.parametrize(
-    "text",
+@for_each(
     [
         'family == "Vi"',
         'family != "VIT"',
@@ -89,7 +88,7 @@ def test_a_true_condition_holds(text: str) -> None:
         "z_dim in ()",
         "`train-nperclass-3_test` > 60",
         "false",
-    ],
+    ]
 )
 def test_a_false_condition_does_not_hold(text: str) -> None:
     assert not holds(text)
@@ -132,8 +131,7 @@ def test_a_refusal_repeats_names_in_backquotes_as_they_were_written() -> None:
         parse_condition(text, KINDS)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
+@for_each(
     [
         ("", "Cannot read the condition"),
         ("family = 'vit'", "Cannot read the condition .*== compares"),
@@ -174,6 +172,7 @@ def test_a_refusal_repeats_names_in_backquotes_as_they_were_written() -> None:
         ("1 if is_ema else 2", "is not allowed in a condition"),
         ("(z := 1) > 0", "is not allowed in a condition"),
     ],
+    arguments=2,
 )
 def test_anything_else_is_refused_in_one_sentence(text: str, reason: str) -> None:
     with pytest.raises(QueryError, match=reason) as caught:

@@ -97,6 +97,7 @@ def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs_as_it_stands(
     repository: Path, tmp_path: Path, run_apart: Run, mirror_of_dino_rn50: Path
 ) -> None:

@@ -11,7 +11,7 @@ import zoo
 
 PACKAGE = Path(zoo.__file__).parent
 GROUPS = [
-    {"errors", "atomic", "content", "compiled", "version", "labelfree"},
+    {"errors", "optional", "atomic", "content", "compiled", "version", "labelfree"},
     {"metadata", "cards", "cardchecks", "cardfiles", "columns", "representations", "tokens"},
     {
         "vocabulary",

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import convert, fingerprints, layout_named
@@ -170,7 +171,8 @@ def test_the_zoos_own_file_is_the_state_dict_of_an_encoder(name: str) -> None:
 CARDS = [card for card in catalogue().values() if card.weights.converter in ("timm", "torchvision")]
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.id)
+@pytest.mark.usefixtures("nothing_drawn_on_meta")
+@for_each(CARDS, name=lambda card: card.id)
 def test_the_libraries_files_have_exactly_the_tensors_of_the_encoder(card: EncoderCard) -> None:
     """At full size and without numbers, by the names that their authors chose."""
     state = build_encoder(card, device="meta").state_dict()

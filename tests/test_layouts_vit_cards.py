@@ -14,6 +14,7 @@ import timm
 import torch
 from torch import Tensor
 
+from tests.each import for_each
 from zoo.cards import catalogue
 from zoo.encoders import build_encoder
 from zoo.encoders.layouts import layout_named
@@ -48,6 +49,8 @@ PROJECTIONS = {"vitb": 512, "vitl": 768, "vith": 1024, "vitg": 1024}
 ON_IMAGES = ("dino", "ibot", "mugs", "mae", "msn", "beit", "mocov3")
 CONTRASTIVE = ("clip", "openclip", "lossyless")
 CARDS = {name: card for name, card in catalogue().items() if card.weights.converter in (*ON_IMAGES, *CONTRASTIVE)}
+
+pytestmark = pytest.mark.usefixtures("nothing_drawn_on_meta")
 
 
 def size_of(card: EncoderCard) -> Size:
@@ -137,12 +140,12 @@ def first_alike(card: EncoderCard) -> str:
     return next(name for name, other in CARDS.items() if network(other) == network(card))
 
 
-@pytest.mark.parametrize("name", [name for name, card in CARDS.items() if card.weights.converter in ON_IMAGES])
+@for_each([name for name, card in CARDS.items() if card.weights.converter in ON_IMAGES])
 def test_the_file_of_every_transformer_trained_on_images_is_its_encoder(name: str) -> None:
     assert described(converted(CARDS[name], file_of(CARDS[name]))) == wanted(first_alike(CARDS[name]))
 
 
-@pytest.mark.parametrize("name", [name for name, card in CARDS.items() if card.weights.converter in CONTRASTIVE])
+@for_each([name for name, card in CARDS.items() if card.weights.converter in CONTRASTIVE])
 def test_the_file_of_every_clip_is_its_encoder_whoever_names_the_tensors(name: str) -> None:
     card = CARDS[name]
     source = file_of_clip(card)

@@ -31,6 +31,10 @@ def load(repo, name={SMALL!r}, **options):
     loaded = torch.hub.load(repo, name, source="local", **options)
     assert sys.path == before
     return loaded
+def forget(*names):
+    for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
 def use(repo):
     encoder, preprocess = load(repo, device="meta")
     import zoo
@@ -65,36 +69,36 @@ def make_plain_folders(folder: Path) -> None:
         (folder / name / "notes.py").write_text("OWNER = 'user'\n")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("make", [make_packages, make_plain_folders])
 def test_the_users_own_names_stay_the_users(
-    run_apart: Run, repository: Path, users_folder: Path, make: Callable[[Path], None], when: str
+    run_apart: Run, repository: Path, users_folder: Path, make: Callable[[Path], None]
 ) -> None:
+    """Those that were imported before the zoo, and those that are imported after it."""
     make(users_folder)
     suffix = ".notes" if make is make_plain_folders else ""
     script = PRELUDE + (
         f"take = lambda: {{name: importlib.import_module(name + {suffix!r}) for name in NAMES}}\n"
-        f"mine = take() if {when == 'before'} else None\n"
+        "say = lambda mine: {name: [module.OWNER, module.__file__] for name, module in mine.items()}\n"
+        "before = take()\n"
         "rows = use(sys.argv[1])\n"
-        "mine = mine or take()\n"
-        "same = all(sys.modules[module.__name__] is module for module in mine.values())\n"
-        "print(json.dumps([{name: [module.OWNER, module.__file__] for name, module in mine.items()}, same, rows]))\n"
+        "same = all(sys.modules[module.__name__] is module for module in before.values())\n"
+        "forget(*NAMES)\n"
+        "print(json.dumps([say(before), same, rows, say(take())]))\n"
     )
-    mine, same, rows = report(run_apart(script, repository, path=[users_folder]))
+    before, same, rows, after = report(run_apart(script, repository, path=[users_folder]))
     assert same
     assert all(rows)
     for name in NAMES:
-        owner, file = mine[name]
-        assert owner == "user"
-        assert Path(file).is_relative_to(users_folder / name)
+        for owner, file in (before[name], after[name]):
+            assert owner == "user"
+            assert Path(file).is_relative_to(users_folder / name)
 
 
-COMPLAINT = (
-    r"ImportError: SSL Zoo \S+ \([^\n]*\) cannot be loaded: another package named 'zoo' \([^\n]*\) {}; [^\n]*\.\n"
-)
+COMPLAINT = r"SSL Zoo \S+ \([^\n]*\) cannot be loaded: another package named 'zoo' \([^\n]*\) {}; [^\n]*\."
 
 
 def make_foreign(folder: Path, kind: str) -> None:
+    folder.mkdir()
     if kind == "module":
         (folder / "zoo.py").write_text("ANIMALS = 3\n")
         return
@@ -102,62 +106,79 @@ def make_foreign(folder: Path, kind: str) -> None:
     (folder / "zoo" / ("__init__.py" if kind == "package" else "animals.py")).write_text("ANIMALS = 3\n")
 
 
-@pytest.mark.parametrize(
-    ("kind", "imported", "state"),
-    [
-        ("package", True, "is already imported"),
-        ("module", True, "is already imported"),
-        ("plain folder", True, "is already imported"),
-        ("package", False, "is on sys.path"),
-        ("module", False, "is on sys.path"),
-    ],
-)
 def test_another_package_of_our_name_is_said_in_one_sentence(
-    run_apart: Run, repository: Path, users_folder: Path, kind: str, imported: bool, state: str
+    run_apart: Run, repository: Path, tmp_path: Path, copy: Path
 ) -> None:
-    make_foreign(users_folder, kind)
-    script = PRELUDE + ("import zoo\n" if imported else "") + "load(sys.argv[1])"
-    done = run_apart(script, repository, path=[users_folder])
+    states = {
+        ("package", True): "is already imported",
+        ("module", True): "is already imported",
+        ("plain folder", True): "is already imported",
+        ("package", False): "is on sys.path",
+        ("module", False): "is on sys.path",
+    }
+    folders = [tmp_path / f"{kind}, imported {imported}" for kind, imported in states]
+    for folder, (kind, _) in zip(folders, states, strict=True):
+        make_foreign(folder, kind)
+    (copy / "zoo" / "version.py").write_text("__version__ = '0.0.0.other'\n")
+    asked = [[str(folder), imported] for folder, (_, imported) in zip(folders, states, strict=True)]
+    script = PRELUDE + (
+        "def complaint(folder, imported):\n"
+        "    sys.path.insert(0, folder)\n"
+        "    if imported: import zoo\n"
+        "    try: load(sys.argv[1])\n"
+        "    except ImportError as error: return str(error)\n"
+        "    finally:\n"
+        "        sys.path.remove(folder)\n"
+        "        forget('zoo')\n"
+        "print(json.dumps([complaint(*each) for each in json.loads(sys.argv[2])]))\n"
+    )
+    said = report(run_apart(script, repository, json.dumps([*asked, [str(copy), True]])))
+    for sentence, folder, state in zip(said, folders, states.values(), strict=False):
+        assert re.fullmatch(COMPLAINT.format(state), sentence) and str(folder) in sentence, said
+    other = said[-1]
+    assert other.startswith("SSL Zoo ") and f"SSL Zoo 0.0.0.other ({copy}" in other
+    assert other.endswith("is already imported; restart Python or use that version.") and "\n" not in other
+
+
+def test_an_import_that_fails_ends_the_script_with_the_sentence(
+    run_apart: Run, repository: Path, tmp_path: Path
+) -> None:
+    make_foreign(tmp_path / "users", "package")
+    done = run_apart(PRELUDE + "load(sys.argv[1])", repository, path=[tmp_path / "users"])
     assert done.returncode == 1
-    assert re.search(COMPLAINT.format(state) + r"\Z", done.stderr), done.stderr
-    assert str(users_folder) in done.stderr.splitlines()[-1]
+    assert re.fullmatch("ImportError: " + COMPLAINT.format("is on sys.path"), done.stderr.splitlines()[-1]), done.stderr
 
 
 def copy_of(repository: Path, target: Path) -> Path:
     """What torch.hub unpacks from a zip: the files, without history, environments and caches."""
-    unwanted = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "demo-output")
+    unwanted = shutil.ignore_patterns(".*", "tests", "build", "dist", "demo-output")
     return shutil.copytree(repository, target, ignore=unwanted)
 
 
-def test_an_ssl_zoo_of_another_version_is_said_in_one_sentence(
-    run_apart: Run, repository: Path, tmp_path: Path
-) -> None:
-    other = copy_of(repository, tmp_path / "other")
-    (other / "zoo" / "version.py").write_text("__version__ = '0.0.0.other'\n")
-    done = run_apart(PRELUDE + "import zoo; load(sys.argv[1])", repository, path=[other])
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("ImportError: SSL Zoo ") and f"SSL Zoo 0.0.0.other ({other}" in last, done.stderr
-    assert last.endswith("is already imported; restart Python or use that version.")
+@pytest.fixture
+def copy(repository: Path, tmp_path: Path) -> Path:
+    return copy_of(repository, tmp_path / "a cöpy with spaces")
 
 
-@pytest.mark.parametrize("given", ["in full, with a slash at its end", "as the dot"])
 def test_the_repository_may_lie_anywhere_and_be_used_from_elsewhere(
-    run_apart: Run, repository: Path, tmp_path: Path, given: str
+    run_apart: Run, repository: Path, tmp_path: Path, copy: Path
 ) -> None:
-    home = copy_of(repository, tmp_path / "a cöpy with spaces")
     (tmp_path / "elsewhere").mkdir()
     script = PRELUDE + (
-        "load(sys.argv[1], device='meta')\n"
-        "os.chdir(sys.argv[2])\n"
-        "import zoo\n"
-        f"zoo.load({SMALL!r}, device='meta')\n"
-        "rows = len(zoo.results_df()), len(load(sys.argv[3], 'metadata_df')), len(load(sys.argv[4], 'metadata_df'))\n"
-        "print(json.dumps([zoo.__file__, *rows]))\n"
+        "_, home, elsewhere, repository = sys.argv\n"
+        "def used(given):\n"
+        "    os.chdir(home)\n"
+        "    load(given, device='meta')\n"
+        "    os.chdir(elsewhere)\n"
+        "    import zoo\n"
+        f"    zoo.load({SMALL!r}, device='meta')\n"
+        "    tables = zoo.results_df(), load(home, 'metadata_df'), load(repository, 'metadata_df')\n"
+        "    forget('zoo')\n"
+        "    return [zoo.__file__, *map(len, tables)]\n"
+        "print(json.dumps([used('.'), used(home + '/')]))\n"
     )
-    argument = "." if given == "as the dot" else f"{home}/"
-    done = run_apart(script, argument, tmp_path / "elsewhere", home, repository, cwd=home)
-    file, *rows = report(done)  # the second copy has the same version, so the first may serve it
-    assert Path(file).is_relative_to(home) and all(rows)
+    for file, *rows in report(run_apart(script, copy, tmp_path / "elsewhere", repository)):
+        assert Path(file).is_relative_to(copy) and all(rows)  # the repository has the same version: the copy serves it
 
 
 def test_workers_that_cannot_import_the_zoo_preprocess_deep_and_turned_images_like_the_process_that_can(
@@ -171,6 +192,7 @@ def test_workers_that_cannot_import_the_zoo_preprocess_deep_and_turned_images_li
     Image.fromarray(grey.astype(np.uint16) * 257).save(folder / "deep.png")
     Image.fromarray((grey / 255).astype(np.float32)).save(folder / "shares.tif")
     Image.fromarray(grey).save(folder / "usual.png")
+    Image.new("F", (9, 9), 255).save(folder / "wide.tif")  # the last one, which is refused
     script = PRELUDE + (
         "from importlib.machinery import PathFinder\n"
         "from PIL import Image\n"
@@ -178,18 +200,16 @@ def test_workers_that_cannot_import_the_zoo_preprocess_deep_and_turned_images_li
         "from torchvision.datasets import ImageFolder\n"
         "_, preprocess = load(sys.argv[1], device='meta')\n"
         "assert PathFinder.find_spec('zoo') is None\n"
-        "def batch():\n"
-        "    images = ImageFolder(sys.argv[2], transform=preprocess, loader=Image.open)\n"
-        "    ((found, _),) = DataLoader(images, batch_size=9, num_workers=1, multiprocessing_context='spawn')\n"
-        "    return found, torch.stack([images[index][0] for index in range(len(images))])\n"
-        "there, here = batch()\n"
-        "same = [torch.equal(there, here), *(torch.equal(one, there[-1]) for one in there)]\n"
-        "Image.new('F', (9, 9), 255).save(os.path.join(sys.argv[2], 'one class', 'wide.tif'))\n"
-        "try: batch()\n"
-        "except ValueError as error: print(json.dumps([same, str(error)]))\n"
+        "images = ImageFolder(sys.argv[2], transform=preprocess, loader=Image.open)\n"
+        "there = []\n"
+        "try:\n"
+        "    for batch, _ in DataLoader(images, num_workers=1, multiprocessing_context='spawn'): there.extend(batch)\n"
+        "except ValueError as error: refusal = str(error)\n"
+        "same = [torch.equal(one, images[index][0]) for index, one in enumerate(there)]\n"
+        "print(json.dumps([[*same, *(torch.equal(one, there[-1]) for one in there)], refusal]))\n"
     )
     same, refusal = report(run_apart(script, repository, tmp_path / "images"))
-    assert same == [True] * 5
+    assert same == [True] * 8
     assert refusal.rstrip().splitlines()[-1].startswith("ValueError: The image has floating point from 255 to 255; ")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation import intervals, measuring, risk, settings
 from zoo.evaluation.label_free.protocol import protocol_row
@@ -35,7 +36,7 @@ DIGESTS = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@for_each(PROTOCOLS)
 def test_a_protocol_never_changes(name: str) -> None:
     assert PROTOCOLS[name].digest == DIGESTS[name], (
         f"{name} means something else than it did, and rows with that name exist: put it back, and add the changed "
@@ -48,7 +49,7 @@ def test_every_protocol_is_pinned_and_none_was_taken_out() -> None:
     assert len(set(DIGESTS.values())) == len(DIGESTS)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+@for_each(PROTOCOLS.values(), name=lambda protocol: protocol.name)
 def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(protocol: Protocol) -> None:
     options = inspect.signature(PROBES[protocol.probe]).parameters.keys()
     assert options - LEAVE_THE_NUMBER[protocol.probe] == protocol.settings.keys()
@@ -57,7 +58,7 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
     assert {name: made.get_params()[name] for name in protocol.settings} == dict(protocol.settings)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+@for_each(PROTOCOLS.values(), name=lambda protocol: protocol.name)
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
     assert rules.get("held_out_share") == (settings.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)

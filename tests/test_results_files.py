@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.each import for_each
 from tests.result_rows import ERRATUM, AddRows, user_of
 from zoo.content import content_folder
 from zoo.errors import ContentWarning, ResultsError
@@ -19,8 +22,7 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
     return user_of(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("change", "column", "words"),
+@for_each(
     [
         ({"encoder": "dino_vitS17"}, "encoder", ["'dino_vitS17'", "'dino_vitS16'"]),
         ({"metric": "linear_probe_eror"}, "metric", ["'linear_probe_eror'", "'linear_probe_error'"]),
@@ -51,9 +53,10 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
         ({"date": "2023-02-29"}, "date", ["'2023-02-29'"]),
         ({"date": "20231105"}, "date", ["'20231105'"]),
     ],
+    arguments=3,
 )
 def test_a_wrong_field_leaves_out_its_row_and_no_other(
-    add_rows: AddRows, change: dict[str, str], column: str, words: list[str]
+    change: dict[str, str], column: str, words: list[str], add_rows: AddRows
 ) -> None:
     path = add_rows({"seed": "1"}, change, {"seed": "2"})
     with pytest.warns(ContentWarning) as caught:
@@ -92,6 +95,11 @@ READERS = [
 ]
 
 
+@cache
+def without_rows_of_a_user(read: Callable[[], Any]) -> Any:
+    return read()
+
+
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize(
     ("damage", "words"),
@@ -116,9 +124,9 @@ READERS = [
     ],
 )  # fmt: skip
 def test_a_damaged_file_stops_nothing_but_itself_whatever_is_asked_for(
-    add_rows: AddRows, damage: Callable[[bytes], bytes], words: str, read: Callable[[], object]
+    add_rows: AddRows, damage: Callable[[bytes], bytes], words: str, read: Callable[[], Any]
 ) -> None:
-    shipped = read()
+    shipped = without_rows_of_a_user(read)
     path = add_rows({})
     path.write_bytes(damage(path.read_bytes()))
     for _ in range(2):  # the second time from the compiled copy
@@ -150,8 +158,7 @@ def test_what_is_no_file_is_left_out(
         assert read() == before
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
+@for_each(
     [
         ("dino_vits16", "dino_vits17", "key 'encoder': found 'dino_vits17'.*'dino_vitS16'"),
         ("linear_probe_error", "linear_probe_eror", "key 'metric'.*'linear_probe_error'"),
@@ -165,8 +172,10 @@ def test_what_is_no_file_is_left_out(
         ("[[erratum]]", "[erratum]", r"expected only \[\[erratum\]\] entries"),
         ("[[erratum]]", "[[erratum]", "not readable as TOML"),
     ],
+    arguments=3,
 )
-def test_a_wrong_erratum_is_left_out(add_rows: AddRows, old: str, new: str, words: str) -> None:
+def test_a_wrong_erratum_is_left_out(old: str, new: str, words: str, add_rows: AddRows) -> None:
+    add_rows().with_name("errata.toml").unlink(missing_ok=True)
     before = summaries()
     add_rows().with_name("errata.toml").write_text(ERRATUM.replace(old, new))
     with pytest.warns(ContentWarning, match=f"errata.toml.*{words}"):

@@ -1,4 +1,4 @@
-"""The suite itself: a run whose processes need too much memory fails and says for what; what stress runs leave out."""
+"""The suite itself: a run whose processes need too much memory fails; what is slow comes first; what runs leave out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import slow
+from tests.each import for_each
 from tests.stress.kernels import NOT_NUMERICAL
 
 CONFTEST = """
@@ -48,3 +50,65 @@ def test_the_size_of_a_process_is_not_that_of_the_one_that_started_it(repository
 
 def test_every_file_that_is_not_run_with_other_kernels_exists(repository: Path) -> None:
     assert [pattern for pattern in NOT_NUMERICAL if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
+
+
+def test_every_file_that_is_slow_exists(repository: Path) -> None:
+    assert [pattern for pattern in slow.FILES if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
+
+
+def test_the_marker_of_slow_tests_is_registered_and_a_misspelt_one_is_an_error(pytestconfig: pytest.Config) -> None:
+    assert [line.partition(":")[0] for line in pytestconfig.getini("markers")].count("slow") == 1
+    assert pytestconfig.getoption("strict_markers")
+
+
+USES_SLOW = """
+from tests.slow import Slow
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: long")
+    config.pluginmanager.register(Slow(), "slow")
+"""
+ONE = "def test_one():\n    assert True\n"
+ONE_AND_A_LONG_ONE = f"import pytest\n{ONE}@pytest.mark.slow\ndef test_long():\n    assert True\n"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ([], ["studies_shipped::one", "study_labels::one", "some::long", "any::one", "some::one"]),
+        (["-m", "not slow"], ["any::one", "some::one"]),
+    ],
+    ids=["all", "quick"],
+)
+def test_slow_tests_come_first_and_can_be_left_out(
+    chosen: list[str], expected: list[str], tmp_path: Path, repository: Path
+) -> None:
+    (tmp_path / "conftest.py").write_text(USES_SLOW)
+    texts = {"any": ONE, "some": ONE_AND_A_LONG_ONE, "studies_shipped": ONE, "study_labels": ONE}
+    for name, text in texts.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-v", *chosen]
+    done = subprocess.run(
+        [*command, str(tmp_path)], cwd=repository, capture_output=True, text=True, timeout=120, check=False
+    )
+    ran = [line.split()[0].rpartition("/")[2] for line in done.stdout.splitlines() if " PASSED" in line]
+    assert [name.removeprefix("test_").replace(".py::test_", "::") for name in ran] == expected, (
+        done.stdout + done.stderr
+    )
+
+
+def test_a_check_of_many_things_names_all_that_are_wrong_and_needs_one() -> None:
+    def is_even(value: int) -> None:
+        assert value % 2 == 0, f"{value} is odd"
+
+    def are_equal(value: int, other: int) -> None:
+        assert value == other
+
+    for_each([2, 4])(is_even)()
+    with pytest.raises(AssertionError, match=r"2 of 3:\n3: AssertionError: 3 is odd.*\n(.*\n)*5: AssertionError"):
+        for_each([2, 3, 5])(is_even)()
+    for_each([(2, 2)], arguments=2)(are_equal)()
+    with pytest.raises(AssertionError, match=r"1 of 2:\n\(2, 3\): AssertionError"):
+        for_each([(2, 2), (2, 3)], arguments=2)(are_equal)()
+    with pytest.raises(AssertionError, match="nothing to check"):
+        for_each([])(is_even)()

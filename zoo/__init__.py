@@ -10,18 +10,16 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
+from .optional import lazy
 from .version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import torch
-
-    from .published import metadata_df, metadata_dict, results_df
 
 __all__ = [
     "NOT_APPLICABLE",
@@ -32,19 +30,41 @@ __all__ = [
     "card",
     "list_encoders",
     "load",
-    "metadata_df",
-    "metadata_dict",
     "register",
-    "results_df",
 ]
 
-_SUBMODULES = frozenset(
-    (
-        "analysis", "cards", "datasets", "encoders", "errors", "evaluation", "features", "preprocess",
-        "representations", "results",
+if TYPE_CHECKING:
+    from . import analysis as analysis
+    from . import cards as cards
+    from . import datasets as datasets
+    from . import encoders as encoders
+    from . import errors as errors
+    from . import evaluation as evaluation
+    from . import features as features
+    from . import preprocess as preprocess
+    from . import representations as representations
+    from . import results as results
+    from .published import metadata_df as metadata_df
+    from .published import metadata_dict as metadata_dict
+    from .published import results_df as results_df
+else:
+    __getattr__, __dir__, _imported = lazy(
+        __name__,
+        {"published": ["metadata_df", "metadata_dict", "results_df"]},
+        submodules=[
+            "analysis",
+            "cards",
+            "datasets",
+            "encoders",
+            "errors",
+            "evaluation",
+            "features",
+            "preprocess",
+            "representations",
+            "results",
+        ],
     )
-)  # fmt: skip
-_TABLES = frozenset({"metadata_df", "metadata_dict", "results_df"})
+    __all__ += _imported
 
 
 def _leave_out_undescribed_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
@@ -186,15 +206,3 @@ def register(
     return register_encoder(
         weights, like=like, name=name, facts=facts, inherit=inherit, layout=layout, checkpoint_key=checkpoint_key
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _TABLES:
-        return getattr(import_module(".published", __name__), name)
-    if name in _SUBMODULES:
-        return import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'zoo' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_TABLES, *_SUBMODULES})

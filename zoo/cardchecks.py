@@ -11,8 +11,9 @@ import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from .errors import CardError, MissingExtra, nearest_names
+from .errors import CardError, nearest_names
 from .metadata import EncoderCard, Missing
+from .optional import requires_extra
 
 Facts = dict[str, Any]
 
@@ -174,10 +175,8 @@ def _check_errata(where: str, errata: Any) -> list[Facts]:
 
 
 def _check_licences(where: str, facts: Facts) -> None:
-    try:
+    with requires_extra("models", needed_for="Checking the licences of cards"):  # torch.hub installs no dependencies
         from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-    except ModuleNotFoundError as error:  # under torch.hub nobody has installed our dependencies
-        raise MissingExtra("packaging>=24.2", extra="models", needed_for="Checking the licences of cards") from error
 
     for field in _SPDX:
         value = facts["licence"][field.partition(".")[2]]

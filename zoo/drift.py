@@ -30,18 +30,17 @@ from typing import Any, Literal, TypeAlias
 
 from .atomic import replaced
 from .encoders import Encoder
-from .errors import DataError, MissingExtra, StoreError
+from .errors import DataError, StoreError
 from .metadata import EncoderCard
+from .optional import requires_extra
 from .provenance import Found
 from .weights.environment import weights_folder
 
-try:
+with requires_extra("models", needed_for="Checking features"):
     import torch
     from PIL import Image
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Checking features") from error
 
 TOLERANCE = 1e-4
 """Largest relative difference that rounding explains."""

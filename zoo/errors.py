@@ -133,12 +133,16 @@ class CorruptImage(DataError):
         return type(self), (self.image, str(self))
 
 
+_PIP_NAMES = {"PIL": "pillow", "packaging": "packaging>=24.2", "pydicom": "pydicom>=3.0", "sklearn": "scikit-learn"}
+"""What pip installs for a module of another name, or which version has what is imported from it."""
+
+
 class MissingExtra(ZooError, ImportError):
     """An optional library is not installed."""
 
     def __init__(self, library: str, *, extra: str, needed_for: str) -> None:
-        if not set(library) & set("<>=!~"):  # the name of a module, not a requirement
-            library = library.partition(".")[0]
+        module = library.partition(".")[0]
+        library = _PIP_NAMES.get(module, module)
         super().__init__(
             f"{needed_for} needs the library {library!r}, which is not installed; "
             f"run: pip install '{library}', or install ssl-zoo with its extra [{extra}]",

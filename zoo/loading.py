@@ -11,8 +11,9 @@ from .drift import remember_features
 from .encoders import Encoder, build_empty_encoder, build_encoder
 from .encoders.build import with_features
 from .encoders.layouts import require_fit
-from .errors import DataError, MissingExtra, QueryError
+from .errors import DataError, QueryError
 from .metadata import EncoderCard
+from .optional import requires_extra
 from .preprocess import build_preprocess
 from .pretrained import obtain, own_store, remedy
 from .provenance import Found, discard
@@ -20,10 +21,8 @@ from .representations import derived
 from .weights.environment import weights_folder
 from .weights.places import shown
 
-try:
+with requires_extra("models", needed_for="Loading an encoder"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra("torch", extra="models", needed_for="Loading an encoder") from error
 
 
 def load(

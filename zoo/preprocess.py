@@ -6,17 +6,12 @@ text. Workers of a data loader that are started afresh could not import the zoo 
 
 from __future__ import annotations
 
-from .errors import MissingExtra
 from .metadata import Preprocess
+from .optional import requires_extra
 from .rgb import RGB, Scale
 
-try:
+with requires_extra("models", needed_for="Preprocessing images"):
     from torchvision import transforms
-except ModuleNotFoundError as error:
-    library = str(error.name).partition(".")[0]
-    if library not in ("torch", "torchvision"):
-        raise
-    raise MissingExtra(library, extra="models", needed_for="Preprocessing images") from error
 
 
 def build_preprocess(preprocess: Preprocess, *, scale: Scale | None = None) -> transforms.Compose:

@@ -9,15 +9,17 @@ from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from torch import Tensor
-
 from .encoders import Encoder
 from .encoders.layouts import layout_named
 from .errors import StoreError
+from .optional import requires_extra
 from .version import __version__
 from .weights import store
 from .weights.places import portable
 from .weights.tensors import Content, content_of, read_tensors, write_tensors
+
+with requires_extra("models", needed_for="Converting weights"):
+    from torch import Tensor
 
 _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from .cards import catalogue
 from .columns import COLUMNS
-from .errors import MissingExtra
 from .metadata import Missing
+from .optional import requires_extra
 from .publishedlayout import EXTENDED_LAYOUT, LAYOUT, METADATA_ORDER, facts_of, published_blank, published_ids
 from .results import SETTINGS
 from .studyrows import published_rows
@@ -177,7 +177,5 @@ def _index(encoders: Iterable[str], is_lower: bool) -> pd.Index[Any]:
 
 
 def _require_pandas(needed_for: str) -> None:
-    try:
+    with requires_extra("tables", needed_for=needed_for):
         import pandas  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("pandas", extra="tables", needed_for=needed_for) from error

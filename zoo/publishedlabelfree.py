@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from .content import content_folder
-from .errors import MissingExtra, ResultsError, UnknownName, nearest_names
+from .errors import ResultsError, UnknownName, nearest_names
+from .optional import requires_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,10 +177,8 @@ def published_label_free_df(**asked: str | None) -> pd.DataFrame:
     MissingExtra
         If pandas is not installed.
     """
-    try:
+    with requires_extra("tables", needed_for="published_label_free_df"):
         import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", extra="tables", needed_for="published_label_free_df") from error
     frame = pd.DataFrame(
         [asdict(row) for row in published_label_free(**asked)], columns=list(PrintedNumber.__dataclass_fields__)
     )

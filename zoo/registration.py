@@ -26,8 +26,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from .atomic import new_folder, synchronise_folder
 from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards import build_card, catalogue, read_card_files
@@ -39,6 +37,7 @@ from .errors import QueryError, StoreError, ZooError, nearest_names
 from .loading import places_of
 from .locations import candidates
 from .metadata import EncoderCard, Missing
+from .optional import requires_extra
 from .preprocess import build_preprocess
 from .pretrained import converted, own_store
 from .provenance import Found, discard, keep, registered_place
@@ -48,6 +47,9 @@ from .representations import MARK
 from .results import read_files
 from .weights import care, store
 from .weights.places import is_path, shown, source
+
+with requires_extra("models", needed_for="Registering an encoder"):
+    from torch import Tensor
 
 Facts = dict[str, Any]
 _UNKNOWN = Missing.NOT_PUBLISHED.value

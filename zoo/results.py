@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,39 +16,40 @@ from .compiled import compiled
 from .content import content_files, content_folder, user_folder
 from .errors import ResultsError, UnknownName, warn
 from .metadata import NOT_PUBLISHED, Maybe
-
-if TYPE_CHECKING:
-    from .measurements import Measurement, measurements
-    from .resultfiles import errata
-    from .vocabulary import METRICS, SPLITS
+from .optional import lazy
 
 __all__ = [
-    "METRICS",
     "PUBLISHED_SOURCE",
     "SETTINGS",
-    "SPLITS",
-    "Measurement",
     "ResultErratum",
     "RiskDecomposition",
     "SeedMean",
     "Setting",
     "Summary",
-    "errata",
-    "measurements",
     "seed_means",
     "summaries",
 ]
 
+if TYPE_CHECKING:
+    from .measurements import Measurement as Measurement
+    from .measurements import measurements as measurements
+    from .resultfiles import errata as errata
+    from .vocabulary import METRICS as METRICS
+    from .vocabulary import SPLITS as SPLITS
+else:
+    __getattr__, __dir__, _imported = lazy(
+        __name__,
+        {
+            "measurements": ["Measurement", "measurements"],
+            "resultfiles": ["errata"],
+            "vocabulary": ["METRICS", "SPLITS"],
+        },
+    )
+    __all__ += _imported
+
 PUBLISHED_SOURCE = "arXiv:2302.03068"
 _IMAGENET = "imagenet-1k"
 _RULES = (*RULES, "vocabulary", "resultchecks", "resultfiles", "decomposition", "results")
-_ELSEWHERE = {
-    "METRICS": "vocabulary",
-    "SPLITS": "vocabulary",
-    "Measurement": "measurements",
-    "errata": "resultfiles",
-    "measurements": "measurements",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +264,3 @@ def _decomposition(*, approximation: float | None, usability: float | None, **ot
         usability=NOT_PUBLISHED if usability is None else usability,
         **others,
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        return getattr(import_module(f".{_ELSEWHERE[name]}", __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,45 +6,30 @@ the library that it needs, when it is first asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..optional import lazy
 
 if TYPE_CHECKING:
-    from .controlled import controlled_effect
-    from .estimates import Estimate, estimates_frame
-    from .importance import explained_variance, tree_importance
-    from .linear import global_linear_effect
-    from .scaling_law import fit_scaling_law, law_rows
-    from .table import StudyTable, study_table
-
-__all__ = [
-    "Estimate",
-    "StudyTable",
-    "controlled_effect",
-    "estimates_frame",
-    "explained_variance",
-    "fit_scaling_law",
-    "global_linear_effect",
-    "law_rows",
-    "study_table",
-    "tree_importance",
-]
-
-_MODULES = {
-    "Estimate": "estimates",
-    "StudyTable": "table",
-    "controlled_effect": "controlled",
-    "estimates_frame": "estimates",
-    "explained_variance": "importance",
-    "fit_scaling_law": "scaling_law",
-    "global_linear_effect": "linear",
-    "law_rows": "scaling_law",
-    "study_table": "table",
-    "tree_importance": "importance",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .controlled import controlled_effect as controlled_effect
+    from .estimates import Estimate as Estimate
+    from .estimates import estimates_frame as estimates_frame
+    from .importance import explained_variance as explained_variance
+    from .importance import tree_importance as tree_importance
+    from .linear import global_linear_effect as global_linear_effect
+    from .scaling_law import fit_scaling_law as fit_scaling_law
+    from .scaling_law import law_rows as law_rows
+    from .table import StudyTable as StudyTable
+    from .table import study_table as study_table
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "controlled": ["controlled_effect"],
+            "estimates": ["Estimate", "estimates_frame"],
+            "importance": ["explained_variance", "tree_importance"],
+            "linear": ["global_linear_effect"],
+            "scaling_law": ["fit_scaling_law", "law_rows"],
+            "table": ["StudyTable", "study_table"],
+        },
+    )

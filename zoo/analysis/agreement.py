@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 
-try:
+with requires_extra("study", needed_for="A comparison of two measurements"):
     import numpy as np
     import pandas as pd
     from scipy import stats
     from statsmodels.regression.linear_model import OLS
     from statsmodels.stats.power import TTestPower
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A comparison of two measurements") from error
 
 HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
 _LEVEL, _POWER = 0.05, 0.8

@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .outcomes import OUTCOMES
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A comparison of encoders"):
     import numpy as np
     import pandas as pd
     from statsmodels.stats import proportion
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A comparison of encoders") from error
 
 N_TEST_IMAGES = 50_000  # validation images of ImageNet-1K, on which every error of the table was measured
 

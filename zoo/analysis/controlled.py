@@ -16,15 +16,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .ols import OlsFit, design_of, fit_ols
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A study"):
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
 
 CORE_COLUMNS = (
     "objective", "version", "architecture", "patch_size", "z_dim", "z_layer", "epochs", "batch_size", "optimizer",

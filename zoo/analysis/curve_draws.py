@@ -24,17 +24,15 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from ..errors import MissingExtra
 from ..evaluation.curves.curve import Drawn
 from ..evaluation.curves.draws import share_beyond
 from ..evaluation.intervals import N_DRAWS
+from ..optional import requires_extra
 from .curve_rows import Run
 from .estimates import Estimate
 
-try:
+with requires_extra("study", needed_for="A study of learning curves"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study of learning curves") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

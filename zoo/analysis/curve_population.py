@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..cards import catalogue
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
 from ..evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
 from ..evaluation.curves.improvement import cumulative_improvements
 from ..evaluation.curves.tasks import TASKS
 from ..evaluation.intervals import N_DRAWS
 from ..metadata import Missing
+from ..optional import requires_extra
 from .curve_draws import difference_of, drawn_mean, seed_variances
 from .curve_rows import CurveRows, FoundCurves, Run
 
-try:
+with requires_extra("study", needed_for="A study of learning curves"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study of learning curves") from error
 
 Kind = Literal["contrastive", "non-contrastive", "supervised", "untrained", "unknown"]  # unknown: a user's, in no group
 _NOT_CONTRASTIVE = ("generative", "transform")  # pretext tasks; the paper counts SwAV, SimSiam and Barlow Twins as such

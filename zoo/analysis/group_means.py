@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .ols import adjusted, design_of, fit_ols
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A comparison of groups"):
     import numpy as np
     from scipy import stats
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A comparison of groups") from error
 
 if TYPE_CHECKING:
     import pandas as pd

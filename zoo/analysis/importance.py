@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .stored_trees import tuned_parameters
 from .studycolumns import STUDY_COLUMNS
@@ -43,15 +44,13 @@ from .trees import (
     trained,
 )
 
-try:
+with requires_extra("study", needed_for="The importance of design choices"):
     import numpy as np
     import pandas as pd
 
     with warnings.catch_warnings():  # its colour maps use what matplotlib is going to take away; we draw none of them
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         import shap
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="The importance of design choices") from error
 
 __all__ = [
     "TREE_FEATURES", "ExplainedVariance", "Importance", "explained_variance", "nested_variance", "prepared",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
 from ..evaluation.label_free.population import joint_rank_product
+from ..optional import requires_extra
 from .estimates import Estimate
 from .populations import FEWEST
 from .resampled_correlations import (
@@ -24,12 +25,10 @@ from .resampled_correlations import (
     percentiles,
 )
 
-try:
+with requires_extra("study", needed_for="A correlation of metrics with accuracy"):
     import numpy as np
     import pandas as pd
     from scipy import stats
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A correlation of metrics with accuracy") from error
 
 STATISTICS = ("Pearson", "Spearman", "Kendall")
 UNITS = {"Pearson": "r", "Spearman": "rho", "Kendall": "tau"}

@@ -13,10 +13,11 @@ from statistics import fmean
 
 from ..cards import catalogue
 from ..content import content_folder
-from ..errors import MissingExtra, QueryError, warn
+from ..errors import QueryError, warn
 from ..evaluation.label_free.population import clid, w_clid
 from ..labelfree import LABEL_FREE_METRICS
 from ..metadata import Missing
+from ..optional import requires_extra
 from ..publishedlayout import study_facts
 from ..resultchecks import Key, Row
 from ..resultfiles import believable_rows_of, errata, without_wrong
@@ -27,10 +28,8 @@ from .populations import FEWEST
 from .studycolumns import STUDY_COLUMNS
 from .table import table_of
 
-try:
+with requires_extra("study", needed_for="A study of metrics"):
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study of metrics") from error
 
 ORACLES = {  # name -> metric and split of an error in percent
     FULL_SHOT: ("linear_probe_error", "train -> val"), "nearest neighbours": ("knn_error", "train -> val"),

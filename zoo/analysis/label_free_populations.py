@@ -11,17 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..errors import MissingExtra
 from ..labelfree import LABEL_FREE_METRICS
+from ..optional import requires_extra
 from .outcomes import ERRORS
 from .populations import FEWEST
 from .table import StudyTable
 
-try:
+with requires_extra("study", needed_for="A study of metrics"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study of metrics") from error
 
 Direction = Literal["more", "less", "1", "none"]
 FULL_SHOT = "full-shot"

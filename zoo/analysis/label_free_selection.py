@@ -12,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .populations import FEWEST
 from .resampled_correlations import Floats, Resampling, drawn_counts, percentiles
 
-try:
+with requires_extra("study", needed_for="Choosing encoders by a metric"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="Choosing encoders by a metric") from error
 
 ACCURACY, ORACLE, CHANCE = "accuracy recovered", "accuracy of the oracle's choice", "accuracy of a choice at random"
 REGRET, GAIN = "regret", "gain recovered"

@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards import catalogue
 from ..content import content_folder
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from ..resultfiles import rows_of
 from ..results import read_files
 from ..vocabulary import DATASET as DATASET_COLUMN
@@ -42,12 +43,10 @@ from ..vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
-try:
+with requires_extra("study", needed_for="Predicting an error by labels"):
     import numpy as np
     import pandas as pd
     from scipy.special import stdtrit
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="Predicting an error by labels") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

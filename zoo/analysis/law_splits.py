@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .estimates import Estimate
 from .scaling_law import (
     FEWEST_ENCODERS,
@@ -30,11 +30,9 @@ from .scaling_law import (
 from .standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
 from .threads import one_thread
 
-try:
+with requires_extra("study", needed_for="A scaling law"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A scaling law") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

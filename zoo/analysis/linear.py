@@ -25,16 +25,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..errors import MissingExtra, QueryError, UnknownName
+from ..errors import QueryError, UnknownName
+from ..optional import requires_extra
 from .estimates import Estimate
 from .ols import Design, OlsFit, design_of, factor_test, fit_ols
 from .studycolumns import STUDY_COLUMNS
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A linear model"):
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
 
 Scale = Literal["log", "number", "category", "truth"]
 METHOD = "global linear"

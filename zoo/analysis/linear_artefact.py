@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .estimates import Estimate
 from .linear import PROJECTOR, global_linear_effect
 from .ols import OlsFit
 from .table import StudyTable
 
-try:
+with requires_extra("study", needed_for="A linear model"):
     import numpy as np
     from statsmodels.regression.linear_model import OLS
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
 
 GENERATIVE = "ssl_mode[generative]"
 _NONE = {PROJECTOR: "none"}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A linear model"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
 
 CONSTANT = "constant"
 COLLINEAR = 1e-9  # share of a column's length that the other columns leave over, below which they add up to it

@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .linear_identification import COLLINEAR, CONSTANT, coincides_with, null_vectors, why_not_identified
 
-try:
+with requires_extra("study", needed_for="A linear model"):
     import numpy as np
     import pandas as pd
     from statsmodels.regression.linear_model import OLS
     from statsmodels.stats.multitest import multipletests
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A linear model") from error
 
 _EXACT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit; 1 - leverage of a forced row
 

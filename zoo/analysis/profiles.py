@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .outcomes import OUTCOMES, Outcome
 from .table import StudyTable
 
-try:
+with requires_extra("study", needed_for="A profile of an encoder"):
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A profile of an encoder") from error
 
 AXES: tuple[Outcome, ...] = tuple(
     OUTCOMES[name] for name in ("train_test", "enc_gen", "probe_gen", "usability", "approx")

@@ -13,14 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A bootstrap of correlations"):
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A bootstrap of correlations") from error
 
 Floats = NDArray[np.float64]
 FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders

@@ -21,19 +21,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .outcomes import COMPONENTS, ERRORS
 from .table import StudyTable
 from .threads import one_thread
 
-try:
+with requires_extra("study", needed_for="The scaling law"):
     import numpy as np
     import pandas as pd
     from scipy.optimize import least_squares
     from scipy.stats import t as student
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="The scaling law") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .estimates import Estimate
 from .importance import Importance, tree_importance
 from .studycolumns import STUDY_COLUMNS
 from .table import StudyTable
 
-try:
+with requires_extra("study", needed_for="A direction of SHAP values"):
     import numpy as np
     from scipy import stats
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A direction of SHAP values") from error
 
 Direction = Literal["raises", "lowers", "little"]
 METHOD = "difference of mean SHAP values"

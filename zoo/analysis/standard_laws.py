@@ -23,14 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A scaling law"):
     import numpy as np
     import pandas as pd
     from scipy.optimize import least_squares
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A scaling law") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..cards import catalogue
-from ..errors import MissingExtra, QueryError, UnknownName
+from ..errors import QueryError, UnknownName
 from ..metadata import Missing
+from ..optional import requires_extra
 from ..studyrows import measured_twice, own_rows, published_rows
 from .studycolumns import STUDY_COLUMNS, StudyColumn
 
-try:
+with requires_extra("study", needed_for="A study"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
 
 Population = Literal["self-supervised", "supervised", "untrained", "all"]
 UNKNOWN_MODE = "yours, whose card does not say how it was trained (objective.mode)"

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A study"):
     from threadpoolctl import threadpool_limits
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
 
 
 @contextmanager

@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .best_encoders import n_best
 from .estimates import Estimate
 from .ols import adjusted
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A rank correlation"):
     import numpy as np
     from scipy.stats import kendalltau
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A rank correlation") from error
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .studycolumns import STUDY_COLUMNS
 from .table import StudyTable, require_columns
 
-try:
+with requires_extra("study", needed_for="A study"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A study") from error
 
 _ALL = (
     "objective", "ssl_mode", "is_stopgrad", "is_ema", "architecture_exact", "architecture", "family", "patch_size",

@@ -27,15 +27,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .trees import Array, Sample, boost, booster_of, drawn_folds, others
 
-try:
+with requires_extra("study", needed_for="Tuning trees"):
     import numpy as np
     import optuna
     import xgboost
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="Tuning trees") from error
 
 ROUNDS = (300, 1000, 2000)  # at which a trial is scored
 _FRESH_AFTER = 50  # trials of one sampler

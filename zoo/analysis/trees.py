@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .table import StudyTable
 from .tree_features import coded, prepared
 
-try:
+with requires_extra("study", needed_for="A model of boosted trees"):
     import numpy as np
     import pandas as pd
     import xgboost
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A model of boosted trees") from error
 
 Array = np.ndarray
 FIXED: dict[str, Any] = {  # what no search touches

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 from .best_encoders import best_of_each
 from .estimates import Estimate
 from .group_means import group_means
@@ -15,10 +16,8 @@ from .outcomes import COMPONENTS
 from .populations import require_several
 from .table import StudyTable
 
-try:
+with requires_extra("study", needed_for="A trend over time"):
     from scipy import stats
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A trend over time") from error
 
 PARTS = tuple(outcome.column for outcome in COMPONENTS)
 

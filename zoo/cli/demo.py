@@ -12,8 +12,8 @@ import click
 
 from ..cards import catalogue
 from ..content import content_folder
-from ..errors import MissingExtra
 from ..metadata import Maybe, Missing
+from ..optional import requires_extra
 from ..results import SETTINGS, Summary, measurements, summaries
 from .facts import points, short_number
 from .output import json_option, print_json, print_notes, print_table
@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 _DATA = "digits"
 _TWINS = {"pocket_simclr_rn_digits": "pocket_sup_rn_digits", "pocket_mae_vit_digits": "pocket_sup_vit_digits"}
 _SPLITS = {"full": "train -> val", "5-shot": "train 5-shot -> val"}
-_LIBRARIES = {  # distributions by the module that is imported
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "pandas": "pandas",
-    "PIL": "pillow",
-    "sklearn": "scikit-learn",
-    "torch": "torch",
-    "torchvision": "torchvision",
-    "timm": "timm",
-    "safetensors": "safetensors",
-}
+_LIBRARIES = ("numpy", "scipy", "pandas", "PIL", "sklearn", "torch", "torchvision", "timm", "safetensors")
 _SMALL = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
@@ -155,11 +145,9 @@ def _load(name: str) -> tuple[torch.nn.Module, Any]:
 
 def _require_libraries() -> None:
     """Say which library is missing before anything is computed."""
-    for module, distribution in _LIBRARIES.items():
-        try:
+    with requires_extra("demo", needed_for="The demo"):
+        for module in _LIBRARIES:
             import_module(module)
-        except ModuleNotFoundError as error:
-            raise MissingExtra(distribution, extra="demo", needed_for="The demo") from error
 
 
 def _standing() -> list[dict[str, Any]]:

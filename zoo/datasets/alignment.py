@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
 from ..metadata import Preprocess
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Preprocessing images"):
     import numpy as np
     from PIL import Image
     from torchvision import transforms
     from torchvision.transforms import functional
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Preprocessing images") from error
 
 
 def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:

@@ -7,16 +7,15 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from ..rgb import Scale, array_values, checked_scale, shades
 from .imagefiles import REMEDY, Reading, Spread, Stored
 from .imagesets import ImageData, array_images
 from .splitting import stratified_split
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 _LAYOUTS = "x and y, or x_train, y_train, x_val and y_val"
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 import math
 from hashlib import blake2b
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from ..rgb import narrowed, to_rgb
 from .augmentations import WORDS, Recipe
 from .draws import uniform_draws
 from .masks import Uniform, hidden_patches
 from .policies import photometric, random_policy
 
-try:
+with requires_extra("models", needed_for="Augmenting images"):
     import numpy as np
     from PIL import Image, ImageFilter
     from torchvision.transforms import InterpolationMode
     from torchvision.transforms.v2 import functional as F  # noqa: N812
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Augmenting images") from error
 
 DRAWING = "views-1"
 """Name of the way from a seed to views; part of their fingerprints, and new whenever a pixel would change."""

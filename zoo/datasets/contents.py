@@ -17,13 +17,12 @@ from typing import Any
 
 from ..atomic import replaced
 from ..content import cache_folder
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from numpy.typing import NDArray
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 Contents = NDArray[np.uint64]
 

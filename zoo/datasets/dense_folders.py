@@ -8,7 +8,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage, DataError, MissingExtra
+from ..errors import CorruptImage, DataError
+from ..optional import requires_extra
 from ..rgb import Scale, turned
 from .contents import contents_of_files
 from .dense_pairs import MAP_FOLDERS, Seen, pairs_of
@@ -19,10 +20,8 @@ from .mapfiles import read_map
 from .maps import CLASS, DenseData, Maps, MapSet, checked_task
 from .splitting import in_val_by_name
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .imagesets import ImageData, ImageSet, LazyImages, digest
 from .maps import CLASS, DenseData, Maps, MapSet, checked_task
 from .rendering import geometry_of
 from .shapes import Renderer
 
-try:
+with requires_extra("models", needed_for="Rendering images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Rendering images") from error
 
 GEOMETRY = "shapes-maps-1"
 """Name of the way from a scene to maps; part of the fingerprint, and new whenever a value would change."""

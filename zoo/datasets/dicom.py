@@ -6,26 +6,19 @@ import struct
 import warnings
 from typing import Any
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from ..rgb import Scale, Values, shades
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
-try:
+with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to 16-bit PNG first)"):
     from pydicom import dcmread, pixel_array
     from pydicom.errors import InvalidDicomError
     from pydicom.pixels import processing
     from pydicom.pixels.decoders.base import get_decoder
-except ModuleNotFoundError as error:
-    if error.name != "pydicom":
-        raise
-    raise MissingExtra(
-        "pydicom", extra="dicom", needed_for="Reading DICOM files (or convert them to 16-bit PNG first)"
-    ) from error
 
 warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
 

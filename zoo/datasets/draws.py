@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 
 def raw_draws(key: tuple[int, ...], n: int) -> np.ndarray:

@@ -8,17 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from ..rgb import Scale
 from .contents import contents_of_files
 from .imagefiles import SUFFIXES, files_reading, read_image
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 from .splitting import hash_split
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .imagesets import ImageData, ImageSet, array_images
 from .splitting import stratified_split
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 DIGITS_VAL_SHARE = 0.25
 
@@ -33,10 +32,8 @@ def digits(*, n_images: int | None = None) -> ImageSet:
     ----------
     E. Alpaydin and C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI (its test part).
     """
-    try:
+    with requires_extra("evaluate", needed_for="The handwritten digits"):
         from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise MissingExtra("scikit-learn", extra="evaluate", needed_for="The handwritten digits") from error
 
     bunch = load_digits()
     n_all = len(bunch.target)

@@ -7,22 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import CorruptImage, DataError, MissingExtra
+from ..errors import CorruptImage, DataError
+from ..optional import requires_extra
 from ..rgb import Scale
 from .contents import Contents, contents_of_bytes, contents_of_files, kept_contents
 from .imagefiles import DECODING_ERRORS, as_shown, reading_of, reason_of
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 from .splitting import stratified_split
 
-try:
+with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
     import datasets
     import numpy as np
     import pyarrow
     from PIL import Image, ImageFile
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        str(error.name), extra="images", needed_for="A data set of the Hugging Face library datasets"
-    ) from error
 
 _ROWS_AT_A_TIME = 64
 _VAL_SPLITS = ("val", "valid", "validation", "test")

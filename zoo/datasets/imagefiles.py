@@ -16,18 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import CorruptImage, DataError, MissingExtra
+from ..errors import CorruptImage, DataError
+from ..optional import requires_extra
 from ..rgb import Scale, checked_scale, orientation_of, to_8_bits, values_of
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     from PIL import Image, ImageFile
-except ModuleNotFoundError as error:
-    raise MissingExtra("pillow", extra="models", needed_for="Working with images") from error
 
 if TYPE_CHECKING:
     from .imagesets import ImageSet

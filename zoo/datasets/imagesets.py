@@ -8,19 +8,16 @@ from functools import partial
 from hashlib import blake2b
 from typing import overload
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .contents import contents_of_pixels
 from .imagefiles import RULES, Reading
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     from PIL import Image
-except ModuleNotFoundError as error:
-    raise MissingExtra("pillow", extra="models", needed_for="Working with images") from error
 
 
 class LazyImages(Sequence[Image.Image]):

@@ -7,15 +7,14 @@ import tokenize
 import zipfile
 import zlib
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .imagefiles import DECODING_ERRORS, reason_of
 from .maps import CHANNELS
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 MAP_SUFFIXES = (".npy", ".npz", ".png")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import DataError, MissingExtra, UnknownName
+from ..errors import DataError, UnknownName
+from ..optional import requires_extra
 from .imagesets import ImageSet, digest
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 CHANNELS = {"depth": 1, "normals": 3}
 """Tasks that have maps, and the numbers at a pixel of each."""

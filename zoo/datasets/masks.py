@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .strengths import Masking
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 Uniform = Callable[[int], np.ndarray]
 """From a number n to n draws in [0, 1), the same whenever it is asked."""

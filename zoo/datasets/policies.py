@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .masks import Uniform
 
-try:
+with requires_extra("models", needed_for="Augmenting images"):
     from PIL import Image
     from torchvision.transforms.v2 import functional as F  # noqa: N812
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Augmenting images") from error
 
 Fill = tuple[int, int, int]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .draws import normal_noise
 from .scenes import REACH, SHAPES, Scene, texture_on
 from .solids import first_hits
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 CAMERA_Z, BAR_Z, BACKGROUND_Z = 3.0, 1.0, -1.6  # half widths of the image; no object reaches the bar or the background
 BACKGROUND, OBJECT, BAR = 0, 1, 2

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .draws import uniform_draws
 from .solids import Ball, Cone, HalfSpace, Piece, Solid, Torus, Tube, box
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 
 def _capped(low: float, high: float) -> tuple[HalfSpace, HalfSpace]:

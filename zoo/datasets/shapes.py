@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .draws import checked_seed
 from .imagesets import ImageData, ImageSet, LazyImages, digest
 from .rendering import Geometry, geometry_of, render
 from .scenes import CLASSES, Scene, draw_scene
 
-try:
+with requires_extra("models", needed_for="Rendering images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Rendering images") from error
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     from PIL import Image
-except ModuleNotFoundError as error:
-    raise MissingExtra("pillow", extra="models", needed_for="Working with images") from error
 
 RENDERING = "shapes-1"
 """Name of the way from a seed to pixels; part of the fingerprint, and new whenever a pixel would change."""

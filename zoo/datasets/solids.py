@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 Spans = tuple[np.ndarray, np.ndarray]  # where rays enter and leave, (n,) each; enter > leave: missed
 Vector = tuple[float, float, float]

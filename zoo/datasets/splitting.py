@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from hashlib import blake2b
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .contents import beside_the_first
 from .draws import checked_seed, raw_draws
 from .imagesets import ImageData, ImageSet
 from .subsets import lowest_of_each
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 _STREAM = 7_002  # keeps the split apart from the subsets of the same seed
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import replaced
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .imagesets import ImageSet
 from .subsets import KINDS, Subset, require_parent
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 _FORMAT = "zoo-subset-1"
 _FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str, "n_parent": int}

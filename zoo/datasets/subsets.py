@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .draws import checked_seed, raw_draws
 from .imagesets import ImageSet, digest
 
-try:
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with images") from error
 
 KINDS = ("balanced", "fraction", "held-out")
 _STREAM = 7_001  # keeps the ranks apart from all other draws of a seed

@@ -8,17 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CorruptImage, DataError, MissingExtra, UnknownName
+from ..errors import CorruptImage, DataError, UnknownName
+from ..optional import requires_extra
 from ..rgb import Scale
 from .contents import contents_of_files, contents_of_pixels
 from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
 from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
 
-try:
+with requires_extra("models", needed_for="A data set of torchvision"):
     import numpy as np
     from torchvision import datasets
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A data set of torchvision") from error
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -129,17 +128,14 @@ def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> An
     refused: Exception | None = None
     for value in values:
         try:
-            return constructor(str(root), **{argument: value})
+            with requires_extra("models", needed_for=f"The torchvision data set {kind}"):
+                return constructor(str(root), **{argument: value})
         except ValueError as error:  # this data set has no part of that name
             refused = error
         except (OSError, RuntimeError) as error:
             raise DataError(
                 f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
                 "first, for the zoo downloads no images."
-            ) from error
-        except ModuleNotFoundError as error:
-            raise MissingExtra(
-                str(error.name), extra="models", needed_for=f"The torchvision data set {kind}"
             ) from error
     raise DataError(
         f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}"

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
 from ..metadata import EncoderCard
+from ..optional import requires_extra
 from .augmentations import Recipe
 from .augmenting import DRAWING, augmented
 from .draws import checked_seed
 from .imagesets import ImageSet, LazyImages, digest
 
-try:
+with requires_extra("models", needed_for="Augmenting images"):
     import numpy as np
     from PIL import Image
     from torchvision import transforms
     from torchvision.transforms import v2
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Augmenting images") from error
 
 ANGLES = (0, 90, 180, 270)
 """Degrees, against the clock."""

@@ -22,15 +22,10 @@ ResNet of torchvision and any model of timm need neither.
 
 from __future__ import annotations
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Building an encoder"):
     from .build import build_empty_encoder, build_encoder
     from .encoder import Encoder
-except ModuleNotFoundError as error:
-    library = str(error.name).partition(".")[0]
-    if library not in ("torch", "torchvision"):
-        raise
-    raise MissingExtra(library, extra="models", needed_for="Building an encoder") from error
 
 __all__ = ["Encoder", "build_empty_encoder", "build_encoder"]

@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from torch import nn
 
-from ..errors import BuildError, MissingExtra
+from ..errors import BuildError
 from ..metadata import EncoderCard
+from ..optional import requires_extra
 from . import resnet
 from .pooling import TOKEN_LAYERS, projection_dim
 
@@ -71,12 +72,8 @@ def _constructor(card: EncoderCard) -> Constructor:
         return partial(resnet.torchvision_resnet, name)
     if backbone in resnet.BACKBONES:
         return resnet.BACKBONES[backbone]
-    try:
+    with requires_extra("models", needed_for=f"The encoder {card.id!r}"):
         from . import timm_models  # half a second to import, which ResNets need not pay
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] != "timm":
-            raise
-        raise MissingExtra("timm", extra="models", needed_for=f"The encoder {card.id!r}") from error
     if library == "timm":
         return partial(timm_models.timm_model, name)
     if backbone in timm_models.BACKBONES:

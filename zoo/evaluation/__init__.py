@@ -5,48 +5,32 @@ Everything is imported, with the libraries that it needs, when it is first asked
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..optional import lazy
 
 if TYPE_CHECKING:
-    from .evaluating import Evaluation, Request, evaluate
-    from .measuring import measure, measure_seeds
-    from .neighbours import NeighbourProbe
-    from .probe import LogisticProbe
-    from .risk import RiskReport, decompose
-    from .settings import label_setting
-    from .streamed import StreamedProbe
-
-__all__ = [
-    "Evaluation",
-    "LogisticProbe",
-    "NeighbourProbe",
-    "Request",
-    "RiskReport",
-    "StreamedProbe",
-    "decompose",
-    "evaluate",
-    "label_setting",
-    "measure",
-    "measure_seeds",
-]
-
-_MODULES = {
-    "Evaluation": "evaluating",
-    "LogisticProbe": "probe",
-    "NeighbourProbe": "neighbours",
-    "Request": "evaluating",
-    "RiskReport": "risk",
-    "StreamedProbe": "streamed",
-    "decompose": "risk",
-    "evaluate": "evaluating",
-    "label_setting": "settings",
-    "measure": "measuring",
-    "measure_seeds": "measuring",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .evaluating import Evaluation as Evaluation
+    from .evaluating import Request as Request
+    from .evaluating import evaluate as evaluate
+    from .measuring import measure as measure
+    from .measuring import measure_seeds as measure_seeds
+    from .neighbours import NeighbourProbe as NeighbourProbe
+    from .probe import LogisticProbe as LogisticProbe
+    from .risk import RiskReport as RiskReport
+    from .risk import decompose as decompose
+    from .settings import label_setting as label_setting
+    from .streamed import StreamedProbe as StreamedProbe
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "evaluating": ["Evaluation", "Request", "evaluate"],
+            "measuring": ["measure", "measure_seeds"],
+            "neighbours": ["NeighbourProbe"],
+            "probe": ["LogisticProbe"],
+            "risk": ["RiskReport", "decompose"],
+            "settings": ["label_setting"],
+            "streamed": ["StreamedProbe"],
+        },
+    )

@@ -7,9 +7,9 @@ from datetime import date
 from hashlib import blake2b
 from typing import Any
 
-from ..errors import MissingExtra
 from ..features import Features
 from ..measurements import Measurement
+from ..optional import requires_extra
 from ..recording import Recorded, record
 from .evaluating import Evaluation
 from .intervals import Interval
@@ -17,10 +17,8 @@ from .measuring import ProbeRun, mean_error
 from .protocols import Protocol
 from .risk import FULL, RiskReport
 
-try:
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Measuring an encoder") from error
 
 SOURCE = "measured"
 _PARTS = (

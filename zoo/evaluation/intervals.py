@@ -31,13 +31,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="An interval"):
     import numpy as np
     from scipy.special import chdtrc
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="An interval") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..atomic import replaced
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Measuring an encoder") from error
 
 if TYPE_CHECKING:
     from ..features import Features

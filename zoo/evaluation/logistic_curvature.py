@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-
+from ..optional import requires_extra
 from .logistic_problem import Problem
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import torch
+    from torch import Tensor
 
 _GROUPS = 16  # of a class's own images; where it has more, the mean of each group stands for them
 _CLASSES_AT_A_TIME = 64

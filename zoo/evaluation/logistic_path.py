@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from ..optional import requires_extra
 from .logistic_problem import Basis, Exact, Problem, cross_entropies
 from .logistic_solver import Point, Solver
 from .logistic_steps import onwards
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import torch
+    from torch import Tensor
 
 STEP = 10.0
 _LOOSE = 3e-3

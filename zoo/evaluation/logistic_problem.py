@@ -16,14 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
 
 _ROWS_AT_A_TIME = 8192
 _NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds

@@ -12,16 +12,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .logistic_path import PathPoint
 
-try:
+with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
 
 Array = np.ndarray[Any, Any]
 _STEP = math.sqrt(10.0)

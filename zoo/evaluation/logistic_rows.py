@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .streamed_checks import Array, rows_of
 
-try:
+with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
 
 _HELD_OUT = 0.2
 _ROWS_AT_A_TIME = 8192

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
-
+from ..optional import requires_extra
 from .logistic_path import STEP, Fit, Path
 from .logistic_solver import Point
 from .logistic_steps import interpolated, lowest_from
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import torch
 
 _CLEARLY = 0.005  # of the validation log loss
 _BETWEEN = 8  # interpolated penalties between two neighbours of the best

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from ..optional import requires_extra
 from .logistic_curvature import Memory, Preconditioner, dot, squared
 from .logistic_problem import Problem
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import torch
+    from torch import Tensor
 
 _TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
 """A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import torch
-from torch import Tensor
-
+from ..optional import requires_extra
 from .logistic_solver import Point
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import torch
+    from torch import Tensor
 
 
 def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | None:

@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import DataError, QueryError
 from ..features import Features, require_comparable
+from ..optional import requires_extra
 from .intervals import N_DRAWS, Interval, error_draws, interval, outcomes_of
 from .rows import not_finite
 from .runs import ProbeRun, TunedProbe, run_probe
 from .settings import LabelSetting, divide
 
-try:
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Measuring an encoder") from error
 
 if TYPE_CHECKING:
     from .kept import KeptRuns

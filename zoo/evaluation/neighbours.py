@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import DataError, QueryError
+from ..optional import requires_extra
 from .neighbours_search import Reference, nearest
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .streamed_rows import Labelled, require_finite
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 
 class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

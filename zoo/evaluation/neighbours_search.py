@@ -20,15 +20,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .streamed_checks import Array
 from .streamed_rows import Labelled, require_finite
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 _SPARE = 64  # neighbours that are kept beyond those asked for
 _DIGITS = 12  # of a similarity

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import DataError, QueryError
+from ..optional import requires_extra
 from .logistic_path import Path, PathPoint, Validation
 from .logistic_problem import Exact, centred_and_scaled, problem_of
 from .logistic_reference import Reference, weights_of
@@ -22,13 +23,11 @@ from .logistic_search import searched
 from .streamed_checks import both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .threads import threads_for
 
-try:
+with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A probe") from error
 
 Array = np.ndarray[Any, Any]
 _MOST_FITS = 24

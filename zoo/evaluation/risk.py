@@ -54,9 +54,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..cards import catalogue
 from ..datasets.imagesets import digest
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import DataError, QueryError
 from ..features import Features
 from ..metadata import NOT_PUBLISHED, EncoderCard, Missing
+from ..optional import requires_extra
 from ..results import RiskDecomposition
 from .intervals import N_DRAWS, Interval, disagreement, error_draws, interval, outcomes_of
 from .measuring import check_count, check_features, check_pair
@@ -65,11 +66,9 @@ from .rows import chosen_rows
 from .runs import ProbeRun, TunedProbe, run_probe
 from .settings import Division, divide, divide_own, label_setting, rows_held_out
 
-try:
+with requires_extra("evaluate", needed_for="A risk decomposition"):
     import numpy as np
     from scipy.special import stdtrit
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A risk decomposition") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Evaluating features"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Evaluating features") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

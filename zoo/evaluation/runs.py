@@ -8,15 +8,14 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..datasets.contents import has_copies
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
 from ..features import Features
+from ..optional import requires_extra
 from .rows import chosen_rows
 from .settings import Division
 
-try:
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Measuring an encoder") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

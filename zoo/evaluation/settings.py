@@ -26,12 +26,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ..datasets.subsets import balanced, fraction, held_out
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="A label setting"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label setting") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

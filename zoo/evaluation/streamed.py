@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, MissingExtra, QueryError
+from ..errors import DataError, QueryError
+from ..optional import requires_extra
 from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
 from .streamed_rows import Labelled, Moments, require_finite, scanned, stratified, with_copies, writable
 from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
@@ -21,13 +22,11 @@ from .streamed_space import Space
 from .streamed_state import Kept, identity_of
 from .streamed_training import Setting, Trained, evaluated, normalisation
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 
 _NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .streamed_space import Candidate
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 MOMENTUM = 0.9
 _TRUST = 0.001

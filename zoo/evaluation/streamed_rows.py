@@ -14,14 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..datasets.contents import beside_the_first
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .streamed_checks import Array, Rows, float32_of, floats_of
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 _SEQUENTIAL_BYTES = 1 << 25  # of features read at a time where the order does not matter
 

@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import MissingExtra, QueryError
+from ..errors import QueryError
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="Tuning probes"):
     import numpy as np
     import optuna
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Tuning probes") from error
 
 OPTIMIZERS = ("adam", "sgd", "lars")
 SCHEDULES = ("multistep", "cosine", "warmcosine", "constant")

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..atomic import replaced
-from ..errors import MissingExtra, StoreError
+from ..errors import StoreError
+from ..optional import requires_extra
 from .streamed_rows import Labelled
 from .streamed_space import Candidate
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 Trial: TypeAlias = dict[str, Any]
 State: TypeAlias = dict[str, Any]

@@ -18,17 +18,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 from .streamed_checks import Array
 from .streamed_optimizers import factor, optimizer_of
 from .streamed_rows import Labelled, Moments, ShuffledRows, near_equal, writable
 from .streamed_space import Candidate
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 State: TypeAlias = dict[str, Any]
 EPSILON = 1e-5  # of batch normalisation, as everywhere

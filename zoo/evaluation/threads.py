@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="Training probes"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Training probes") from error
 
 SMALL = 50_000_000
 """Multiplications of one matrix product, some milliseconds of one core.

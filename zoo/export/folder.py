@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..atomic import synchronise_folder
-from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused
+from ..errors import QueryError, StoreError, WeightsRefused
 from ..metadata import EncoderCard, Missing
+from ..optional import requires_extra
 from ..provenance import Found
 from ..representations import MARK, own_id
 from ..version import __version__
@@ -22,12 +23,8 @@ from ..weights.store import Record, kept_name
 from .addresses import without_keys
 from .earlier import ASIDE, CARD, CONFIG, FORMAT, WEIGHTS, config_bytes, difference, restore_interrupted
 
-try:
+with requires_extra("models", needed_for="Exporting an encoder"):
     from .modelcard import model_card
-except ModuleNotFoundError as error:
-    if str(error.name).partition(".")[0] != "huggingface_hub":
-        raise
-    raise MissingExtra("huggingface_hub", extra="models", needed_for="Exporting an encoder") from error
 
 _CHUNK = 4 * 1024**2  # bytes
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card

@@ -20,35 +20,31 @@ changed, so that readers and several writers need no lock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .origin import Origin, code_version, require_comparable
-from .progress import Bar, Progress, Silent
-from .rows import Rows
-from .store import Features, Skipped, load_features, verify
+from ..optional import lazy
 
 if TYPE_CHECKING:
-    from .computing import featurise
-
-__all__ = [
-    "Bar",
-    "Features",
-    "Origin",
-    "Progress",
-    "Rows",
-    "Silent",
-    "Skipped",
-    "code_version",
-    "featurise",
-    "load_features",
-    "require_comparable",
-    "verify",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "featurise":  # the one that imports torch
-        from .computing import featurise
-
-        return featurise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .computing import featurise as featurise
+    from .origin import Origin as Origin
+    from .origin import code_version as code_version
+    from .origin import require_comparable as require_comparable
+    from .progress import Bar as Bar
+    from .progress import Progress as Progress
+    from .progress import Silent as Silent
+    from .rows import Rows as Rows
+    from .store import Features as Features
+    from .store import Skipped as Skipped
+    from .store import load_features as load_features
+    from .store import verify as verify
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "computing": ["featurise"],
+            "origin": ["Origin", "code_version", "require_comparable"],
+            "progress": ["Bar", "Progress", "Silent"],
+            "rows": ["Rows"],
+            "store": ["Features", "Skipped", "load_features", "verify"],
+        },
+    )

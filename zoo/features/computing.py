@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..datasets import ImageSet
-from ..errors import CorruptImage, DataError, MissingExtra, QueryError
+from ..errors import CorruptImage, DataError, QueryError
+from ..optional import requires_extra
 from .decoding import Decoding, Preprocess
 from .forward import Computed, Forward, compute, device_for, number_type
 from .hashes import preprocess_hash, weights_hash
@@ -28,11 +29,9 @@ from .progress import Progress, Silent
 from .shards import Skipped, write_shard
 from .store import SHARD_SIZE, Features, load_features, tidy
 
-try:
+with requires_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Computing features") from error
 
 
 def featurise(

@@ -17,13 +17,12 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from ..datasets import ImageSet
-from ..errors import CorruptImage, DataError, MissingExtra
+from ..errors import CorruptImage, DataError
+from ..optional import requires_extra
 from .shards import Skipped
 
-try:
+with requires_extra("models", needed_for="Computing features"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Computing features") from error
 
 Preprocess: TypeAlias = Callable[[Any], torch.Tensor]
 

@@ -9,16 +9,15 @@ from textwrap import shorten
 
 from ..datasets import ImageSet
 from ..drift import full_precision
-from ..errors import CorruptImage, DataError, MissingExtra, QueryError
+from ..errors import CorruptImage, DataError, QueryError
+from ..optional import requires_extra
 from .decoding import Batch, Decoding, decoded, died
 from .progress import Progress
 from .shards import Skipped
 
-try:
+with requires_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Computing features") from error
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """What autocast computes in, by name."""

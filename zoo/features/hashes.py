@@ -9,12 +9,11 @@ from hashlib import blake2b
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Computing features"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Computing features") from error
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 _LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # whose classes say what they do by their name

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from ..atomic import replaced
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .origin import Origin, differences, origin_facts, origin_from, run_hash
 from .shards import FORMAT, Listed, Shard, Skipped, file_digest, read_shard, shard_files
 
-try:
+with requires_extra("models", needed_for="Working with features"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Working with features") from error
 
 INDEX, RUN = "index.json", "run.json"
 

@@ -8,13 +8,12 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, overload
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .shards import Shard, mapped
 
-try:
+with requires_extra("models", needed_for="Working with features"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra("numpy", extra="models", needed_for="Working with features") from error
 
 _N_MAPPED = 64  # shards at once, each of which takes a descriptor
 

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..atomic import replaced
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Working with features"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra("numpy", extra="models", needed_for="Working with features") from error
 
 FORMAT = "zoo-features-2"
 

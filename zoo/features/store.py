@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import DataError, MissingExtra
+from ..errors import DataError
+from ..optional import requires_extra
 from .index import (
     INDEX,
     RUN,
@@ -24,10 +25,8 @@ from .origin import Origin, run_hash
 from .rows import Names, Rows, labels_of
 from .shards import Listed, Skipped, write_shard
 
-try:
+with requires_extra("models", needed_for="Working with features"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra("numpy", extra="models", needed_for="Working with features") from error
 
 __all__ = ["Features", "Skipped", "load_features", "verify"]
 

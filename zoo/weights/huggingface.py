@@ -18,7 +18,8 @@ from socket import gaierror
 from typing import NoReturn
 from urllib.parse import quote, urlsplit
 
-from ..errors import MissingExtra, StoreError, WeightsRefused, WeightsUnavailable
+from ..errors import StoreError, WeightsRefused, WeightsUnavailable
+from ..optional import requires_extra
 from .environment import is_offline
 from .fetch import Fetched, file_sha256
 from .hosts import HUB, forget, why_unreachable
@@ -26,7 +27,7 @@ from .places import Expected, Source, shown
 from .progress import Progress
 from .reach import words
 
-try:
+with requires_extra("models", needed_for="Weights on Hugging Face"):
     from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import (
         EntryNotFoundError,
@@ -37,8 +38,6 @@ try:
         RevisionNotFoundError,
     )
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-except ModuleNotFoundError as error:
-    raise MissingExtra("huggingface_hub", extra="models", needed_for="Weights on Hugging Face") from error
 
 # The library below huggingface_hub has changed (requests, then httpx) and with it what a broken connection raises: each
 # has an HTTPError that HfHubHTTPError derives from, and whatever does not derive from that is an OSError. The machinery

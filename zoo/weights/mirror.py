@@ -28,7 +28,8 @@ from urllib.parse import unquote
 
 from ..atomic import replaced
 from ..content import local_folder
-from ..errors import MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..optional import requires_extra
 from . import store
 from .environment import is_offline, weights_folder
 
@@ -223,11 +224,9 @@ def _opened(place: str, failed: Callable[[str], ZooError]) -> _Opened:
     is_here = folder is not None or (place.startswith("memory://") and "::" not in place)
     if is_offline() and not is_here:
         raise failed("ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine")
-    try:
+    with requires_extra("models", needed_for="A mirror at an address"):
         import fsspec  # not at the top, for who only wants to show a place has no need of it
         from fsspec.implementations.local import LocalFileSystem
-    except ModuleNotFoundError as error:
-        raise MissingExtra("fsspec", extra="models", needed_for="A mirror at an address") from error
     with _foreign(place, failed):
         try:
             files, root = fsspec.core.url_to_fs(place if folder is None else str(folder))

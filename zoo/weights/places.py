@@ -24,7 +24,8 @@ from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from ..errors import MissingExtra, QueryError, WeightsRefused, nearest_names
+from ..errors import QueryError, WeightsRefused, nearest_names
+from ..optional import requires_extra
 from .shipped import shipped_file
 
 _HUB_NAMES = (
@@ -256,11 +257,9 @@ def _hub(place: str, rest: str, names: tuple[str, ...]) -> Source:
 
 
 def _timm(place: str, name: str) -> Source:
-    try:
+    with requires_extra("models", needed_for=f"Finding the weights {place}"):
         import timm
         from timm.models import get_pretrained_cfg
-    except ModuleNotFoundError as error:
-        raise _missing(error, "timm", place) from error
     try:
         found = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
     except RuntimeError:  # how timm says that it knows no such name or tag
@@ -282,10 +281,8 @@ def _timm(place: str, name: str) -> Source:
 
 
 def _torchvision(place: str, name: str) -> Source:
-    try:
+    with requires_extra("models", needed_for=f"Finding the weights {place}"):
         import torchvision
-    except ModuleNotFoundError as error:
-        raise _missing(error, "torchvision", place) from error
     try:
         weights = torchvision.models.get_weight(name)
     except (ValueError, KeyError, TypeError) as error:  # no such enum, no such member, a name that is no enum
@@ -295,11 +292,6 @@ def _torchvision(place: str, name: str) -> Source:
             "torchvision."
         ) from error
     return _address(place, weights.url)
-
-
-def _missing(error: ModuleNotFoundError, library: str, place: str) -> MissingExtra:
-    missing = str(error.name).partition(".")[0]
-    return MissingExtra(missing or library, extra="models", needed_for=f"Finding the weights {place}")
 
 
 def _path(place: str, scheme: str) -> Source:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, Protocol
 
-from ..errors import MissingExtra
+from ..optional import requires_extra
 
 
 class Progress(Protocol):
@@ -46,10 +46,8 @@ class Bar:
 
     def start(self, name: str, total_bytes: int | None, done_bytes: int) -> None:
         """Draws the bar, with what was there before as done."""
-        try:
+        with requires_extra("models", needed_for="Downloading weights"):
             from tqdm.auto import tqdm
-        except ModuleNotFoundError as error:
-            raise MissingExtra("tqdm", extra="models", needed_for="Downloading weights") from error
         if self._bar is not None:  # another request for the same file
             self._bar.total, self._bar.n = total_bytes, done_bytes
             self._bar.refresh()

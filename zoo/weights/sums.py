@@ -12,7 +12,10 @@ from __future__ import annotations
 import mmap
 from hashlib import blake2b
 
-import torch
+from ..optional import requires_extra
+
+with requires_extra("models", needed_for="Checking weights"):
+    import torch
 
 BLOCK = 1024**2  # bytes of which one sum is kept
 _ROWS, _COLUMNS = 256, 512  # of words of 8 bytes

@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from ..atomic import replaced
 from ..errors import StoreError, WeightsRefused
+from ..optional import requires_extra
 from .store import file_name
 from .sums import BLOCK, Summing, block_sums
+
+with requires_extra("models", needed_for="Converting weights"):
+    import torch
+    from torch import Tensor
 
 _NAMES = {
     torch.float64: "F64",

@@ -32,65 +32,42 @@ Measuring the Effectiveness of Self-Supervised Learning using Calibrated Learnin
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...optional import lazy
 
 if TYPE_CHECKING:
-    from .blind import majority_class, mean_target, pixelwise_direction, pixelwise_median
-    from .calibration import calibrated_risk
-    from .candidates import Candidate, candidate, own_candidate
-    from .curve import CalibratedCurve, Drawn, calibrated_curve
-    from .data import transfer_data
-    from .improvement import cumulative_improvement
-    from .measuring import CurveRequest, learning_curves
-    from .recipe import Recipe
-    from .savings import labels_saved
-    from .tuning import Training
-
-_HOMES = {
-    "CalibratedCurve": "curve",
-    "Candidate": "candidates",
-    "CurveRequest": "measuring",
-    "Drawn": "curve",
-    "Recipe": "recipe",
-    "Training": "tuning",
-    "calibrated_curve": "curve",
-    "calibrated_risk": "calibration",
-    "candidate": "candidates",
-    "cumulative_improvement": "improvement",
-    "labels_saved": "savings",
-    "majority_class": "blind",
-    "mean_target": "blind",
-    "pixelwise_direction": "blind",
-    "pixelwise_median": "blind",
-    "learning_curves": "measuring",
-    "own_candidate": "candidates",
-    "transfer_data": "data",
-}
-
-__all__ = [
-    "CalibratedCurve",
-    "Candidate",
-    "CurveRequest",
-    "Drawn",
-    "Recipe",
-    "Training",
-    "calibrated_curve",
-    "calibrated_risk",
-    "candidate",
-    "cumulative_improvement",
-    "labels_saved",
-    "learning_curves",
-    "majority_class",
-    "mean_target",
-    "own_candidate",
-    "pixelwise_direction",
-    "pixelwise_median",
-    "transfer_data",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:  # some of them import torch
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .blind import majority_class as majority_class
+    from .blind import mean_target as mean_target
+    from .blind import pixelwise_direction as pixelwise_direction
+    from .blind import pixelwise_median as pixelwise_median
+    from .calibration import calibrated_risk as calibrated_risk
+    from .candidates import Candidate as Candidate
+    from .candidates import candidate as candidate
+    from .candidates import own_candidate as own_candidate
+    from .curve import CalibratedCurve as CalibratedCurve
+    from .curve import Drawn as Drawn
+    from .curve import calibrated_curve as calibrated_curve
+    from .data import transfer_data as transfer_data
+    from .improvement import cumulative_improvement as cumulative_improvement
+    from .measuring import CurveRequest as CurveRequest
+    from .measuring import learning_curves as learning_curves
+    from .recipe import Recipe as Recipe
+    from .savings import labels_saved as labels_saved
+    from .tuning import Training as Training
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "blind": ["majority_class", "mean_target", "pixelwise_direction", "pixelwise_median"],
+            "calibration": ["calibrated_risk"],
+            "candidates": ["Candidate", "candidate", "own_candidate"],
+            "curve": ["CalibratedCurve", "Drawn", "calibrated_curve"],
+            "data": ["transfer_data"],
+            "improvement": ["cumulative_improvement"],
+            "measuring": ["CurveRequest", "learning_curves"],
+            "recipe": ["Recipe"],
+            "savings": ["labels_saved"],
+            "tuning": ["Training"],
+        },
+    )

@@ -7,8 +7,9 @@ from contextlib import closing
 from typing import Any
 
 from ...datasets.dense import MapSet
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from .blind import majority_class, pixelwise_direction, pixelwise_median
 from .data import TransferData, TransferSet
 from .losses import Scale, risks_of
@@ -16,12 +17,10 @@ from .reading import read_targets
 from .runs import N_EXAMPLES
 from .tuning import Trained, as_examples
 
-try:
+with requires_extra("models", needed_for="A blind guess"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A blind guess") from error
 
 _CONSTANTS = {
     "depth_l1_error": (pixelwise_median, "the pixel-wise median"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from .arrays import finite_numbers, numbers, position
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from .fitting import Fitting, Setting, trained_weights
 from .training_state import KeptTraining, State, copied
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     from torch import nn
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 
 @dataclass(frozen=True, slots=True)

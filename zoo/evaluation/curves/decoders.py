@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="A decoder"):
     import torch.nn.functional as F  # noqa: N812
     from torch import Tensor, nn
     from torchvision.ops import Conv2dNormActivation
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A decoder") from error
 
 MOST_CHANNELS = 256  # of the decoder's deepest map
 LEAST_CHANNELS = 8  # of any of its maps

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..intervals import Interval
 from .calibration import calibrated_risk, calibrated_risk_draws
 from .improvement import Improvement, cumulative_improvement, cumulative_improvements
 from .savings import labels_of_scratch
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from ...datasets.draws import raw_draws
-from ...errors import MissingExtra
 from ...features.forward import PRECISIONS
+from ...optional import requires_extra
 from .inputs import Inputs, cuts_of
 from .losses import Scale, loss_of, n_terms, risks_of
 from .reading import Batch
@@ -20,12 +20,10 @@ from .recipe import Recipe
 from .tasks import Task
 from .training_state import State, copied
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor, nn
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 _ORDER, _NOISE = 7_004, 7_005  # streams of a seed: the order of the images, and what a network draws while training
 _EVALUATED = 256  # images of a forward pass without gradient, at most ...

@@ -14,18 +14,16 @@ from weakref import WeakSet
 
 from ...datasets.dense import MapSet
 from ...datasets.imagesets import digest
-from ...errors import MissingExtra
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from .data import TransferSet
 from .reading import Batch, read_batches, targets_of
 from .tasks import TASKS
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 _READ_AT_ONCE = 64  # images a batch, while filling memory
 

@@ -17,15 +17,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ...atomic import replaced
-from ...errors import DataError, MissingExtra, ResultsError, StoreError
+from ...errors import DataError, ResultsError, StoreError
+from ...optional import requires_extra
 from ...recording.turns import turn
 from .jobs import Job
 from .runs import CurveRun
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 _FORMAT = "zoo-curve-run-1"
 _RISK = "risk "  # before the name of a metric

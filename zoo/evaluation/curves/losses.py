@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from .tasks import Task
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor
     from torch.nn import functional
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...content import cache_folder
 from ...datasets.imagefiles import notes_on
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..intervals import N_DRAWS, Interval
 from .assembling import assembled, require_scale
 from .candidates import Candidate
@@ -26,10 +27,8 @@ from .runs import CONTROLS, Control, CurveRun
 from .searching import searched_regimes
 from .tuning import Training, train_run
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

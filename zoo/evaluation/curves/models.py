@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import MissingExtra, QueryError
+from ...errors import QueryError
+from ...optional import requires_extra
 from .tasks import Task
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import torch
     from torch import Tensor, nn
 
@@ -15,8 +16,6 @@ try:
     from ...encoders.pooling import QuantisedProjection
     from ...encoders.stages import StageReader, stage_reader
     from .decoders import LinearHead, UNetDecoder
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 
 class TransferModel(nn.Module):

@@ -21,13 +21,12 @@ from typing import Literal
 
 from ...datasets.draws import checked_seed, raw_draws
 from ...datasets.imagesets import digest
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from .data import TransferSet, images_of, labels_of
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 Regime = int | Literal["all"]
 

@@ -21,6 +21,7 @@ from ...errors import (
     ZooError,
 )  # fmt: skip
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from .blind_runs import blind_run
 from .data import TransferData
 from .jobs import Job, Workload
@@ -29,10 +30,8 @@ from .recipe import Recipe
 from .runs import CurveRun
 from .tuning import Step, Trained, Training, train_run
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 _KINDS = (QueryError, DataError, StoreError, BuildError, WeightsUnavailable, WeightsRefused)
 _BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number

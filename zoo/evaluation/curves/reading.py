@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from ...datasets.dense import MapSet, aligned
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
 from ...features.decoding import Decoding, decoded
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from ...preprocess import build_preprocess
 from .data import TransferSet, images_of
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,13 +17,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from .nested import Regime, checked_regime
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 NEAR_BLIND, NEAR_MAXIMAL = 0.9, 0.1
 """Calibrated risks of scratch from which on a regime is one of little, and of much data."""

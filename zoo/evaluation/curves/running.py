@@ -27,7 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ...errors import MissingExtra, QueryError, StoreError
+from ...errors import QueryError, StoreError
+from ...optional import requires_extra
 from .inputs import forget_inputs
 from .jobs import Job, distinct
 from .kept import KeptCurveRuns
@@ -36,10 +37,8 @@ from .progress import CurveProgress, Silent
 from .runs import CurveRun
 from .tuning import Step
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 _LOOK_S = 0.2  # between two looks at other processes
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in whatever state they are

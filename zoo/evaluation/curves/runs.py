@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 
-try:
+with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="A learning curve") from error
 
 Control = Literal["encoder", "scratch", "maximal", "blind"]
 CONTROLS: tuple[Control, ...] = ("blind", "maximal", "scratch")

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...atomic import replaced
-from ...errors import MissingExtra, StoreError
+from ...errors import StoreError
+from ...optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 State: TypeAlias = dict[str, Any]
 """Tensors, numbers, texts, lists and dicts: what torch reads without running anything."""

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...datasets.imagesets import digest
 from ...drift import full_precision
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
 from ...features.forward import device_for
 from ...features.hashes import weights_hash
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from ...version import __version__
 from .choosing import Chosen, Step, fitted, none_is_finite
 from .data import TransferData
@@ -35,12 +36,10 @@ from .recipe import Recipe, recipe_digest
 from .runs import N_EXAMPLES
 from .training_state import KeptTraining
 
-try:
+with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import nn
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Training a transfer") from error
 
 if TYPE_CHECKING:
     from ...encoders import Encoder

@@ -25,19 +25,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ...optional import lazy
 
 if TYPE_CHECKING:
-    from .catalogue import compute
-    from .monitor import Monitor
-
-__all__ = ["Monitor", "compute"]
-
-_HOMES = {"Monitor": "monitor", "compute": "catalogue"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:  # they import torch, or what does
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .catalogue import compute as compute
+    from .monitor import Monitor as Monitor
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "catalogue": ["compute"],
+            "monitor": ["Monitor"],
+        },
+    )

@@ -6,16 +6,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..logistic_rows import table_of
 from ..streamed_checks import Array, labels_of, rows_of
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 
 def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:

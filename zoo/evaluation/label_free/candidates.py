@@ -19,14 +19,12 @@ change by no more than the two rows are moved. That float64 rounds distances in 
 
 from __future__ import annotations
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .points import Points
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 SPARE = 128
 """Candidates beyond the neighbours that are asked for; where there are more, it is quicker to multiply in float64."""

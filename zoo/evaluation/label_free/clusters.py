@@ -13,7 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from ..threads import threads_for
 from .arrays import features_of
@@ -21,11 +22,9 @@ from .distinct import fingerprints
 from .points import Points, blocks, points_of, product
 from .seeding import reduced, spread_rows
 
-try:
+with requires_extra("evaluate", needed_for="k-means"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="k-means") from error
 
 _ROUNDS_IN_SEEDING = 50  # of Lloyd's iteration in the few directions
 _LEAST_WIDTH = 1024  # in working out how many rows are compared together

@@ -6,17 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array, labels_of
 from .arrays import features_of
 from .pairs import unit_rows
 from .spectrum import second_moments
 
-try:
+with requires_extra("evaluate", needed_for="The coding rate"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="The coding rate") from error
 
 _PIECE_BYTES = 1 << 22
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import labels_of
 from .arrays import require_varied, views_of
 from .lidar import Views, grouped, unit_roundoff
 
-try:
+with requires_extra("evaluate", needed_for="Neural collapse"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Neural collapse") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from ..streamed_checks import Array
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 
 def in_range(z: Array) -> Array:

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import features_of, require_varied
 from .nearest import nearest_points
 from .points import points_of
 
-try:
+with requires_extra("evaluate", needed_for="The intrinsic dimension"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="The intrinsic dimension") from error
 
 DISTANCES = ("euclidean", "cosine", "squared_cosine")
 FITS = {"linear": 0.1, "maximum_likelihood": 0.0}

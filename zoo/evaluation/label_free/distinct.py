@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .points import Points, blocks
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 
 def fingerprints(points: Points) -> Array:

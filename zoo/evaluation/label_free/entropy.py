@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..probe import LogisticProbe
 from ..streamed_checks import Array, width_checked
 from .arrays import features_of
 from .labelled import labelled_of, validation_of
 
-try:
+with requires_extra("evaluate", needed_for="Label entropy"):
     from scipy.special import entr
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Label entropy") from error
 
 _LEAST = 4
 _LARGEST = 1e30  # products of features with weights stay within float32

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
 from ...features import load_features
 from ...labelfree import LabelFreeMetric
+from ...optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 ARGUMENTS = {
     "features": ("z",),

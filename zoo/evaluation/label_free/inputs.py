@@ -16,20 +16,19 @@ from ...datasets import ImageData
 from ...datasets.augmentations import Recipe, recipe_of
 from ...datasets.imagefiles import notes_on
 from ...datasets.views import ANGLES, drawn_images
-from ...errors import MissingExtra, QueryError, UnknownName
+from ...errors import QueryError, UnknownName
 from ...features import Progress
 from ...labelfree import NEEDS
 from ...metadata import EncoderCard
+from ...optional import requires_extra
 from ..featurising import PARTS, Featurising, evaluations_folder
 from ..rows import chosen_rows
 from .pixels import pixels_of_images
 from .protocol import SAMPLES
 from .samples import N_IMAGES, Featuriser, Load, Sample, Sizes
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 N_PIXELS: int = SAMPLES["n_pixels"]
 """Images whose pixels are held in memory at most: 0.5 GB at 64 px."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array, width_checked
 from .arrays import features_of, require_varied
 from .clusters import Clusters, kmeans_points, require_n_clusters
@@ -16,10 +17,8 @@ from .distinct import fingerprints, first_equals
 from .nearest import nearest_points, require_k
 from .points import points_of
 
-try:
+with requires_extra("evaluate", needed_for="Cluster learnability"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Cluster learnability") from error
 
 _FOR = "cluster learnability"
 _ONE_DIRECTION = 1e-6  # of a row of length 1: within float32 rounding of all others

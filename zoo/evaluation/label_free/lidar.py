@@ -15,18 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import require_varied, views_of
 from .spectrum import Products, eigenvalues, rounding_of_lapack, second_moments, triangular_factor
 
-try:
+with requires_extra("evaluate", needed_for="LiDAR"):
     import numpy as np
     import torch
     from scipy.special import fdtri
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="LiDAR") from error
 
 NOISE = 32.0  # units of rounding up to which a deviation is rounding: stored numbers have 1, computed ones some ten
 ONE_IN = 1000  # encoders to which all images are alike, of which one has a ratio above that of noise

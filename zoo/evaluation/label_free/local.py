@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import features_of, require_varied
 from .dimension import (
@@ -19,11 +20,9 @@ from .dimension import (
     worth_telling,
 )
 
-try:
+with requires_extra("evaluate", needed_for="The local intrinsic dimension"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="The local intrinsic dimension") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from ..threads import threads_for
 from .mine_critic import Bound, Critic, critic_named, donsker_varadhan, log_mean_exp
@@ -23,11 +23,9 @@ from .mine_pairs import (
     standardised_pairs,
 )
 
-try:
+with requires_extra("models", needed_for="MINE"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="MINE") from error
 
 _MOVING_AVERAGE_RATE = 0.01  # of the mean of exp T; the weight of a batch in the gradient is at most its inverse
 _CHECKS = 20

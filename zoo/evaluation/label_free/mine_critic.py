@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 
-try:
+with requires_extra("models", needed_for="MINE"):
     import torch
     from torch import Tensor, nn
     from torchvision.models import resnet18
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="MINE") from error
 
 CRITICS = ("perceptron", "small", "resnet18")
 _SMALL_FROM_PX, _RESNET_FROM_PX = 8, 64

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array, width_checked
 from .arrays import features_of, require_varied
 
-try:
+with requires_extra("models", needed_for="MINE"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="MINE") from error
 
 _NEEDED_FOR = "mutual information"
 _LEAST, _LEAST_VALIDATION, _LEAST_STOPPING, _MOST_STOPPING = 256, 32, 16, 4096

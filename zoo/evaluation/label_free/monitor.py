@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import require_finite, tensor_of
 from .rank import CERTAIN, alpha_req, correlation_rank, effective_rank, feature_rank
 from .spectrum import Gram, Moments, Spectrum, mirrored
 
-try:
+with requires_extra("models", needed_for="Following the metrics of a run"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Following the metrics of a run") from error
 
 _WORTH_TELLING = 0.1  # relative error of a metric above which there is no value
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}

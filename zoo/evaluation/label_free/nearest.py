@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...errors import MissingExtra, QueryError
+from ...errors import QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import features_of
 from .candidates import candidates
 from .distinct import first_equals
 from .points import METRICS, Points, blocks, points_of
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 _TILE_ROWS = 1024
 _PAIRS_AT_ONCE = 1 << 20  # candidates whose exact distances are sorted together

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from ...errors import MissingExtra, QueryError
+from ...errors import QueryError
+from ...optional import requires_extra
 from ..neighbours import NeighbourProbe
 from ..probe import LogisticProbe
 from ..streamed_checks import Array
 from .cosine_rows import in_range
 from .labelled import labelled_of, validation_of
 
-try:
+with requires_extra("evaluate", needed_for="One-shot accuracy"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="One-shot accuracy") from error
 
 CLASSIFIERS = ("nearest", "logistic")
 _NEEDED_FOR = "one-shot accuracy"

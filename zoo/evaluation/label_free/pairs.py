@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import features_of, require_varied, views_of
 
-try:
+with requires_extra("evaluate", needed_for="Alignment and uniformity"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Alignment and uniformity") from error
 
 _PIECE_BYTES = 1 << 22
 _BLOCK = 2048  # rows whose distances to as many others are in memory at a time

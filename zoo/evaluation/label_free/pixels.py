@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ...datasets import ImageSet
-from ...errors import MissingExtra
 from ...metadata import Preprocess
+from ...optional import requires_extra
 from ...rgb import RGB
 
-try:
+with requires_extra("models", needed_for="Metrics of pixels"):
     import numpy as np
     from torchvision import transforms
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="Metrics of pixels") from error
 
 LARGEST_PX = 64
 

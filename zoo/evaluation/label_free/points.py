@@ -11,14 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 
-try:
+with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Nearest neighbours") from error
 
 METRICS = ("euclidean", "cosine")
 _BLOCK_BYTES = 1 << 22  # of features that are looked at together, so that they stay in the cache

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .standardising import numbers_of, standardised
 
-try:
+with requires_extra("evaluate", needed_for="CLID"):
     import numpy as np
     from scipy.stats import rankdata
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="CLID") from error
 
 __all__ = ["WeightedClid", "clid", "joint_rank_product", "standardised", "w_clid", "weighted_clid"]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...errors import DataError, QueryError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import views_of
 from .spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, SingularValues, spectrum_of
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 CERTAIN = 1e-5
 """Bound of the relative error up to which RankMe is given as a number without more words."""

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..neighbours import NeighbourProbe
 from ..streamed_checks import Array, width_checked
 from .arrays import require_varied, views_of
 from .cosine_rows import in_range
 
-try:
+with requires_extra("evaluate", needed_for="Rotation prediction"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="Rotation prediction") from error
 
 ROTATIONS_DEGREES = (0, 90, 180, 270)
 """In the order in which they are expected."""

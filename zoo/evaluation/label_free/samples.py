@@ -11,19 +11,17 @@ from typing import Any
 from ...datasets import ImageSet
 from ...datasets.augmentations import Recipe
 from ...datasets.views import drawn_images, rotations_of, view_preprocess, views_of
-from ...errors import MissingExtra
 from ...features import Features, Progress
 from ...features import featurise as compute_features
 from ...features.index import INDEX
 from ...metadata import EncoderCard
+from ...optional import requires_extra
 from ..featurising import Featurising, features_folder
 from ..rows import chosen_rows
 from .protocol import SAMPLES
 
-try:
+with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A label-free metric") from error
 
 N_IMAGES: int = SAMPLES["n_images"]
 """Images whose features are taken at most."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .points import product
 
-try:
+with requires_extra("evaluate", needed_for="k-means"):
     import numpy as np
     import torch
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="evaluate", needed_for="k-means") from error
 
 _DIRECTIONS = 128
 _SKETCHED_ROWS = 1536

@@ -27,16 +27,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..streamed_checks import Array
 from .arrays import RowBlocks, require_finite, tensor_of
 
-try:
+with requires_extra("models", needed_for="A spectral metric"):
     import numpy as np
     import torch
     from torch import Tensor
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A spectral metric") from error
 
 AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
 """What singular values are asked of: features, features less their mean, and those over their standard deviation times

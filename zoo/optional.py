@@ -1,0 +1,84 @@
+"""Optional libraries, and names that are imported when they are first used.
+
+>>> with requires_extra("models", needed_for="Reading images"):
+...     import libraw  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+    ...
+zoo.errors.MissingExtra: Reading images needs the library 'libraw', which is not installed; run: ...
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from .errors import MissingExtra
+
+_ZOO = __name__.partition(".")[0]
+
+
+@contextmanager
+def requires_extra(extra: str, *, needed_for: str) -> Iterator[None]:
+    """Raise MissingExtra if a library that is imported in the block is not installed.
+
+    Every other error stays what it is, also that of a library that is installed and cannot be imported, and of a module
+    of the zoo itself that is not there.
+
+    Parameters
+    ----------
+    extra : str
+        The extra of ssl-zoo that installs the library, such as ``"models"``.
+    needed_for : str
+        What needs it: the subject of the sentence "... needs the library 'torch'".
+
+    Raises
+    ------
+    MissingExtra
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == _ZOO:
+            raise
+        raise MissingExtra(error.name, extra=extra, needed_for=needed_for) from error
+
+
+def lazy(
+    module: str, names: Mapping[str, Iterable[str]], *, submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a module whose public names are imported on first use.
+
+    Type checkers do not see the table; the module imports the same names for them::
+
+        if TYPE_CHECKING:
+            from .risk import decompose as decompose
+        else:
+            __getattr__, __dir__, __all__ = lazy(__name__, {"risk": ["decompose"]})
+
+    Parameters
+    ----------
+    module : str
+        ``__name__`` of the module.
+    names : mapping from str to str
+        The public names by the module that has them, which lies in the same package.
+    submodules : iterable of str
+        Modules of the package that are attributes too; they are not in ``__all__``.
+    """
+    this = sys.modules[module]
+    homes = {name: home for home, public in names.items() for name in public}
+    submodules = frozenset(submodules)
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if name in homes:
+            return getattr(import_module(f".{homes[name]}", this.__package__), name)
+        if name in submodules:
+            return import_module(f".{name}", this.__package__)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:  # noqa: N807
+        return sorted({*vars(this), *homes, *submodules})
+
+    return __getattr__, __dir__, sorted(homes)
