@@ -27,18 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..errors import MissingExtra, StoreError, WeightsRefused
+from ..errors import StoreError, WeightsRefused
 from ..metadata import Format
+from ..optional import requires_extra
+from .pickle_names import STORAGES, Storage, checked, lookup, lookup_scripted
+from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded
 
-try:
+with requires_extra("models", needed_for="Reading weights"):
     import torch
     from safetensors import SafetensorError, safe_open
     from torch import Tensor
-except ImportError as error:
-    raise MissingExtra(error.name or "torch", extra="models", needed_for="Reading weights") from error
-
-from .pickle_names import STORAGES, Storage, checked, lookup, lookup_scripted
-from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded
 
 __all__ = ["Checkpoint", "Inert", "is_mapped", "read_checkpoint"]
 

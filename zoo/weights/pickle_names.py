@@ -15,10 +15,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from ..optional import requires_extra
 from .pickles import Budget, Builder, Inert, Refusal, StandIn, clipped, is_plain_key, named, odd_arguments, stand_in
+
+with requires_extra("models", needed_for="Reading weights"):
+    import torch
+    from torch import Tensor
 
 TYPES: dict[str, torch.dtype] = {
     str(dtype): dtype
