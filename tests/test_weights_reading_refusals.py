@@ -13,7 +13,7 @@ import pytest
 from zoo.errors import WeightsRefused
 from zoo.weights.checkpoints import read_checkpoint
 
-from .malice import armed, whole
+from .malice import armed, text, whole
 from .malice_bombs import tensor
 from .malice_files import malicious_files, torch_zip
 from .malice_good import good_files
@@ -104,7 +104,7 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path, start: bytes, reason: s
 
 def test_a_name_from_a_file_cannot_play_with_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(whole(b"c\x1b[2J\xe2\x80\xae\nos" + b"x" * 500 + b"\n"))
+    path.write_bytes(whole(text("\x1b[2J\u202e") + text("os" + "x" * 500) + b"\x93"))
     with pytest.raises(WeightsRefused) as refused:
         read_checkpoint(path, what="'encoder'")
     assert r"it asks for '\x1b[2J\u202e.osxxx" in str(refused.value)

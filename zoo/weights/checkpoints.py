@@ -232,7 +232,7 @@ def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
     if signature != b"PK\5\6" or disk or first or here != count or comment:
         raise Refusal("it is a zip file that does not end with its directory: cut off, or with something appended")
     try:
-        archive = zipfile.ZipFile(_Directory(file))  # type: ignore[arg-type]  # which needs no more of a file
+        archive = zipfile.ZipFile(_Directory(file))  # which needs no more of a file
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
         raise Refusal(f"its zip directory is damaged ({clipped(str(error))})") from error
     infos, first_entry = archive.infolist(), archive.start_dir
