@@ -136,7 +136,7 @@ def test_a_file_that_is_both_a_tar_archive_and_a_pickle_is_not_unpacked(tmp_path
 
 def test_a_refusal_keeps_neither_the_file_open_nor_its_bytes_mapped(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(torch_zip(whole(tensor(0, (4,), (1,)) + tensor(1, (4,), (1,)))))
+    path.write_bytes(torch_zip(whole(tensor(0, (4,), (1,)) + tensor(1, (4,), (1,)) + b"\x86")))
     with pytest.raises(WeightsRefused) as refused:
         read_checkpoint(path, what="'encoder'")
     gc.disable()  # frames of the error must not be what keeps it
