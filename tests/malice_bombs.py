@@ -37,20 +37,20 @@ def _nested(push: bytes, wrap: bytes, n: int) -> bytes:
 def bombs() -> dict[str, bytes]:
     """Pickles to be refused in every container, by what is wrong with them."""
     doubled = b")" + b"".join(b"q" + bytes([place]) + b"h" + bytes([place]) + b"\x86" for place in range(60))
-    lists = LIST + b"".join(b"q" + bytes([place]) + POP + listed(*9 * [b"h" + bytes([place])]) for place in range(60))
+    lists = b"".join(b"q" + bytes([place]) + listed(*9 * [b"h" + bytes([place])]) for place in range(60))
     colliding = b"".join(group(*map(number, (place, place))) + NONE for place in range(1100))
     state = DICT + b"(" + b"".join(text(f"name {place}") + NONE for place in range(3000)) + b"u"
-    again = name("argparse Namespace") + b")\x81h\7b0"
+    again = name("argparse Namespace") + b")\x81h\7ba"
     numbers = DICT + b"(" + b"".join(number(place) + NONE for place in range(3000)) + b"u"
     places = b"".join(b"r" + struct.pack("<I", place) for place in range(3000))
-    state_of_array = group(number(1), group(number(1)), _FLOAT32, FALSE, raw(bytes(4))) + b"b0"
-    megabyte = text("x" * 2**20) + b"q\7" + POP
+    state_of_array = group(number(1), group(number(1)), _FLOAT32, FALSE, raw(bytes(4))) + b"b"
+    megabyte = text("x" * 2**20) + b"q\7" + APPEND
     bodies = {
         "a doubling tuple as a key": DICT + doubled + NONE + b"s",
         "a doubling tuple in a set": b"\x8f(" + doubled + b"\x90",
         "a doubling tuple in a frozenset": b"(" + doubled + b"\x91",
         "a doubling tuple": doubled,
-        "lists of lists of one list": lists,
+        "lists of lists of one list": b"(" + LIST + lists + b"t",
         "a tuple 50,000 deep as a key": DICT + _nested(b")", b"\x85", 50_000) + NONE + b"s",
         "a tuple 50,000 deep": _nested(b")", b"\x85", 50_000),
         "lists 50,000 deep": LIST * 50_000 + APPEND * 49_999,
@@ -58,19 +58,21 @@ def bombs() -> dict[str, bytes]:
         "a list that holds itself": LIST + b"q\1h\1" + APPEND,
         "a dict that holds itself": DICT + b"q\1" + text("a") + b"h\1s",
         "tuples whose hashes collide": DICT + b"(" + colliding + b"u",
-        "a large state given many times": LIST + state + b"q\7" + POP + again * 3000,
-        "a large state without names given many times": LIST + numbers + b"q\7" + POP + again * 3000,
+        "a large state given many times": LIST + state + b"q\7" + APPEND + again * 3000,
+        "a large state without names given many times": LIST + numbers + b"q\7" + APPEND + again * 3000,
         "a key of a megabyte": DICT + text("x" * 2**20) + NONE + b"s",
         "a name of NumPy's type of a megabyte": call(
             "numpy.core.multiarray scalar", call("numpy dtype", text("<" * 2**20 + "i1"), FALSE, TRUE), raw(b"1")
         ),
-        "a large tuple of arguments": b"(" + NONE * 100 + b"tq\7" + POP + name("types SimpleNamespace") + b"h\7R",
+        "a large tuple of arguments": name("types SimpleNamespace") + b"(" + NONE * 100 + b"tR",
+        "what is thrown away": NONE + NONE + POP,
+        "what is thrown away to a mark": NONE + b"(" + NONE + b"1",
         "an array of many places filled many times": (
-            LIST + b"(" + _ARRAY + places + b"h\1" * 100 + state_of_array * 100 + b"1"
+            LIST + b"(" + _ARRAY + places + (b"h\1" + state_of_array) * 100 + b"e"
         ),
         "a hundred thousand sets": b"(" + b"\x8f" * 100_000 + b"t",
         "a megabyte of text made bytes many times": (
-            LIST + megabyte + (call("_codecs encode", b"h\7", text("latin1")) + POP) * 100
+            LIST + megabyte + (call("_codecs encode", b"h\7", text("latin1")) + APPEND) * 100
         ),
         "an integer of a megabyte": b"\x8b\0\0\x10\0" + b"\1" * 2**20,
         "an integer as text": b"I" + b"9" * 5000 + b"\n",
@@ -95,6 +97,11 @@ def bombs() -> dict[str, bytes]:
         "a persistent id that is a number": number(1) + _PERSISTENT,
         "a persistent id of a module": group(text("module"), name("torch FloatStorage"), text("a"), text("b")) + b"Q",
         "a buffer from outside": b"\x97",
+        "a place of the memo far away": NONE + b"r\xff\xff\xff\x7f",
+        "a frame that ends within an instruction": b"\x95" + struct.pack("<Q", 3) + text("ab"),
+        "frames in frames": b"\x95" + struct.pack("<Q", 10) + b"\x95" + struct.pack("<Q", 1) + NONE,
+        "a state of nothing under a tuple that doubles": DICT + doubled + NONE + b"b" + NONE + b"s",
+        "half a character": b"X\3\0\0\0\xed\xb2\x80",
         "DUP": NONE + b"2",
         "items of a list": LIST + number(1) + number(2) + b"s",
         "items appended to a dict": DICT + number(1) + APPEND,
@@ -133,9 +140,6 @@ def bombs() -> dict[str, bytes]:
         "an array of negative sides": _array((-1, -1), b"1234"),
         "an array that is never filled": _ARRAY,
         "an array that is filled twice": _array((1,), b"1234") + group(NONE) + b"b",
-        "an array in a list before it is filled": (
-            LIST + _ARRAY + b"q\1" + APPEND + b"h\1" + group(number(1), group(), _FLOAT32, FALSE, raw(b"1234")) + b"b0"
-        ),
         "an array of a class of its own": call(
             "numpy.core.multiarray _reconstruct", name("argparse Namespace"), group(number(0)), raw(b"b")
         ),
@@ -183,6 +187,10 @@ def tensor_bombs() -> dict[str, bytes]:
         "a tensor rebuilt by a class": call(
             "torch._tensor _rebuild_from_type_v2", name("argparse Namespace"), name("torch Tensor"), group(), NONE
         ),
+        "a storage with a state": storage() + group(NONE, DICT + text("elements") + NONE + b"s") + b"b",
+        "items of a storage": storage() + number(0) + NONE + b"s",
+        "a tensor with items": tensor(0, (1,), (1,)) + number(0) + number(0) + b"s",
+        "a tensor that is extended": tensor(0, (1,), (1,)) + number(0) + APPEND,
         "a tensor with a state": tensor(0, (1,), (1,)) + group(storage(), number(0), group(), group()) + b"b",
         "a tensor as a key": DICT + tensor(0, (1,), (1,)) + NONE + b"s",
         "a parameter of a list": call("torch._utils _rebuild_parameter", LIST, TRUE, _ORDERED),

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .malice import DICT, NONE, POP, armed, legacy, listed, name, text, whole
+from .malice import DICT, NONE, armed, legacy, listed, name, text, whole
 from .malice_bombs import bombs, tensor, tensor_bombs
 
 NUMBERS = struct.pack("<4f", 1, 2, 3, 4)
@@ -112,17 +112,18 @@ def malicious_files(canary: Path) -> Iterator[tuple[str, bytes]]:
 
 def _torchscript_files() -> Iterator[tuple[str, bytes]]:
     module = name("__torch__ A") + b")\x81"
-    long = text("x" * 2**20) + b"q\7" + POP
-    inner = module + DICT + text("a") + tensor(0, (1,), (1,)) + b"sb"
+    long = text("x" * 2**20)
+    inner = module + DICT + b"(" + text("all") + b"(" + module + DICT + text("a") + tensor(0, (1,), (1,)) + b"sb"
     for place in range(8, 38):
         twice = DICT + b"(" + text("a") + b"h" + bytes([place]) + text("b") + b"h" + bytes([place]) + b"u"
-        inner += b"q" + bytes([place]) + POP + module + twice + b"b"
-    names = (module + DICT + b"h\7") * 90 + NONE + b"sb" * 90
+        inner += b"q" + bytes([place]) + module + twice + b"b"
+    inner += b"q\x30t" + text("a") + b"h\x30ub"
+    names = module + DICT + long + b"q\7" + (module + DICT + b"h\7") * 89 + NONE + b"sb" * 90
     yield "modules that hold two of each other", torchscript(whole(inner))
     yield "a module that holds itself", torchscript(whole(module + b"q\1" + DICT + text("a") + b"h\1sb"))
     yield "modules in lists of one", torchscript(whole(listed(module)))
-    yield "classes with names of a megabyte", torchscript(whole(text("__torch__") + b"q\6" + long + b"h\6h\7\x93)\x81"))
-    yield "modules with names of a megabyte", torchscript(whole(long + names))
+    yield "classes with names of a megabyte", torchscript(whole(text("__torch__") + long + b"\x93)\x81"))
+    yield "modules with names of a megabyte", torchscript(whole(names))
     dotted = DICT + text("a.b") + tensor(0, (1,), (1,)) + b"s"
     yield "a tensor with a dotted name", torchscript(whole(module + dotted + b"b"))
 

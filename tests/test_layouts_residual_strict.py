@@ -16,7 +16,7 @@ from zoo.cards import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import convert, fingerprints
 from zoo.errors import WeightsRefused
-from zoo.weights.reading import read_checkpoint
+from zoo.weights.checkpoints import read_checkpoint
 
 from .each import for_each
 from .sources.residual import Source

@@ -38,12 +38,11 @@ def module_of(path: Path) -> str:
 
 
 MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py")) if "_content" not in path.parts}
-PARTS_OF_OTHERS = "zoo.weights.reading_"  # imported by zoo.weights.reading, after it has named the extra
 LAZY = [name for name, path in MODULES.items() if ", __dir__, " in path.read_text() and name != "zoo.optional"]
 
 
 def test_without_any_optional_library_every_module_is_imported_or_names_the_extra(run_apart: Run) -> None:
-    modules = [name for name in MODULES if not name.startswith(PARTS_OF_OTHERS) and not name.endswith("__main__")]
+    modules = [name for name in MODULES if not name.endswith("__main__")]
     script = ABSENT + (
         f"sys.meta_path.insert(0, Absent(*{LIBRARIES!r}))\n"
         "found = {}\n"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from zoo.errors import StoreError
-from zoo.weights.reading import Inert, read_checkpoint
+from zoo.weights.checkpoints import Inert, read_checkpoint
 
 from .malice import DICT, FALSE, LIST, NONE, TRUE, call, group, legacy, listed, name, number, text, whole
 from .malice_bombs import tensor
@@ -171,10 +171,10 @@ def test_two_tensors_on_one_storage_are_views_of_it(read: Read) -> None:
     assert found["b"].data_ptr() == found["a"][3:].data_ptr()
 
 
-def test_strings_and_pairs_of_python_2_are_read(read: Read) -> None:
+def test_strings_of_python_2_are_texts_with_a_character_a_byte_and_pairs_are_read(read: Read) -> None:
     pairs = listed(LIST + b"(U\1a" + number(1) + b"e")
     content = DICT + b"U\1m" + call("collections OrderedDict", pairs) + b"sT\4\0\0\0data" + b"U\2\xff\xfes"
-    assert read(legacy(whole(content, protocol=2))) == {"m": {"a": 1}, "data": b"\xff\xfe"}
+    assert read(legacy(whole(content, protocol=2))) == {"m": {"a": 1}, "data": "\xff\xfe"}
 
 
 def test_configurations_that_hold_themselves_become_inert(read: Read) -> None:

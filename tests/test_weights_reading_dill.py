@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.errors import WeightsRefused
-from zoo.weights.reading import read_checkpoint
+from zoo.weights.checkpoints import read_checkpoint
 
 from .malice import DICT, FALSE, NONE, TRUE, call, group, listed, name, number, raw, text, whole
 from .malice_good import DILL_FUNCTION, dill_files, haiku_arrays, unpacked

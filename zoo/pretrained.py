@@ -23,11 +23,11 @@ from .locations import Candidate, candidates
 from .metadata import EncoderCard
 from .provenance import Found, found_in, keep
 from .weights import lock, mirror, store
+from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.download import TakenAway, fetch, finished_record
 from .weights.environment import mirror_place, weights_folder
 from .weights.hosts import asking_once
 from .weights.places import Fetched, is_path, shown, source
-from .weights.reading import Checkpoint, is_mapped, read_checkpoint
 from .weights.shipped import is_shipped
 
 _HASHED = "sha256:"

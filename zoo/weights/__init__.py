@@ -10,8 +10,8 @@ a file must hold is decided by :mod:`zoo.encoders.layouts`, and :mod:`zoo.pretra
 ``hosts``        which hosts cannot be reached, each asked once per command; ``reach`` asks
 ``huggingface``  files of Hugging Face repositories, through huggingface_hub
 ``progress``     how far a download is
-``reading``      one file -> tensors in plain containers, whatever wrote it, without executing any of it; its parts are
-                 ``reading_*``
+``checkpoints``  one file -> tensors in plain containers, whatever wrote it, without executing any of it; ``pickles``
+                 reads its pickles, ``pickle_names`` has every name that these may ask for
 ``tensors``      the converted files: safetensors, written whole and checked at every reading, by their ``sums``
 ``store``        folders of converted weights and their provenance
 ``care``         listing, verifying and tidying such folders

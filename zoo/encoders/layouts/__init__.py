@@ -1,8 +1,8 @@
 """From what a file of weights holds to the state dict of an encoder: one small function a layout.
 
-A card names its layout in ``weights.converter``. The function takes what :mod:`zoo.weights.reading` made of the file
-and gives tensors under the names of torchvision or timm; what it leaves out, it declares, so that :func:`convert` can
-insist on the rest: no name missing, none left over, every shape and type right, every number finite, and every
+A card names its layout in ``weights.converter``. The function takes what :mod:`zoo.weights.checkpoints` made of the
+file and gives tensors under the names of torchvision or timm; what it leaves out, it declares, so that :func:`convert`
+can insist on the rest: no name missing, none left over, every shape and type right, every number finite, and every
 parameter moved from where training starts.
 
 A new layout is one function, one line in the table ``LAYOUTS`` of the module it belongs to, and its name in

@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 
-from ...weights.reading_inert import Inert
+from ...weights.pickles import Inert
 from ...weights.store import Reading
 from .steps import Layout, Misfit, State, below, state_dict
 

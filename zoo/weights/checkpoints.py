@@ -1,0 +1,408 @@
+"""Reads a file of weights, whatever wrote it, and runs nothing that is in it.
+
+===========  ==========================================================  =============================================
+kind         how it is recognised                                        how it is read
+===========  ==========================================================  =============================================
+safetensors  a length, then a brace                                      by the library of that name
+torch, zip   a zip archive with ``data.pkl``                             ``zipfile``, ``pickles``; tensors are mapped
+TorchScript  the same with ``constants.pkl``                             the same; its code is never looked at
+torch, old   a pickle of torch's magic number                            a row of pickles, then the storages
+dill         any other pickle                                            ``pickles``
+===========  ==========================================================  =============================================
+
+``torch.load(weights_only=True)`` is not used: its list of allowed names belongs to the whole process and its threads,
+it cannot read pickles of protocol 4, it would unpack tar files to the disk, and what it reads is found by another zip
+reader than the one a check beforehand would use. It is what the tests compare with.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import StoreError, WeightsRefused
+from ..metadata import Format
+from ..optional import requires_extra
+from .pickle_names import STORAGES, Storage, checked, lookup, lookup_scripted
+from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded
+
+with requires_extra("models", needed_for="Reading weights"):
+    import torch
+    from safetensors import SafetensorError, safe_open
+    from torch import Tensor
+
+__all__ = ["Checkpoint", "Inert", "is_mapped", "read_checkpoint"]
+
+_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file of torch before 1.6
+_LEGACY_VERSION = 1001
+_ALIGNMENT = 64  # bytes; torch aligns its storages to it
+_PICKLE = "data.pkl"
+_BLOCK = 1024**2  # bytes that are read at a time; larger storages get memory of their own
+_END = struct.Struct("<4s4H2LH")  # the last record of a zip archive: PKWARE's APPNOTE.TXT, 6.3, describes all of them
+_LOCAL = struct.Struct("<4s5H3L2H")  # the record before a member
+_ENCRYPTED = 0x0001 | 0x0040 | 0x2000
+_MOST_DIRECTORY = 3 * 1024**2  # bytes; some 30,000 members, and an optimizer's state has three a parameter
+_MEMBER_BYTES = 800  # that a member takes in the memory of zipfile
+_MOST_MODULES = 100  # in modules of TorchScript
+_OTHERS = (
+    (0, b"\x1f\x8b", "a gzip file"),
+    (0, b"BZh", "a bzip2 file"),
+    (0, b"\xfd7zXZ", "an xz file"),
+    (0, b"\x89HDF", "an HDF5 file"),
+    (0, b"\x93NUMPY", "an array of NumPy"),
+    (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to"),
+    (0, b"<", "a page of a web server"),
+    (257, b"ustar", "a tar archive"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a file of weights holds.
+
+    ``content`` is made of dicts, lists, tuples, sets, plain values, torch tensors on the CPU, and ``Inert``. Tensors of
+    zip archives and safetensors are mapped from the file, which must stay as it is while they are used.
+    """
+
+    content: Any
+    format: Format  # by its bytes, whatever its name says
+
+
+def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
+    """Reads a file of weights.
+
+    Parameters
+    ----------
+    path : Path
+        Of the file; its name does not matter.
+    what : str
+        How messages name the file.
+
+    Raises
+    ------
+    WeightsRefused
+        If the file is damaged, is of no known kind, or asks for anything but numbers in plain containers.
+    StoreError
+        If the file cannot be read at all.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(0, "it is not a file")
+        with path.open("rb", buffering=_BLOCK) as file:
+            content, kind = _content(path, file)
+    except OSError as error:
+        raise StoreError(f"The weights of {what} cannot be read from {path}: {error.strerror or error}.") from error
+    except Refusal as reason:
+        reason.__cause__ = reason.__context__ = None  # the frames of these would keep the file mapped
+        raise WeightsRefused(
+            f"The file of {what} is refused, because {reason}; "
+            "nothing of it was run, take it from another source or save its tensors alone."
+        ) from reason.with_traceback(None)
+    return Checkpoint(content=content, format=kind)
+
+
+def is_mapped(path: Path) -> bool:
+    """True if the tensors of a file are mapped from it; those of files of torch before 1.6 and of dill are copied."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) != b"\x80"
+    except OSError:
+        return False
+
+
+def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
+    start = file.read(512)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    budget = Budget(size)
+    if start[:4] == b"PK\3\4":
+        content, is_scripted = _read_archive(file, size, budget)
+        return (_flattened(content, budget), "torchscript") if is_scripted else (content, "torch pickle")
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= size - 8:
+        return _safetensors(path), "safetensors"
+    if start[:1] != b"\x80":
+        raise Refusal(f"it is {_guessed(start)}, expected safetensors or a pickle of torch or dill")
+    if _MAGIC.to_bytes(10, "little") in start[:64]:  # whatever protocol wrote it
+        return _read_legacy(file, size, budget), "torch pickle"
+    record = recorded(file, end=size, lookup=lookup, budget=budget)
+    if file.tell() != size:
+        raise Refusal("it has something after the end of its pickle")
+    return built(record, budget), "dill pickle"
+
+
+def _guessed(start: bytes) -> str:
+    if not start:
+        return "empty"
+    for offset, magic, kind in _OTHERS:
+        if start[offset : offset + len(magic)] == magic:
+            return kind
+    return f"a file of another kind that starts with {start[:8].hex(' ')}"
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            return {name: checked(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118, it is no dict
+    except (SafetensorError, TypeError) as error:  # TypeError: a shape with more elements than torch can count
+        reason = str(error).splitlines()[0][:200]
+        raise Refusal(f"its safetensors header does not describe it ({reason})") from error
+
+
+# --- zip archives: what torch writes since 1.6, and TorchScript ------------------------------------------------------
+
+
+def _read_archive(file: BinaryIO, size: int, budget: Budget) -> tuple[Any, bool]:
+    """What a zip archive of torch holds, and if it is one of TorchScript."""
+    members = _members(file, size)
+    budget.spend(_MEMBER_BYTES * len(members))
+    roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
+    if len(roots) != 1:
+        raise Refusal(f"it is a zip file with {len(roots)} members {_PICKLE!r}, expected 1 as torch writes")
+    root = roots[0]
+    is_scripted = f"{root}constants.pkl" in members
+    for name, member in members.items():
+        if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
+            raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
+    _check_sums(file, members)
+    order = members.get(f"{root}byteorder")
+    if order is not None and (order.size != 6 or _bytes_at(file, order.start, 6) != b"little"):
+        raise Refusal("its numbers are not little-endian")
+    # changes of the mapped bytes would stay in memory; torch insists on bytes that it could change
+    data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+    storages: dict[str, tuple[str, int, Storage]] = {}
+
+    def persistent(identity: Any) -> Storage:
+        kind, key, n = _storage_named(identity, n_parts=5)
+        if key not in storages:
+            member = members.get(f"{root}data/{key}")
+            if member is None or member.size < n * STORAGES[kind].itemsize:
+                raise Refusal(f"its storage {clipped(key)} is missing or shorter than its {n} elements")
+            storages[key] = kind, n, Storage(_mapped(data, member.start, n, STORAGES[kind]))
+        return _same(storages[key], kind, n)
+
+    pickled = members[f"{root}{_PICKLE}"]
+    file.seek(pickled.start)
+    end = pickled.start + pickled.size
+    names = lookup_scripted if is_scripted else lookup
+    record = recorded(file, end=end, lookup=names, budget=budget, persistent=persistent)
+    if file.tell() != end:
+        raise Refusal("it has something after the end of its pickle")
+    return built(record, budget), is_scripted
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """Where the bytes of a zip member are. A member that is not stored is compressed, and never looked into."""
+
+    start: int
+    size: int
+    is_stored: bool
+    crc: int
+
+
+class _Directory:
+    """The file of an archive as zipfile sees it, which would read a directory of any size."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.seek, self.tell = file.seek, file.tell
+        self._file = file
+
+    def read(self, n: int = -1) -> bytes:
+        """A record, or the whole directory; -1 reads the last record."""
+        if n > _MOST_DIRECTORY:
+            raise Refusal(f"it has a zip directory of {n} bytes, expected at most {_MOST_DIRECTORY}")
+        return self._file.read(n if n >= 0 else _END.size)
+
+
+def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
+    """The members of an archive by name.
+
+    Archives of torch are written in one manner: from the first byte to the last, member after member, with the
+    directory at the end. An archive is refused if anything precedes or follows, or if two records contradict.
+    """
+    last = size - _END.size
+    signature, disk, first, here, count, length, start, comment = _unpack(_END, file, last)
+    if signature != b"PK\5\6" or disk or first or here != count or comment:
+        raise Refusal("it is a zip file that does not end with its directory: cut off, or with something appended")
+    try:
+        archive = zipfile.ZipFile(_Directory(file))  # which needs no more of a file
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
+        raise Refusal(f"its zip directory is damaged ({clipped(str(error))})") from error
+    infos, first_entry = archive.infolist(), archive.start_dir
+    is_same = count in (len(infos), 0xFFFF) and start in (first_entry, 0xFFFFFFFF)
+    if not is_same or not (first_entry + length <= last or length == 0xFFFFFFFF):
+        raise Refusal("its zip directory contradicts itself")
+    members: dict[str, _Member] = {}
+    position = 0
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        if info.header_offset < position or (not position and info.header_offset):
+            raise Refusal("its zip members overlap, or do not begin at its start")
+        name, member = _member(file, info)
+        position = member.start + info.compress_size
+        if name in members:
+            raise Refusal(f"it has two zip members named {clipped(name)}")
+        members[name] = member
+    if position > first_entry:
+        raise Refusal("its zip members overlap its directory")
+    return {name: members[name] for name in members}
+
+
+def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _Member]:
+    """Name and place of a member, by its own record, which must say what the directory says."""
+    signature, _, _, method, _, _, _, _, _, n_name, n_extra = _unpack(_LOCAL, file, info.header_offset)
+    raw = file.read(n_name)
+    in_directory = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
+    if signature != b"PK\3\4" or method != info.compress_type or raw != in_directory:
+        raise Refusal(f"its zip member {clipped(info.orig_filename)} is not where and what the directory says")
+    if info.flag_bits & _ENCRYPTED:
+        raise Refusal(f"its zip member {clipped(info.orig_filename)} is encrypted")
+    is_stored = info.compress_type == zipfile.ZIP_STORED
+    if is_stored and info.file_size != info.compress_size:
+        raise Refusal(f"its zip member {clipped(info.orig_filename)} has two sizes")
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError as error:
+        raise Refusal("it has a zip member whose name is not UTF-8") from error
+    start = info.header_offset + _LOCAL.size + n_name + n_extra
+    return name, _Member(start, info.compress_size, is_stored, info.CRC)
+
+
+def _check_sums(file: BinaryIO, members: dict[str, _Member]) -> None:
+    """Refuses an archive with a stored member whose bytes are not those that its CRC-32 was computed from.
+
+    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member; of such an archive nothing is known.
+    """
+    if not any(member.crc for member in members.values()):
+        return
+    block = memoryview(bytearray(_BLOCK))
+    for name, member in members.items():
+        if member.is_stored:
+            file.seek(member.start)
+            crc = 0
+            for done in range(0, member.size, _BLOCK):
+                part = block[: min(_BLOCK, member.size - done)]
+                file.readinto(part)  # type: ignore[attr-defined]
+                crc = zlib.crc32(part, crc)
+            if crc != member.crc:
+                raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its CRC-32")
+
+
+def _mapped(data: mmap.mmap, start: int, n: int, dtype: torch.dtype) -> Tensor:
+    """Elements of the file: mapped where they are aligned, so that only what is used is read, otherwise copied."""
+    if n == 0:
+        return torch.empty(0, dtype=dtype)
+    raw = torch.frombuffer(data, dtype=torch.uint8, count=n * dtype.itemsize, offset=start)
+    return (raw.clone() if start % _ALIGNMENT else raw).view(dtype)
+
+
+def _unpack(record: struct.Struct, file: BinaryIO, position: int) -> tuple[Any, ...]:
+    raw = _bytes_at(file, position, record.size) if position >= 0 else b""
+    if len(raw) != record.size:
+        raise Refusal("it is a zip file that is cut off, or whose directory points outside of it")
+    return record.unpack(raw)
+
+
+def _bytes_at(file: BinaryIO, position: int, n: int) -> bytes:
+    file.seek(position)
+    return file.read(n)
+
+
+def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
+    """The tensors of a scripted or traced module by their dotted names, like its ``state_dict()``.
+
+    Which attributes are parameters and buffers only the archive's code says, which is not read: a plain tensor
+    attribute comes with them.
+    """
+    if type(content) is not Inert:
+        raise Refusal("its TorchScript archive does not hold a module")
+    tensors: dict[str, Tensor] = {}
+    waiting: list[tuple[str, Inert, int]] = [("", content, 0)]
+    while waiting:
+        prefix, module, depth = waiting.pop()
+        inner: list[tuple[str, Inert, int]] = []
+        for name, value in module.attributes.items():
+            budget.spend(100 + len(prefix) + len(name))  # a module that is met often has as many names
+            if depth > _MOST_MODULES:
+                raise Refusal("it holds modules in modules without end")
+            if isinstance(value, Tensor):
+                if prefix + name in tensors or "." in name:
+                    raise Refusal("its modules have names that do not tell them apart")
+                tensors[prefix + name] = value
+            elif type(value) is Inert:
+                inner.append((f"{prefix}{name}.", value, depth + 1))
+        waiting.extend(reversed(inner))
+    return tensors
+
+
+# --- what torch wrote before 1.6 -------------------------------------------------------------------------------------
+
+
+def _read_legacy(file: BinaryIO, size: int, budget: Budget) -> Any:
+    """What such a file holds: magic number, version, system, content, names of storages, storages."""
+
+    def plain() -> Any:
+        return built(recorded(file, end=size, lookup=lookup, budget=budget), budget)
+
+    magic, version, system = plain(), plain(), plain()
+    if (type(magic), magic, type(version), version) != (int, _MAGIC, int, _LEGACY_VERSION):
+        raise Refusal("it is of a version of torch's format that torch never released")
+    if type(system) is not dict or system.get("little_endian") is not True:
+        raise Refusal("its numbers are not little-endian")
+    wanted: dict[str, tuple[str, int, Storage]] = {}
+    left = size
+
+    def persistent(identity: Any) -> Storage:
+        nonlocal left
+        kind, key, n = _storage_named(identity, n_parts=6)
+        if key not in wanted:
+            left -= n * STORAGES[kind].itemsize
+            if left < 0:
+                raise Refusal(f"its storage {clipped(key)} is longer than the file")
+            budget.spend(_MEMBER_BYTES)
+            wanted[key] = kind, n, Storage(_unfilled(n, STORAGES[kind]))
+        return _same(wanted[key], kind, n)
+
+    record = recorded(file, end=size, lookup=lookup, budget=budget, persistent=persistent)
+    keys = plain()
+    is_list = type(keys) is list and all(type(key) is str and is_plain_key(key) for key in keys)
+    if not is_list or len(keys) != len(wanted) or set(keys) != wanted.keys():
+        raise Refusal("its list of storages is not that of its content")
+    for key in keys:
+        _, n, storage = wanted[key]
+        if file.read(8) != struct.pack("<q", n):
+            raise Refusal(f"its storage {clipped(key)} has two lengths, or none")
+        if n and file.readinto(storage.elements.view(torch.uint8).numpy()) != storage.elements.nbytes:  # type: ignore[attr-defined]
+            raise Refusal("it ends before its last storage does")
+    if file.tell() != size:
+        raise Refusal("it has something after its last storage")
+    return built(record, budget)  # now that the storages are filled
+
+
+def _unfilled(n: int, dtype: torch.dtype) -> Tensor:
+    """Elements to be filled; large ones in memory of their own, all of which goes back when they do."""
+    n_bytes = n * dtype.itemsize
+    return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=dtype) if n_bytes > _BLOCK else torch.empty(n, dtype=dtype)
+
+
+def _storage_named(identity: Any, *, n_parts: int) -> tuple[str, str, int]:
+    """Class, key and number of elements of the storage that a persistent id means; the device is left out."""
+    match identity:
+        case ("storage", type() as kind, str(key), str(), int(n), *rest) if (
+            issubclass(kind, StandIn) and kind.name in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)
+        ):
+            if len(rest) == n_parts - 5 and all(part is None for part in rest):
+                return kind.name, key, n
+    raise Refusal("it refers to a storage in a way that torch does not")
+
+
+def _same(storage: tuple[str, int, Storage], kind: str, n: int) -> Storage:
+    if storage[:2] != (kind, n):
+        raise Refusal("it refers to one storage in two ways")
+    return storage[2]
