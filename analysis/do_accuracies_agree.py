@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from matplotlib.lines import Line2D
 
-from zoo.analysis.agreement import PairedComparison, pair_estimates, paired_comparison
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.populations import require_encoders
-from zoo.analysis.table import StudyTable
-from zoo.cards import catalogue
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import PairedComparison, pair_estimates, paired_comparison
+from zoo.analysis.table import StudyTable, require_encoders
+from zoo.cards.catalogue import catalogue
 from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
-from zoo.resultfiles import errata
+from zoo.results.rows import errata
 from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from zoo.analysis.agreement import HIGH, correlations, is_high
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import HIGH, correlations, is_high
 from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
 from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim, undone_by_hc3
-from zoo.studies.risks import risk_label, rows_used
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import interval, risk_label, rows_used
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

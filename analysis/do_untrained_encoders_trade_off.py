@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from zoo.analysis.agreement import correlations
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import correlations
 from zoo.analysis.table import StudyTable, study_table
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
-from zoo.resultfiles import errata
+from zoo.results.rows import errata
 from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
-from zoo.studies.risks import risk_label
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import interval, risk_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from zoo.analysis.agreement import HIGH, correlations, is_high, leave_one_out, paired_comparison
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.populations import FEWEST
-from zoo.analysis.table import StudyTable
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out, paired_comparison
+from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim

@@ -32,7 +32,7 @@ _KINDS = ("float32", "float16", "safetensors", "float16 safetensors", "training"
 _MEASURE = """
 import json, os, sys, threading, time
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 
 def status(name):
     with open("/proc/self/status") as file:
@@ -65,7 +65,7 @@ _WRITE = """
 import sys
 import torch
 from safetensors.torch import save_file
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 
 kind, path = sys.argv[1:]
@@ -90,7 +90,7 @@ else:
 
 def card(like: str, depth: int, file: Path) -> str:
     """A card of the user's own: the same network, maybe of fewer blocks, in this file."""
-    from zoo.cards import catalogue
+    from zoo.cards.catalogue import catalogue
 
     options = dict(catalogue()[like].architecture.options) | ({"depth": depth} if depth else {})
     listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items())

@@ -40,13 +40,13 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, LazyImages
 from zoo.drift import full_precision
 from zoo.encoders import build_encoder
+from zoo.encoders.preprocess import build_preprocess
 from zoo.features import featurise
-from zoo.features.forward import PRECISIONS, device_for, in_layout, is_convolutional
-from zoo.preprocess import build_preprocess
+from zoo.features.computing import PRECISIONS, device_for, in_layout, is_convolutional
 
 _GOAL = 1.05
 

@@ -33,12 +33,10 @@ import numpy as np
 import optuna
 import torch
 
-from zoo.evaluation.probe import LogisticProbe
-from zoo.evaluation.streamed import StreamedProbe
-from zoo.evaluation.streamed_optimizers import MOMENTUM, Lars
-from zoo.evaluation.streamed_rows import stratified
-from zoo.evaluation.streamed_search import PassProgress
+from zoo.evaluation.logistic import LogisticProbe
+from zoo.evaluation.streamed import PassProgress, StreamedProbe
 from zoo.evaluation.streamed_space import STANDARD, Candidate, Space
+from zoo.evaluation.streamed_training import MOMENTUM, Lars, stratified
 from zoo.files import replaced
 
 SPACE = Space(

@@ -17,13 +17,12 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.evaluation.curves.candidates import candidate
-from zoo.evaluation.curves.data import transfer_data
-from zoo.evaluation.curves.measuring import CurveRequest, learning_curves
-from zoo.evaluation.curves.rows import rows_of_curves
+from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.models import candidate
+from zoo.evaluation.curves.report import CurveRequest, learning_curves, rows_of_curves
 from zoo.evaluation.curves.tuning import Training
 from zoo.files import cache_folder, content_folder
-from zoo.recording import record
+from zoo.results.recording import record
 
 ENCODERS = (
     "pocket_simclr_rn_shapes",

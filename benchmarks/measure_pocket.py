@@ -16,18 +16,23 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.datasets import ImageData, open_images
-from zoo.evaluation.evaluating import Request, evaluate
-from zoo.evaluation.evaluation_rows import rows_of_evaluation
-from zoo.evaluation.featurising import evaluations_folder, featurise_data, runs_folder
+from zoo.evaluation.evaluating import (
+    Request,
+    evaluate,
+    evaluations_folder,
+    featurise_data,
+    rows_of_evaluation,
+    runs_folder,
+)
 from zoo.evaluation.label_free.inputs import inputs_of
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
 from zoo.features import Features
 from zoo.files import content_folder
-from zoo.labelfree import LABEL_FREE_METRICS
-from zoo.metadata import EncoderCard
-from zoo.recording import record
+from zoo.results.recording import record
+from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 FAMILY = "pocket"
 DATA_SETS = ("shapes", "digits")

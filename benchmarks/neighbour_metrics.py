@@ -37,9 +37,8 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.neighbors import KNeighborsClassifier
 
-from zoo.evaluation.label_free.clusters import kmeans
+from zoo.evaluation.label_free.clusters import cluster_learnability, kmeans
 from zoo.evaluation.label_free.dimension import intrinsic_dimension
-from zoo.evaluation.label_free.learnability import cluster_learnability
 from zoo.evaluation.label_free.nearest import nearest
 
 

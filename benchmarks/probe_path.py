@@ -42,7 +42,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from zoo.evaluation.probe import LogisticProbe
+from zoo.evaluation.logistic import LogisticProbe
 
 C_RANGE = (1e-5, 1e5)
 _SETTLE = 1.0  # seconds that waiting threads may spin after a product, in the way of whoever comes next

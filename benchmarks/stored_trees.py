@@ -15,12 +15,10 @@ import argparse
 import datetime
 from pathlib import Path
 
+from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import explained_variance, nested_variance
-from zoo.analysis.outcomes import TREE_OUTCOMES
-from zoo.analysis.stored_trees import FILE, written_parameters
 from zoo.analysis.table import study_table
-from zoo.analysis.tree_search import Tuned
-from zoo.analysis.tree_tuning import tune_all
+from zoo.analysis.tree_tuning import FILE, Tuned, tune_all, written_parameters
 
 NAMES = ("by_fold", "nested_by_fold", "pooled", "nested_pooled")
 

@@ -41,10 +41,10 @@ from torch import Tensor
 from train_pocket_objectives import Objective, objective_of
 from train_pocket_views import SMALLEST_CROP, Pixels, Views, load_pixels, scratch_folder
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
 from zoo.files import content_folder, replaced
-from zoo.metadata import EncoderCard, Missing
 
 FAMILY = "pocket"
 LARGEST_BYTES = 200_000

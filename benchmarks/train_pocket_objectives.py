@@ -16,8 +16,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from train_pocket_views import Views
 
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder
-from zoo.metadata import EncoderCard
 
 os.environ.setdefault("LIGHTLY_DID_VERSION_CHECK", "True")  # importing lightly would ask its server
 from lightly.loss import BarlowTwinsLoss, DINOLoss, NTXentLoss, VICRegLoss

@@ -17,9 +17,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torchvision import transforms
 
+from zoo.cards.schema import Preprocess
 from zoo.datasets import open_images
 from zoo.files import replaced
-from zoo.metadata import Preprocess
 
 SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}  # share of the area
 _LUMA = (0.299, 0.587, 0.114)

@@ -44,10 +44,9 @@ import numpy as np
 import optuna
 import xgboost
 
-from zoo.analysis.outcomes import TREE_OUTCOMES
+from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.table import study_table
-from zoo.analysis.tree_search import ROUNDS, Tuned, suggested
-from zoo.analysis.tree_tuning import tune
+from zoo.analysis.tree_tuning import ROUNDS, Tuned, suggested, tune
 from zoo.analysis.trees import FIXED, drawn_folds, fold_errors, number_of_workers, others, out_of_fold, sample_of
 
 N_FOLDS = 10

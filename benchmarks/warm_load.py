@@ -72,9 +72,9 @@ def main() -> int:
         for variable in ("ZOO_CACHE", "ZOO_HOME"):
             os.environ[variable] = str(Path(private, variable))
         import zoo
-        from zoo.cards import catalogue
+        from zoo.cards.catalogue import catalogue
         from zoo.encoders import build_empty_encoder
-        from zoo.pretrained import obtain
+        from zoo.loading import obtain
 
         file = Path(private, "vissl.torch")
         checkpoint(file)

@@ -17,20 +17,16 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from zoo.cardchecks import expectation
-from zoo.cards import catalogue
-from zoo.columns import COLUMNS
+from zoo.cards.catalogue import catalogue
+from zoo.cards.reading import expectation
+from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
-from zoo.evaluation.curves.recipe import Recipe, base_protocol, recipe_dict
-from zoo.evaluation.curves.tasks import TASKS, Task
-from zoo.evaluation.label_free.protocol import protocol_row
+from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
+from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
-from zoo.labelfree import LABEL_FREE_METRICS
-from zoo.metadata import EncoderCard, Missing
-from zoo.resultfiles import checksums_text
-from zoo.results import measurements
+from zoo.results.rows import checksums_text, measurements
+from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
 from zoo.studies.running import studies
-from zoo.vocabulary import METRICS, SPLITS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "results/CHECKSUMS"

@@ -13,16 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.datasets.draws import uniform_draws
-from zoo.datasets.imagesets import ImageSet, array_images
+from zoo.cards.schema import Preprocess
+from zoo.datasets.images import ImageSet, array_images
+from zoo.datasets.subsets import uniform_draws
 from zoo.encoders import Encoder
 from zoo.errors import UnknownName
-from zoo.evaluation.curves.candidates import Candidate
-from zoo.evaluation.curves.data import TransferData
-from zoo.evaluation.curves.measuring import CurveReport, CurveRequest, learning_curves
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.models import Candidate
+from zoo.evaluation.curves.recipe import TASKS
+from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves
 from zoo.evaluation.curves.tuning import Step, Trained, Training
-from zoo.metadata import Preprocess
 
 PREPROCESS = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.5,) * 3, std=(0.25,) * 3)
 HOW = Training(device="cpu")

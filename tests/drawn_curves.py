@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zoo.evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
+from zoo.evaluation.bootstrap import Drawn
+from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
 from zoo.evaluation.curves.figures import Column, Strip
 
 N = (50, 100, 200, 500, 1000)

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.metadata import EncoderCard
 
 Window = Callable[[Tensor, Tensor, int], Tensor]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.analysis.outcomes import ERRORS
+from zoo.analysis.columns import ERRORS
 from zoo.analysis.scaling_law import law_errors
 
 FAMILIES = ("resnet", "vit")

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zoo.evaluation.curves.recipe import Recipe, protocol_of
-from zoo.evaluation.curves.tasks import TASKS
-from zoo.measurements import Measurement
-from zoo.recording import PROVENANCE_KEYS
-from zoo.vocabulary import METRICS
+from zoo.evaluation.curves.recipe import TASKS, Recipe, protocol_of
+from zoo.results.recording import PROVENANCE_KEYS
+from zoo.results.rows import Measurement
+from zoo.results.vocabulary import METRICS
 
 SIMCLR, VICREG = "pocket_simclr_rn_shapes", "pocket_vicreg_rn_shapes"
 ROTNET, MAE = "pocket_rotnet_rn_shapes", "pocket_mae_vit_shapes"
@@ -86,5 +85,5 @@ def population(
 
 
 def provenance(rows: Sequence[Measurement]) -> dict[Measurement, dict[str, object]]:
-    """What :func:`zoo.recording.record` takes."""
+    """What :func:`zoo.results.recording.record` takes."""
     return {row: dict.fromkeys(PROVENANCE_KEYS) for row in rows}

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from zoo.recording import PROVENANCE_KEYS, provenance_of
-from zoo.results import Measurement, measurements
+from zoo.results.recording import PROVENANCE_KEYS, provenance_of
+from zoo.results.rows import Measurement, measurements
 
 _WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from tests.record_writers import measured, provenance
-from zoo.recording import record
+from zoo.results.recording import record
 writer, n_rows, locks = sys.argv[2], int(sys.argv[3]), sys.argv[4]
 if locks == "broken":
     import fcntl

@@ -11,7 +11,7 @@ Expected: 8.6.
 Command: zoo study small.py
 """
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
 from zoo.evaluation.drawing import new_figure
 from zoo.studies.findings import Figure, Findings, Rows, Table, number_claim, statement_claim
 

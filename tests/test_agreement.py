@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from zoo.analysis.agreement import correlations, is_high, leave_one_out, paired_comparison
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import correlations, is_high, leave_one_out, paired_comparison
 from zoo.errors import QueryError
 
 

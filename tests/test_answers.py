@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import Answer, answered, excludes_zero, one_of, some_of
 

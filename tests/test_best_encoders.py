@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.analysis.best_encoders import (
+from zoo.analysis.groups import (
     ANY_FEATURES,
     TABLE_2,
     Category,

@@ -12,8 +12,8 @@ import pytest
 import zoo
 from tests.card_text import VALID
 from tests.each import for_each
-from zoo import cards
-from zoo.cardfiles import parse_cards
+from zoo.cards import catalogue as cards
+from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
 from zoo.files import content_folder
 

@@ -13,9 +13,8 @@ from packaging.licenses import canonicalize_license_expression
 
 from tests.conftest import REPOSITORY
 from tests.each import for_each
-from zoo.cards import catalogue
-from zoo.columns import COLUMNS
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 
 # 200 encoders x 47 columns of the table published with the risk decomposition of self-supervised learning
 # (YannDubs/SSL-Risk-Decomposition, 2023); computed once, after every single fact had been compared with that table.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import COLUMNS, Missing
 from zoo.cli.facts import FACTS
-from zoo.columns import COLUMNS
-from zoo.metadata import Missing
-from zoo.results import SETTINGS, RiskDecomposition, summaries
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS, RiskDecomposition
 
 from .cli_runner import document, names, run, table
 

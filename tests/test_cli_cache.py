@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.files import locked
 from zoo.weights import care, store
 from zoo.weights.download import _machine

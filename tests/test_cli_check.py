@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.drift import IMAGES, recording_path
 from zoo.loading import load
 

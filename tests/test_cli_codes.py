@@ -15,9 +15,9 @@ import pytest
 
 import zoo.errors
 from zoo.cli import AFTER_INTERRUPT, VERBS
-from zoo.cli.listing import command as listing
+from zoo.cli.list import list_command as listing
 from zoo.errors import CorruptImage, MissingExtra, QueryError, UnknownName, ZooError
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .card_text import VALID
 from .cli_runner import run

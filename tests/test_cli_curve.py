@@ -11,11 +11,10 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from tests.drawn_curves import curve
-from zoo.cli.curve_options import seeds_of
-from zoo.cli.curve_output import json_of, notes_of, print_curves
+from zoo.cli.curve import json_of, notes_of, print_curves, seeds_of
 from zoo.errors import QueryError
-from zoo.evaluation.curves.data import task_of
-from zoo.results import measurements
+from zoo.evaluation.curves.losses import task_of
+from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
 SHAPES = "shapes:classes=4,train=60,val=20,size_px=16"

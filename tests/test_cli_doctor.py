@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from zoo.cards import catalogue
-from zoo.cli.checks import EXTRAS
+from zoo.cards.catalogue import catalogue
+from zoo.cli.doctor import EXTRAS
 from zoo.errors import CardError
 from zoo.weights.reach import host_of, unreachable
 
@@ -81,8 +81,8 @@ def test_what_could_not_be_checked_is_said(own_folder: Path, monkeypatch: pytest
     def broken() -> None:
         raise CardError("dino.toml is not readable as TOML.")
 
-    monkeypatch.setattr("zoo.cli.checks.catalogue", broken)
-    monkeypatch.setattr("zoo.cli.surroundings.catalogue", broken)
+    monkeypatch.setattr("zoo.cli.doctor.catalogue", broken)
+    monkeypatch.setattr("zoo.cli.doctor.catalogue", broken)
     checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
     assert checks["cards"]["status"] == "problem"
     assert checks["results"] == {

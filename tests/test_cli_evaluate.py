@@ -14,8 +14,8 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from zoo.analysis.label_prediction import missed_elsewhere
-from zoo.evaluation.featurising import evaluations_folder
-from zoo.results import measurements
+from zoo.evaluation.evaluating import evaluations_folder
+from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
 IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
@@ -212,7 +212,7 @@ class TestOtherImages:
         def refuse(*arguments: object, **options: object) -> None:
             raise AssertionError("something was computed")
 
-        for computing in ("zoo.loading.load", "zoo.evaluation.curves.candidates.candidate"):
+        for computing in ("zoo.loading.load", "zoo.evaluation.curves.models.candidate"):
             monkeypatch.setattr(computing, refuse)
         more = ("--task", "classification") if arguments[0] == "curve" else ()
         refused = run(*arguments, "pocket_sup_rn_shapes", str(two[1]), *more, code=1)
@@ -246,8 +246,8 @@ class TestNothingIsThrownAway:
             raise OSError(errno.ENOSPC, "No space left on device")
             yield
 
-        monkeypatch.setattr("zoo.recording.replaced", full)
-        monkeypatch.setattr("zoo.evaluation.kept.replaced", full)
+        monkeypatch.setattr("zoo.results.recording.replaced", full)
+        monkeypatch.setattr("zoo.evaluation.measuring.replaced", full)
         few = self.FEW if arguments[0] == "evaluate" else ()
         result = run(*arguments, IMAGES, *few, code=1)
         assert "full" in result.stdout or "RankMe" in result.stdout

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.drift import recording_path
-from zoo.export import require_exportable
+from zoo.hub.export import require_exportable
 
 from .cli_runner import document, run
 from .conftest import Run

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from zoo.cards import catalogue
-from zoo.cli.cache import named, size, where
-from zoo.cli.get import licence_notes, licence_of
+from zoo.cards.catalogue import catalogue
 from zoo.cli.output import NothingFound
+from zoo.cli.weights import licence_notes, licence_of, named, size, where
 from zoo.drift import recording_path
 from zoo.errors import UnknownName
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .cli_runner import document, run
 from .servers import Server, serving

@@ -10,9 +10,9 @@ import pytest
 from tests.cli_runner import document, run
 from zoo.evaluation.label_free.lidar import lidar
 from zoo.evaluation.label_free.rank import rankme
-from zoo.labelfree import LABEL_FREE_METRICS
-from zoo.recording import provenance_of
-from zoo.results import measurements
+from zoo.results.recording import provenance_of
+from zoo.results.rows import measurements
+from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 ENCODER = "pocket_simclr_rn_shapes"
 IMAGES = "shapes:classes=4,train=300,val=100,size_px=16"

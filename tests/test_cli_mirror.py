@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.files import content_folder
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .cli_runner import document, run
 from .test_weights_care import folders

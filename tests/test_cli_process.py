@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 
 HEAVY = ("torch", "torchvision", "timm", "pandas", "numpy", "sklearn", "rich", "filelock")
 ESCAPE = "\x1b["

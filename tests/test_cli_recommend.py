@@ -9,12 +9,12 @@ import pytest
 from click import Context, Option
 
 from zoo.analysis.label_budget import predict_error
-from zoo.cards import catalogue
-from zoo.cli.candidates import PERMISSIVE
-from zoo.cli.counts import as_count
-from zoo.cli.recommend import command
+from zoo.cards.catalogue import catalogue
+from zoo.cli.options import as_count
+from zoo.cli.recommend import PERMISSIVE, command
 from zoo.files import content_folder
-from zoo.results import SETTINGS, Setting, summaries
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS, Setting
 
 from .card_text import VALID
 from .cli_runner import document, names, run

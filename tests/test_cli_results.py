@@ -14,7 +14,9 @@ from tests.card_text import VALID
 from tests.cli_runner import document, run, table
 from tests.result_rows import user_of
 from tests.test_cli_process import on_terminal
-from zoo.results import PUBLISHED_SOURCE, measurements, seed_means, summaries
+from zoo.results.derived import seed_means, summaries
+from zoo.results.rows import measurements
+from zoo.results.values import PUBLISHED_SOURCE
 
 PARTS = ("approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization")
 

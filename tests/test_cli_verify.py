@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from zoo.weights import store
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .cli_runner import document, run
 from .test_cli_process import on_terminal

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.each import for_each
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, Kind
 from zoo.cli.where import parse_condition
-from zoo.columns import Kind
 from zoo.errors import QueryError, UnknownName
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 
 KINDS: dict[str, Kind] = {
     "encoder": "text",

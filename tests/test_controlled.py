@@ -10,11 +10,11 @@ import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_table
+from zoo.analysis.columns import COMPONENTS
 from zoo.analysis.controlled import CORE_COLUMNS, controlled_effect, controlled_groups
-from zoo.analysis.outcomes import COMPONENTS
 from zoo.analysis.table import StudyTable, table_of
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.studies.findings import agrees_with
 
 PUBLISHED = shipped_table()

@@ -13,14 +13,14 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.planted_features import GridProbe, features, gaussian_pair
 from zoo.datasets import array_images, held_out, open_images
-from zoo.datasets import contents as contents_module
-from zoo.datasets.contents import contents_of_files, copies_of
-from zoo.datasets.splitting import hash_split, stratified_split
-from zoo.evaluation.curves.nested import regime_subset
+from zoo.datasets import images as contents_module
+from zoo.datasets.images import contents_of_files, copies_of
+from zoo.datasets.subsets import hash_split, stratified_split
+from zoo.evaluation.curves.regimes import regime_subset
+from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.risk import decompose
-from zoo.evaluation.settings import divide, label_setting
-from zoo.evaluation.streamed_rows import with_copies
+from zoo.evaluation.streamed_training import with_copies
 from zoo.features import load_features
 
 ENCODER = "pocket_simclr_rn_shapes"

@@ -9,8 +9,13 @@ import pytest
 from scipy.optimize import minimize
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.blind import majority_class, mean_target, pixelwise_direction, pixelwise_median
-from zoo.evaluation.curves.directions import directions_of_least_angle
+from zoo.evaluation.curves.blind import (
+    directions_of_least_angle,
+    majority_class,
+    mean_target,
+    pixelwise_direction,
+    pixelwise_median,
+)
 
 X, Y, Z = np.eye(3)
 
@@ -142,7 +147,7 @@ def test_maps_in_blocks_give_what_maps_at_once_give(monkeypatch: pytest.MonkeyPa
     maps, valid = random.normal(size=(12, 3, 7, 5)), random.random((12, 7, 5)) < 0.8
     before = pixelwise_median(maps, valid), pixelwise_direction(maps, valid)
     monkeypatch.setattr("zoo.evaluation.curves.blind._BLOCK", 200)
-    monkeypatch.setattr("zoo.evaluation.curves.directions._BLOCK", 300)
+    monkeypatch.setattr("zoo.evaluation.curves.blind._BLOCK", 300)
     assert np.array_equal(pixelwise_median(maps, valid), before[0])
     assert np.allclose(pixelwise_direction(maps, valid), before[1], atol=1e-12)
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from tests.curve_training import same, small_data, small_preprocess
-from zoo.datasets.dense import Maps, MapSet, aligned
+from zoo.datasets.maps import Maps, MapSet, aligned
 from zoo.errors import DataError
 from zoo.evaluation.curves.blind import pixelwise_direction
-from zoo.evaluation.curves.blind_runs import blind_run
-from zoo.evaluation.curves.data import TransferData
-from zoo.evaluation.curves.tuning import Trained
+from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.tuning import Trained, blind_run
 
 PREPROCESS = small_preprocess()
 ALL = np.arange(60)

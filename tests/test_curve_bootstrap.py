@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.bootstrap import constant_draws, image_draws, resampled
-from zoo.evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
-from zoo.evaluation.intervals import error_draws, interval
+from zoo.evaluation.bootstrap import Drawn, constant_draws, error_draws, image_draws, interval, resampled
+from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
 
 N_TEST = 120
 
@@ -188,7 +187,7 @@ def test_an_error_of_nothing_has_an_interval_that_is_no_point() -> None:
 def test_draws_in_many_blocks_are_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     table = np.stack(losses(3), axis=1)
     whole = image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(1))
-    monkeypatch.setattr("zoo.evaluation.curves.bootstrap._BLOCK", 7 * N_TEST)
+    monkeypatch.setattr("zoo.evaluation.bootstrap._BLOCK", 7 * N_TEST)
     assert np.allclose(image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(1)), whole)
 
 

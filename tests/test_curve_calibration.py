@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.calibration import calibrated_risk, calibrated_risk_draws
-from zoo.evaluation.curves.improvement import cumulative_improvement, cumulative_improvements
-from zoo.evaluation.curves.savings import labels_of_scratch, labels_saved
+from zoo.evaluation.curves.calibration import (
+    calibrated_risk,
+    calibrated_risk_draws,
+    cumulative_improvement,
+    cumulative_improvements,
+    labels_of_scratch,
+    labels_saved,
+)
 
 SCRATCHES = [[0.9, 0.1], [1.0, 0.5, 0.0], [1.2, 0.7, 0.65, 0.3], [0.8, 0.9, 0.2, 0.4, 0.05]]
 

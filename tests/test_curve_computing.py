@@ -18,15 +18,12 @@ from tests.curve_runs import HOW, planted_candidate, planted_data, planted_train
 from tests.curve_training import RECIPE, pocket, same, small_data, small_preprocess, small_run
 from zoo.encoders import Encoder
 from zoo.errors import QueryError
-from zoo.evaluation.curves.blind_runs import blind_run
-from zoo.evaluation.curves.inputs import HeldInputs, StreamedInputs, forget_inputs, inputs_of, n_bytes_of
-from zoo.evaluation.curves.jobs import Workload
-from zoo.evaluation.curves.performing import Setup, perform
-from zoo.evaluation.curves.reading import read_batches
+from zoo.evaluation.curves.inputs import HeldInputs, StreamedInputs, forget_inputs, inputs_of, n_bytes_of, read_batches
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.running import Runner
-from zoo.evaluation.curves.runs import CurveRun
-from zoo.evaluation.curves.training_state import KeptTraining
+from zoo.evaluation.curves.running import Runner, Setup, perform
+from zoo.evaluation.curves.runs import CurveRun, Workload
+from zoo.evaluation.curves.training import KeptTraining
+from zoo.evaluation.curves.tuning import blind_run
 
 PREPROCESS = small_preprocess()
 

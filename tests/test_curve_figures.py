@@ -11,9 +11,10 @@ from matplotlib.figure import Figure as Drawing
 
 from tests.drawn_curves import SCRATCH, N, curve, strip
 from tests.figure_checks import figure_faults
-from zoo.datasets.dense import aligned, open_dense
+from zoo.cards.schema import Preprocess
+from zoo.datasets.dense import open_dense
+from zoo.datasets.maps import aligned
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.data import transfer_data
 from zoo.evaluation.curves.examples import strip_of
 from zoo.evaluation.curves.figures import (
     curves_figure,
@@ -24,9 +25,9 @@ from zoo.evaluation.curves.figures import (
     look_of,
     strip_figure,
 )
+from zoo.evaluation.curves.losses import transfer_data
 from zoo.evaluation.curves.runs import CurveRun
 from zoo.evaluation.drawing import save, style
-from zoo.metadata import Preprocess
 
 EIGHT = tuple(f"pocket_{method}_shapes" for method in ("a", "b", "c", "d", "e", "f", "g", "h"))
 PREPROCESS = Preprocess(

@@ -12,11 +12,18 @@ import torch
 
 from tests.curve_training import small_data, small_preprocess
 from zoo.datasets import ImageSet, LazyImages
-from zoo.datasets.dense import Maps, MapSet, aligned
+from zoo.datasets.maps import Maps, MapSet, aligned
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, DataError
-from zoo.evaluation.curves.inputs import HeldInputs, StreamedInputs, cuts_of, forget_inputs, inputs_of, n_bytes_of
-from zoo.evaluation.curves.reading import Batch
-from zoo.preprocess import build_preprocess
+from zoo.evaluation.curves.inputs import (
+    Batch,
+    HeldInputs,
+    StreamedInputs,
+    cuts_of,
+    forget_inputs,
+    inputs_of,
+    n_bytes_of,
+)
 
 PREPROCESS = small_preprocess()
 PLENTY = 1 << 30

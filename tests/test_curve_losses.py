@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.losses import Scale, angles, loss_of, n_terms, risks_of, scale_of
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.losses import TargetScale as Scale
+from zoo.evaluation.curves.losses import angles, loss_of, n_terms, risks_of, scale_of
+from zoo.evaluation.curves.recipe import TASKS
 
 DEPTH, NORMALS, CLASSES = TASKS["depth"], TASKS["normals"], TASKS["classification"]
 

@@ -26,13 +26,11 @@ from tests.curve_runs import (
     request,
 )  # fmt: skip
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.data import TransferData
-from zoo.evaluation.curves.jobs import Job, Workload
-from zoo.evaluation.curves.measuring import CurveRequest, learning_curves
+from zoo.evaluation.curves.losses import TransferData
 from zoo.evaluation.curves.progress import CurveBar, TimeLeft
-from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.runs import CurveRun
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.recipe import TASKS, Recipe
+from zoo.evaluation.curves.report import CurveRequest, learning_curves
+from zoo.evaluation.curves.runs import CurveRun, Job, Workload
 from zoo.evaluation.curves.tuning import Step
 
 

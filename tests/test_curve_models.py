@@ -13,12 +13,19 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.errors import QueryError
-from zoo.evaluation.curves.decoders import LEAST_CHANNELS, MOST_CHANNELS, LinearHead, UNetDecoder, pyramid
-from zoo.evaluation.curves.models import TransferModel, transfer_model
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.models import (
+    LEAST_CHANNELS,
+    MOST_CHANNELS,
+    LinearHead,
+    TransferModel,
+    UNetDecoder,
+    pyramid,
+    transfer_model,
+)
+from zoo.evaluation.curves.recipe import TASKS
 
 from .encoder_checks import random_images
 

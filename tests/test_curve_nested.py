@@ -10,7 +10,7 @@ import pytest
 from tests.curve_runs import labelled
 from zoo.datasets.dense import open_dense
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.nested import least_images, regime_subset
+from zoo.evaluation.curves.regimes import least_images, regime_subset
 
 BALANCED = np.arange(200) % 10
 UNBALANCED = np.repeat([0, 1, 2, 3], [150, 60, 25, 5])

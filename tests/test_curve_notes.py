@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.curve import CalibratedCurve, Drawn, calibrated_curve
-from zoo.evaluation.curves.draws import interval_of, scratch_ends
+from zoo.evaluation.bootstrap import Drawn, interval_of, scratch_ends
+from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
 
 N_DRAWS = 400
 LABELS = [50, 200, 800, 3200]

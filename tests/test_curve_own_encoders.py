@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from tests.curve_runs import HOW, PREPROCESS
 from zoo.encoders import Encoder
 from zoo.errors import QueryError
-from zoo.evaluation.curves.candidates import Candidate, candidate, own_candidate
-from zoo.evaluation.curves.data import transfer_data
-from zoo.evaluation.curves.measuring import CurveRequest, learning_curves
+from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.models import Candidate, candidate, own_candidate
+from zoo.evaluation.curves.report import CurveRequest, learning_curves
 
 REQUEST = CurveRequest(regimes=(20, "all"), seeds=(0,))
 

@@ -9,13 +9,25 @@ import numpy as np
 import pytest
 
 from tests.planted_curves import MAE, ROTNET, SCALES, SCRATCH, SIMCLR, curve
-from zoo.analysis.curve_draws import drawn_mean, estimate_of, largest_of, mean_of, seed_variances, spread_of
-from zoo.analysis.curve_population import MeasuredCurve, Panel, kind_of, main_panels, panels_of
-from zoo.analysis.curve_rows import Run, found_curves, parsed_protocol
-from zoo.evaluation.curves.curve import Drawn
-from zoo.evaluation.curves.recipe import Recipe, protocol_of
-from zoo.evaluation.curves.tasks import TASKS
-from zoo.measurements import Measurement
+from zoo.analysis.curves import (
+    MeasuredCurve,
+    Panel,
+    Run,
+    drawn_mean,
+    estimate_of,
+    found_curves,
+    kind_of,
+    largest_of,
+    main_panels,
+    mean_of,
+    panels_of,
+    parsed_protocol,
+    seed_variances,
+    spread_of,
+)
+from zoo.evaluation.bootstrap import Drawn
+from zoo.evaluation.curves.recipe import TASKS, Recipe, protocol_of
+from zoo.results.rows import Measurement
 
 
 def only(rows: list[Measurement]) -> MeasuredCurve:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import QueryError
-from zoo.evaluation.curves.recipe import Recipe, base_protocol, protocol_of, recipe_dict, recipe_digest
-from zoo.evaluation.curves.tasks import TASKS
-from zoo.vocabulary import METRICS
+from zoo.evaluation.curves.recipe import TASKS, Recipe, base_protocol, protocol_of, recipe_dict, recipe_digest
+from zoo.results.vocabulary import METRICS
 
 DIGESTS = {
     "classification": "e6507153b1c1b21283b6497a6938e8cb",

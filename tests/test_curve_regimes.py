@@ -8,7 +8,7 @@ import math
 import pytest
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.regimes import (
+from zoo.evaluation.curves.regimes import (  # fmt: skip
     NEAR_BLIND,
     NEAR_MAXIMAL,
     Ends,
@@ -18,7 +18,7 @@ from zoo.evaluation.curves.regimes import (
     propose_regimes,
     resolved_regimes,
     spread,
-)  # fmt: skip
+)
 
 
 def searched(rungs: tuple[int, ...], curve: dict[int, float]) -> tuple[Ends, int]:

@@ -10,16 +10,15 @@ import pytest
 
 from tests.curve_runs import HOW, measured, request
 from zoo.errors import QueryError
-from zoo.evaluation.curves.candidates import candidate
-from zoo.evaluation.curves.data import transfer_data
-from zoo.evaluation.curves.jobs import Job
-from zoo.evaluation.curves.measuring import CurveReport, CurveRequest, learning_curves
+from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.models import candidate
 from zoo.evaluation.curves.progress import Silent
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.rows import rows_of_curves
+from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves, rows_of_curves
+from zoo.evaluation.curves.runs import Job
 from zoo.evaluation.curves.tuning import Step
-from zoo.measurements import measurements
-from zoo.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record
+from zoo.results.rows import measurements
 
 NAME = "pocket_sup_rn_shapes"
 DAY = date(2026, 11, 21)

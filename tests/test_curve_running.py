@@ -30,14 +30,11 @@ from tests.curve_runs import (
     slow_encoder,
 )  # fmt: skip
 from zoo.errors import DataError, QueryError, StoreError, ZooError
-from zoo.evaluation.curves.data import TransferData
-from zoo.evaluation.curves.jobs import Job, Workload, all_jobs
-from zoo.evaluation.curves.kept import KeptCurveRuns
-from zoo.evaluation.curves.performing import Failure, Setup, perform
+from zoo.evaluation.curves.losses import TransferData
 from zoo.evaluation.curves.progress import Silent
-from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.runs import CurveRun
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.recipe import TASKS, Recipe
+from zoo.evaluation.curves.running import Failure, Setup, perform
+from zoo.evaluation.curves.runs import CurveRun, Job, KeptCurveRuns, Workload, all_jobs
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing

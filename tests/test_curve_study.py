@@ -24,15 +24,13 @@ from tests.planted_curves import (
 )
 from tests.shipped import shipped_table, study_module
 from zoo.analysis.curve_comparisons import comparable, gain_at_ends, improvement_estimates, wins_of
-from zoo.analysis.curve_population import Panel, main_panels, panels_of
-from zoo.analysis.curve_rows import curve_measurements, found_curves
+from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
-from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.tasks import TASKS
+from zoo.evaluation.curves.recipe import TASKS, Recipe
 from zoo.evaluation.drawing import style
-from zoo.measurements import Measurement
-from zoo.recording import record
+from zoo.results.recording import record
+from zoo.results.rows import Measurement
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 

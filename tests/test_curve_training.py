@@ -19,10 +19,9 @@ import torch
 
 from tests.curve_training import ON_CPU, RECIPE, pocket, same, small_data, small_run
 from zoo.errors import DataError, QueryError, StoreError
-from zoo.evaluation.curves.choosing import Step
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.tuning import Trained
-from zoo.features.hashes import weights_hash
+from zoo.evaluation.curves.tuning import Step, Trained
+from zoo.features.store import weights_hash
 
 TASKS = ("classification", "depth", "normals")
 KEEPS_NONE = replace(ON_CPU, state_seconds=3600)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.result_rows import AddRows, user_of
 from zoo.errors import ContentWarning, UnknownName
-from zoo.results import measurements
-from zoo.vocabulary import METRICS, SPLITS, known_split
+from zoo.results.rows import measurements
+from zoo.results.vocabulary import METRICS, SPLITS, known_split
 
 UNITS = {
     "transfer_error": "percent",

@@ -9,12 +9,9 @@ import pytest
 from PIL import Image, ImageOps
 
 from tests.each import for_each
-from zoo.cards import catalogue
-from zoo.datasets.augmentations import IGNORED, WORDS, Recipe, recipe_of
-from zoo.datasets.augmenting import augmented
-from zoo.datasets.masks import hidden_patches
-from zoo.datasets.strengths import BY_OBJECTIVE, Masking, Strengths
-from zoo.datasets.views import view_preprocess
+from zoo.cards.catalogue import catalogue
+from zoo.datasets.recipes import BY_OBJECTIVE, IGNORED, WORDS, Masking, Recipe, Strengths, recipe_of
+from zoo.datasets.views import augmented, hidden_patches, view_preprocess
 from zoo.errors import QueryError, UnknownName
 
 CARDS = list(catalogue())

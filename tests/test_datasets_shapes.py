@@ -9,8 +9,22 @@ import numpy as np
 import pytest
 
 from zoo.datasets import digits, geometry, open_images, pixels_of, shapes
-from zoo.datasets.rendering import BACKGROUND, BACKGROUND_Z, BAR, BAR_Z, CAMERA_Z, OBJECT, geometry_of
-from zoo.datasets.scenes import CLASSES, REACH, SHAPES, TEXTURES, Scene, draw_scene, texture_on
+from zoo.datasets.shapes import (
+    BACKGROUND,
+    BACKGROUND_Z,
+    BAR,
+    BAR_Z,
+    CAMERA_Z,
+    CLASSES,
+    OBJECT,
+    REACH,
+    SHAPES,
+    TEXTURES,
+    Scene,
+    draw_scene,
+    geometry_of,
+    texture_on,
+)
 from zoo.errors import DataError
 
 FIRST_SCENE = [0.6993361937460266, -0.02444265988077661, 0.011556417928665838, 0.5750864837594598, 0.03216409446526653,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from zoo.datasets import Subset, balanced, digits_data, fraction, held_out, load_subset, save_subset
-from zoo.datasets.draws import normal_noise, raw_draws, uniform_draws
-from zoo.datasets.imagesets import digest
+from zoo.datasets.images import digest
+from zoo.datasets.subsets import normal_noise, raw_draws, uniform_draws
 from zoo.errors import DataError
 
 LABELS = np.repeat(np.arange(5), [40, 7, 100, 33, 20])[np.argsort(uniform_draws((1, 2), 200))]

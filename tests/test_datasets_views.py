@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from tests.feature_runs import encoder, image_set, with_damaged
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, pixels_of, shapes
-from zoo.datasets.augmentations import Recipe, recipe_of
+from zoo.datasets.recipes import Recipe, recipe_of
 from zoo.datasets.views import drawn_images, rotations_of, view_preprocess, views_of
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, DataError, QueryError
 from zoo.features import featurise
-from zoo.preprocess import build_preprocess
 
 CARD = catalogue()["pocket_simclr_rn_shapes"]
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from zoo.cli import zoo as command
 from zoo.features import load_features
-from zoo.results import summaries
+from zoo.results.derived import summaries
 
 PARTS = ("approximation", "usability", "probe_generalization", "encoder_generalization")
 

@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from torchvision import transforms
 
+from zoo.cards.schema import Preprocess
 from zoo.datasets import geometry, open_images, pixels_of, shapes
-from zoo.datasets.dense import DENSE_KINDS, DenseData, Maps, MapSet, aligned, open_dense
-from zoo.datasets.dense_shapes import with_geometry
+from zoo.datasets.dense import DENSE_KINDS, open_dense, with_geometry
+from zoo.datasets.maps import DenseData, Maps, MapSet, aligned
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, QueryError, UnknownName
-from zoo.metadata import Preprocess
-from zoo.preprocess import build_preprocess
 
 SMALL = "shapes:classes=4,train=12,val=8,size_px=16"
 GEOMETRIES = [  # height, width, resize_px, crop_px
@@ -136,8 +136,8 @@ def test_a_map_is_the_same_when_it_is_asked_for_again_and_nobody_can_write_to_it
 
 def test_what_stays_in_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[object, np.ndarray] = {}
-    monkeypatch.setattr("zoo.datasets.dense_shapes._computed", kept)
-    monkeypatch.setattr("zoo.datasets.dense_shapes.KEPT_BYTES", 5 * 16 * 16 * 4)
+    monkeypatch.setattr("zoo.datasets.dense._computed", kept)
+    monkeypatch.setattr("zoo.datasets.dense.KEPT_BYTES", 5 * 16 * 16 * 4)
     maps = open_dense(SMALL, task="depth").train.maps
     values = [values for values, _ in maps]
     assert len(kept) == 5

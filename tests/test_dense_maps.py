@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.datasets.mapfiles import read_map
+from zoo.datasets.dense_folders import read_map
 from zoo.errors import DataError
 
 HEIGHT, WIDTH = 4, 6

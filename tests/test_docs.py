@@ -21,7 +21,7 @@ from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.options import encoder_names
 from zoo.encoders import build_encoder
-from zoo.provenance import keep
+from zoo.loading import keep
 from zoo.weights.store import Origin
 
 

@@ -14,13 +14,13 @@ from torchvision import transforms
 from torchvision.transforms import v2
 
 from zoo import drift
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Preprocess
 from zoo.drift import IMAGES, TOLERANCE, Circumstances, Drift, Recording, compare_features, recording_path
 from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, StoreError
 from zoo.loading import load
-from zoo.metadata import EncoderCard, Preprocess
-from zoo.preprocess import build_preprocess
 
 from .servers import serving
 from .tiny import checkpoint, write_card

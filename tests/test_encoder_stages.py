@@ -12,12 +12,11 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.pooling import class_token, pooled
-from zoo.encoders.stages import StageReader, stage_reader
+from zoo.encoders.encoder import StageReader, class_token, pooled, stage_reader
 from zoo.errors import QueryError
-from zoo.metadata import EncoderCard
 
 from .encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
 

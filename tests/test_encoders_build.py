@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import NOT_APPLICABLE, EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.errors import BuildError
-from zoo.metadata import NOT_APPLICABLE, EncoderCard
 
 from .encoder_checks import random_images
 
@@ -152,7 +152,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
     script = f"""
 import sys
 sys.modules[{library!r}] = None
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import MissingExtra
 try:
     from zoo.encoders import build_encoder
@@ -170,7 +170,7 @@ def test_a_resnet_is_built_without_importing_timm(
 ) -> None:
     script = """
 import sys
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 build_encoder(catalogue()["simclr_rn50"], device="meta")
 print("timm" in sys.modules)

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS
-from zoo.locations import candidates
-from zoo.metadata import EncoderCard, Missing
+from zoo.loading import candidates
 from zoo.weights.places import source
 
 from .encoder_checks import blocks_that_pass_on, reduced_transformer

@@ -6,7 +6,7 @@ import pytest
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 
 from .encoder_checks import SAME, encoder_with_random_statistics, exact_images, relative_difference

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torchvision.models import resnet50, wide_resnet50_2
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 
 from .encoder_checks import (

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 
 from .encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference

@@ -12,11 +12,10 @@ import pytest
 
 from tests.planted_features import features
 from zoo.errors import DataError, QueryError
-from zoo.evaluation import streamed_state
-from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate
-from zoo.evaluation.evaluation_rows import features_digest, rows_of_evaluation
+from zoo.evaluation import streamed as streamed_state
+from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate, features_digest, rows_of_evaluation
 from zoo.features import Features, load_features
-from zoo.recording import PROVENANCE_KEYS
+from zoo.results.recording import PROVENANCE_KEYS
 
 N_CLASSES, DIM = 4, 6
 

@@ -14,16 +14,15 @@ import torch
 from huggingface_hub import ModelCard
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import QueryError, StoreError, WeightsRefused
-from zoo.export import export_to_hub_folder
-from zoo.loading import load
-from zoo.metadata import EncoderCard
-from zoo.preprocess import build_preprocess
-from zoo.pretrained import obtain
-from zoo.provenance import Found, keep
-from zoo.results import SETTINGS, summaries
+from zoo.hub.export import export_to_hub_folder
+from zoo.loading import Found, keep, load, obtain
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS
 from zoo.weights.store import Origin
 
 from .tiny import checkpoint, write_card

@@ -15,15 +15,12 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from zoo import drift
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import NOT_PUBLISHED, EncoderCard, Missing
 from zoo.encoders import build_encoder
-from zoo.export import redistribution_note
-from zoo.export.code import plain_code, zoo_code
-from zoo.export.licences import conditions, hub_licence
-from zoo.export.modelcard import model_card
-from zoo.metadata import NOT_PUBLISHED, EncoderCard, Missing
-from zoo.preprocess import build_preprocess
-from zoo.results import seed_means, summaries
+from zoo.encoders.preprocess import build_preprocess
+from zoo.hub.modelcard import conditions, hub_licence, model_card, plain_code, redistribution_note, zoo_code
+from zoo.results.derived import seed_means, summaries
 from zoo.weights.store import Origin, Record
 
 from .result_rows import AddRows, user_of

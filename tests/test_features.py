@@ -14,7 +14,8 @@ import torch
 from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
 from zoo.datasets import ImageSet
 from zoo.errors import CorruptImage, DataError, QueryError
-from zoo.features import Bar, featurise, load_features
+from zoo.features import featurise, load_features
+from zoo.progress import ImageBar as Bar
 
 
 class FirstPixels(torch.nn.Module):

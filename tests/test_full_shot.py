@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zoo.errors import QueryError
-from zoo.evaluation.full_shot import SHARE_OF_MEMORY, full_shot_probe, path_bytes
-from zoo.evaluation.probe import LogisticProbe
+from zoo.evaluation.logistic import LogisticProbe
+from zoo.evaluation.probes import SHARE_OF_MEMORY, full_shot_probe, path_bytes
 from zoo.evaluation.streamed import StreamedProbe
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from tests.shipped import shipped_table
-from zoo.analysis.group_means import adjusted_differences, group_differences, group_means
+from zoo.analysis.groups import adjusted_differences, group_differences, group_means
 from zoo.analysis.table import table_of
 from zoo.errors import QueryError, UnknownName
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
-from zoo.datasets.imagesets import digest
+from zoo.datasets.images import digest
 from zoo.errors import DataError, QueryError, UnknownName
 
 PIXELS = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_table
+from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import explained_variance, tree_importance
-from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trees import checked_parameters, drawn_folds, fold_errors, sample_of, trained
 from zoo.errors import QueryError

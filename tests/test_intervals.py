@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta
 
 from zoo.errors import DataError
-from zoo.evaluation.intervals import Interval, error_draws, interval, outcomes_of, surplus_variances
+from zoo.evaluation.bootstrap import Interval, error_draws, interval, outcomes_of, surplus_variances
 
 
 def wrong(*counts: tuple[int, int]) -> Any:

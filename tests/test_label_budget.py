@@ -21,7 +21,8 @@ from zoo.analysis.label_budget import (
     rank_odds,
 )
 from zoo.errors import QueryError
-from zoo.results import SETTINGS, summaries
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS
 
 GRID = (3_000, 5_000, 12_811, 30_000, 1_281_167)
 

@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from tests.shipped import shipped_table
-from zoo.analysis import label_free_correlations as correlating
-from zoo.analysis.label_free_populations import (
+from zoo.analysis import label_free_agreement as correlating
+from zoo.analysis.correlations import RESAMPLED, Resampling, drawn_counts, kendall
+from zoo.analysis.label_free import (
     Population,
     direction_of,
     hyperparameter_groups,
@@ -17,9 +18,19 @@ from zoo.analysis.label_free_populations import (
     published_population,
     resnets_of,
 )
-from zoo.analysis.label_free_predictions import ANY, OVERALL, WITHIN, predictions
-from zoo.analysis.label_free_selection import ACCURACY, CHANCE, GAIN, ORACLE, REGRET, overall_selections, selections
-from zoo.analysis.resampled_correlations import RESAMPLED, Resampling, drawn_counts, kendall
+from zoo.analysis.label_free_agreement import (
+    ACCURACY,
+    ANY,
+    CHANCE,
+    GAIN,
+    ORACLE,
+    OVERALL,
+    REGRET,
+    WITHIN,
+    overall_selections,
+    predictions,
+    selections,
+)
 from zoo.analysis.table import table_of
 from zoo.errors import QueryError
 

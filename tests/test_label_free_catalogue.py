@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError, QueryError, UnknownName
-from zoo.evaluation.label_free.catalogue import compute, function_of, value_of
-from zoo.evaluation.label_free.files import ARGUMENTS
-from zoo.evaluation.label_free.protocol import OPTIONS, PROTOCOL, digest, protocol_row
-from zoo.labelfree import LABEL_FREE_METRICS, NEEDS, LabelFreeMetric, metric
-from zoo.vocabulary import METRICS
+from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOL, compute, digest, function_of, protocol_row, value_of
+from zoo.evaluation.label_free.inputs import ARGUMENTS
+from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS, LabelFreeMetric
+from zoo.results.vocabulary import label_free_metric as metric
 
 LEFT_OPEN = {"device", "progress", "seed"}  # options that do not move the number, and the seed, which is a column
 DIGESTS = {

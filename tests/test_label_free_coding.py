@@ -9,8 +9,7 @@ import pytest
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free.catalogue import compute
-from zoo.evaluation.label_free.clusters import kmeans
-from zoo.evaluation.label_free.coding import coding_rate_reduction
+from zoo.evaluation.label_free.clusters import coding_rate_reduction, kmeans
 
 
 def drawn(n: int = 90, dim: int = 11, *, n_classes: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import torch
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free.catalogue import compute
-from zoo.evaluation.label_free.collapse import neural_collapse
+from zoo.evaluation.label_free.labelled import neural_collapse
 
 Definition = Literal["papyan", "dubois"]
 

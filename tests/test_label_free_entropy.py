@@ -10,7 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.entropy import source_label_entropy, target_label_entropy
+from zoo.evaluation.label_free.labelled import source_label_entropy, target_label_entropy
 
 
 def _classes(n: int, *, seed: int, distance: float, n_classes: int = 3, dim: int = 6) -> tuple[np.ndarray, np.ndarray]:

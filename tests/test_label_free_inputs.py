@@ -12,19 +12,18 @@ import torch
 
 from tests.feature_runs import image_set, with_damaged
 from zoo import load
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, open_images, shapes
-from zoo.datasets.augmentations import recipe_of
+from zoo.datasets.recipes import recipe_of
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation.featurising import Featurising, featurise_data
-from zoo.evaluation.label_free.inputs import Inputs, inputs_of
-from zoo.evaluation.label_free.measuring import PROTOCOL, measure, rows_of_measured
-from zoo.evaluation.label_free.pixels import pixels_of_images
-from zoo.evaluation.label_free.samples import Sizes
+from zoo.evaluation.evaluating import Featurising, featurise_data
+from zoo.evaluation.label_free.catalogue import PROTOCOL
+from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of
+from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.label_free.mutual_information import pixels_of_images
 from zoo.features import Rows, load_features
-from zoo.labelfree import LABEL_FREE_METRICS, NEEDS
-from zoo.recording import PROVENANCE_KEYS, record
-from zoo.vocabulary import METRICS
+from zoo.results.recording import PROVENANCE_KEYS, record
+from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
 
 NAME = "pocket_simclr_rn_shapes"
 SIZES: dict[str, Any] = {"n": 30, "q": 4, "n_images": 60}

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import gammaln
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.local import local_dimension_entropy
+from zoo.evaluation.label_free.dimension import local_dimension_entropy
 
 
 def by_formula(z: np.ndarray, k: int) -> float:

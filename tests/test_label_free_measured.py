@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.analysis.label_free_measured import clid_of, measured_populations, measured_rows, with_clid
-from zoo.cards import catalogue
-from zoo.vocabulary import COLUMNS
+from zoo.analysis.label_free import clid_of, measured_populations, measured_rows, with_clid
+from zoo.cards.catalogue import catalogue
+from zoo.results.vocabulary import COLUMNS
 
 POCKET = [name for name, card in catalogue().items() if name.startswith("pocket_") and card.objective.mode not in
           ("supervised", "initialized")]  # fmt: skip

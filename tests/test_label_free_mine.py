@@ -9,8 +9,14 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.mine import CriticCheck, MutualInformation, mutual_information
-from zoo.evaluation.label_free.mine_critic import Critic, critic_named, donsker_varadhan
+from zoo.evaluation.label_free.mutual_information import (
+    Critic,
+    CriticCheck,
+    MutualInformation,
+    critic_named,
+    donsker_varadhan,
+    mutual_information,
+)
 
 _SHORT = {"n_steps": 40, "batch_size": 64, "learning_rate": 3e-3}
 

@@ -9,9 +9,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.candidates import candidates
-from zoo.evaluation.label_free.nearest import nearest, nearest_points
-from zoo.evaluation.label_free.points import points_of
+from zoo.evaluation.label_free.nearest import candidates, nearest, nearest_points, points_of
 
 
 def by_all_pairs(z: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.one_shot import one_shot_accuracy
+from zoo.evaluation.label_free.labelled import one_shot_accuracy
 
 
 def _classes(n: int, *, seed: int, distance: float, n_classes: int = 5, dim: int = 8) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.rotation import rotation_accuracy
+from zoo.evaluation.label_free.labelled import rotation_accuracy
 
 
 def _turned(n: int, *, seed: int, signal: float, dim: int = 8) -> np.ndarray:

@@ -14,13 +14,12 @@ from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
 from tests.shipped import shipped_table, study_module
 from tests.test_label_free_measured import POCKET, errors, metric
-from zoo.analysis.label_free_correlations import setting_correlations
-from zoo.analysis.label_free_measured import measured_populations, measured_rows
-from zoo.analysis.label_free_predictions import predictions
+from zoo.analysis.label_free import measured_populations, measured_rows
+from zoo.analysis.label_free_agreement import predictions, setting_correlations
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
-from zoo.publishedlabelfree import published_label_free
+from zoo.results.printed import published_label_free
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 

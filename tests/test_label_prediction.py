@@ -21,13 +21,13 @@ from zoo.analysis.label_prediction import (
 )
 from zoo.analysis.scaling_law import N_FULL_SHOT, law_errors, law_rows
 from zoo.analysis.table import table_of
+from zoo.cards.schema import NOT_PUBLISHED
 from zoo.errors import QueryError
-from zoo.evaluation.intervals import Interval
-from zoo.evaluation.measuring import ProbeRun, SettingResult, mean_error
+from zoo.evaluation.bootstrap import Interval
+from zoo.evaluation.measuring import ProbeRun, SettingResult, label_setting, mean_error
 from zoo.evaluation.risk import Risk, RiskReport
-from zoo.evaluation.settings import label_setting
-from zoo.metadata import NOT_PUBLISHED
-from zoo.results import RiskDecomposition, measurements
+from zoo.results.rows import measurements
+from zoo.results.values import RiskDecomposition
 
 ALPHA, W = 0.15, 0.5
 EVERY = law_rows(shipped_table(), complete_only=False)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.planted_features import balanced_labels
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.settings import PUBLISHED_SETTINGS, TUNING_SHARE, Division, divide, label_setting
-from zoo.results import SETTINGS
+from zoo.evaluation.measuring import PUBLISHED_SETTINGS, TUNING_SHARE, Division, divide, label_setting
+from zoo.results.values import SETTINGS
 
 LABELS = balanced_labels(1000, 10)
 

@@ -12,7 +12,7 @@ import torch
 from timm.models.beit import checkpoint_filter_fn
 from torch import Tensor
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 from zoo.errors import WeightsRefused

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused

@@ -13,11 +13,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tests.each import for_each
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import convert, fingerprints, layout_named
 from zoo.errors import WeightsRefused
-from zoo.metadata import EncoderCard
 
 from .encoder_checks import SAME, exact_images, relative_difference
 from .served import load_served

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
 from zoo.encoders.layouts import layout_named
-from zoo.metadata import EncoderCard
 
 from .sources.residual_convnext import SIZES, convnext_tensors
 from .sources.residual_files import SOURCES, last_block_tensors

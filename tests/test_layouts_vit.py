@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save
 from timm.models.vision_transformer import checkpoint_filter_fn
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from tests.each import for_each
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
 from zoo.encoders.layouts import layout_named
-from zoo.metadata import EncoderCard
 
 from .sources.clip_checkpoints import (
     ARCHIVED_NUMBERS,

@@ -9,11 +9,18 @@ import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_table
-from zoo.analysis.linear import CONTROLS, TIED, LinearEffect, global_linear_effect
-from zoo.analysis.linear_artefact import GENERATIVE, generative_artefacts, pseudo_inverse
+from zoo.analysis.linear import (
+    CONTROLS,
+    GENERATIVE,
+    TIED,
+    LinearEffect,
+    generative_artefacts,
+    global_linear_effect,
+    pseudo_inverse,
+)
 from zoo.analysis.table import StudyTable, table_of
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.studies.findings import agrees_with
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -13,11 +13,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.logistic_curvature import Memory, dot
+from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.logistic_path import Path, Validation
-from zoo.evaluation.logistic_problem import Exact, Problem, problem_of
-from zoo.evaluation.logistic_solver import Solver
-from zoo.evaluation.probe import LogisticProbe
+from zoo.evaluation.logistic_solver import Exact, Memory, Problem, Solver, dot, problem_of
 
 CPU = torch.device("cpu")
 
@@ -147,8 +145,8 @@ def test_blocks_of_images_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch)
     exact, factor = exact_problem("digits")
     weights = torch.randn(10, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     certificate = exact.certificate(weights, factor)
-    monkeypatch.setattr("zoo.evaluation.logistic_problem._NUMBERS_AT_A_TIME", 10 * 7)  # seven images, the last five
-    monkeypatch.setattr("zoo.evaluation.logistic_problem._NUMBERS_IN_FLOAT64", 74 * 7)
+    monkeypatch.setattr("zoo.evaluation.logistic_solver._NUMBERS_AT_A_TIME", 10 * 7)  # seven images, the last five
+    monkeypatch.setattr("zoo.evaluation.logistic_solver._NUMBERS_IN_FLOAT64", 74 * 7)
     in_blocks, same = problem.loss(logits)
     assert in_blocks == pytest.approx(loss, rel=1e-9)
     torch.testing.assert_close(same, residuals)

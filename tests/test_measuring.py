@@ -10,10 +10,8 @@ import pytest
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.kept import KeptRuns
-from zoo.evaluation.measuring import measure, measure_seeds
-from zoo.evaluation.rows import RowView, chosen_rows, not_finite
-from zoo.evaluation.settings import label_setting
+from zoo.evaluation.arrays import RowView, chosen_rows, not_finite
+from zoo.evaluation.measuring import KeptRuns, label_setting, measure, measure_seeds
 
 
 @pytest.mark.parametrize("name", ["full", "5-shot", "10%"])

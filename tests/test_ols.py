@@ -11,9 +11,8 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.linear_identification import CONSTANT
-from zoo.analysis.ols import OlsFit, adjusted, design_of, factor_test, fit_ols
+from zoo.analysis.columns import Estimate
+from zoo.analysis.ols import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
 from zoo.errors import QueryError
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -58,7 +58,7 @@ def test_without_any_optional_library_every_module_is_imported_or_names_the_extr
     assert {kind for kind, _ in found.values()} == {"MissingExtra"}, found
     assert "'torch'" in found["zoo.loading"][1]
     assert "[study]" in found["zoo.analysis.ols"][1]
-    assert "zoo.cards" not in found
+    assert "zoo.cards.catalogue" not in found
 
 
 def test_a_module_of_the_zoo_that_is_not_there_is_no_missing_extra(run_apart: Run) -> None:
@@ -140,8 +140,8 @@ def test_a_lazy_module_refuses_other_names_and_imports_nothing_by_itself(run_apa
 
 
 def test_names_of_neighbours_can_be_lazy_in_a_module_that_is_no_package() -> None:
-    found, listed, public = lazy("zoo.results", {"vocabulary": ["SPLITS"]}, submodules=["errors"])
+    found, listed, public = lazy("zoo.results.derived", {"vocabulary": ["SPLITS"]}, submodules=["errors"])
     assert public == ["SPLITS"]
-    assert found("SPLITS") is zoo.results.SPLITS
+    assert found("SPLITS") is zoo.results.derived.SPLITS
     assert found("errors") is zoo.errors
     assert {"SPLITS", "errors", "summaries"} <= set(listed())

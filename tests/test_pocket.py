@@ -16,16 +16,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Missing
 from zoo.datasets import open_images
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
 from zoo.files import content_folder
-from zoo.metadata import EncoderCard, Missing
-from zoo.publishedlayout import published_ids
+from zoo.results.tables import published_ids
 from zoo.weights import lock
-from zoo.weights.places import source
-from zoo.weights.shipped import is_shipped
+from zoo.weights.places import is_shipped, source
 
 from .cli_runner import document, run
 from .test_weights_care import folders
@@ -167,7 +166,7 @@ def test_a_file_that_was_changed_is_refused(folders: Path, tmp_path: Path, monke
     content = bytearray((FOLDER / copy.name).read_bytes())
     content[-1] ^= 1
     copy.write_bytes(content)
-    monkeypatch.setattr("zoo.weights.shipped.content_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("zoo.weights.places.content_folder", lambda name: tmp_path / name)
     with pytest.raises(WeightsRefused, match=f"shipped:pocket/{ONE}.*has the sha256"):
         zoo.load(ONE)
     copy.unlink()

@@ -15,10 +15,10 @@ from torchvision import transforms
 from torchvision.datasets import FakeData
 from torchvision.transforms import v2
 
-from zoo.cards import catalogue
-from zoo.features.hashes import preprocess_hash
-from zoo.metadata import Preprocess
-from zoo.preprocess import build_preprocess
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import Preprocess
+from zoo.encoders.preprocess import build_preprocess
+from zoo.features.store import preprocess_hash
 
 PUBLISHED = list(dict.fromkeys(card.preprocess for card in catalogue().values()))
 USUAL = catalogue()["simclr_rn50"].preprocess

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_empty_encoder, build_encoder
 from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .encoder_checks import reduced_transformer
 from .servers import serving

@@ -11,7 +11,7 @@ import torch
 
 import zoo
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .servers import serving
 from .tiny import checkpoint, state, write_card

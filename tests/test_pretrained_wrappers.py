@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import LAYOUT_NAMES
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
 from zoo.errors import QueryError, UnknownName, WeightsRefused
-from zoo.metadata import LAYOUT_NAMES
-from zoo.pretrained import own_store
+from zoo.loading import own_store
 from zoo.weights import store
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .cli_runner import document, run
 from .encoder_checks import random_images, relative_difference

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_table
-from zoo.analysis.profiles import AXES, profiles_of
+from zoo.analysis.correlations import AXES, profiles_of
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 

@@ -14,10 +14,12 @@ import pytest
 
 from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation import intervals, measuring, risk, settings
-from zoo.evaluation.label_free.protocol import protocol_row
+from zoo.evaluation import bootstrap as intervals
+from zoo.evaluation import measuring, risk
+from zoo.evaluation import measuring as settings
+from zoo.evaluation.label_free.catalogue import protocol_row
+from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
-from zoo.evaluation.probe import LogisticProbe
 from zoo.evaluation.protocols import PROTOCOLS, Protocol, protocol_named, protocols_table
 from zoo.evaluation.streamed import StreamedProbe
 

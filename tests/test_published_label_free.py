@@ -13,17 +13,11 @@ from statistics import fmean
 import pytest
 
 from tests.conftest import REPOSITORY
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import MissingExtra, UnknownName
-from zoo.labelfree import LABEL_FREE_METRICS
-from zoo.publishedlabelfree import (
-    METRICS,
-    PAPERS,
-    clid_checkpoints,
-    published_label_free,
-    published_label_free_df,
-)
-from zoo.results import read_files
+from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free, published_label_free_df
+from zoo.results.values import read_files
+from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 RANKME, LIDAR, CLID = PAPERS
 COUNTS = {

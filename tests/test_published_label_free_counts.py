@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from zoo.publishedlabelfree import PrintedNumber, published_label_free
+from zoo.results.printed import PrintedNumber, published_label_free
 
 
 def fits(rows: Iterable[PrintedNumber], n: int) -> list[bool]:

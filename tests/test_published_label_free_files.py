@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from zoo import publishedlabelfree
 from zoo.errors import ResultsError
-from zoo.publishedlabelfree import clid_checkpoints, published_label_free
+from zoo.results import printed as publishedlabelfree
+from zoo.results.printed import clid_checkpoints, published_label_free
 
 NUMBERS, CHECKPOINTS = "label_free.tsv", "label_free_checkpoints.tsv"
 

@@ -13,11 +13,10 @@ import pytest
 
 from tests.card_text import VALID
 from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
-from zoo.cards import catalogue
-from zoo.columns import COLUMNS
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import COLUMNS, Missing
 from zoo.errors import MissingExtra
-from zoo.metadata import Missing
-from zoo.results import summaries
+from zoo.results.derived import summaries
 
 # SHA-256 of the table published with arXiv:2302.03068 as a CSV file, every byte of it.
 PUBLISHED_FILE = "7206cb87a3758ef3be989038b47181efd1ebc352927cbbab52e430ed3c5c1f2f"

@@ -14,10 +14,9 @@ import pytest
 
 from tests.result_rows import ERRATUM
 from zoo.errors import ResultsError
-from zoo.measurements import row_of
-from zoo.recording import PROVENANCE_KEYS, provenance_of, record, require_same_images
-from zoo.results import Measurement, measurements
-from zoo.vocabulary import COLUMNS
+from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record, require_same_images
+from zoo.results.rows import Measurement, measurements, row_of
+from zoo.results.vocabulary import COLUMNS
 
 BASE = Measurement(
     encoder="dino_vitS16",

@@ -18,8 +18,8 @@ from tests.conftest import REPOSITORY
 from tests.record_writers import leftovers, measured, provenance, record_at_once
 from zoo.errors import StoreError
 from zoo.files import locked
-from zoo.recording import provenance_of, record
-from zoo.results import measurements
+from zoo.results.recording import provenance_of, record
+from zoo.results.rows import measurements
 
 ROW = measured("this process", 0)
 
@@ -43,7 +43,7 @@ def test_several_processes_at_once_lose_nothing_although_some_are_killed(locks: 
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import zoo.files, zoo.recording
+import zoo.files, zoo.results.recording
 from tests.record_writers import measured, provenance
 step, steps = int(sys.argv[2]), 0
 def counted(real):
@@ -56,7 +56,7 @@ def counted(real):
     return call
 os.fsync, os.replace, os.open = counted(os.fsync), counted(os.replace), counted(os.open)
 row = measured("this process", 1)
-zoo.recording.record({row: provenance(row)})
+zoo.results.recording.record({row: provenance(row)})
 print("recorded")
 """
 
@@ -84,7 +84,7 @@ import resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from zoo.errors import ResultsError
-from zoo.recording import record
+from zoo.results.recording import record
 from tests.record_writers import measured, provenance
 row = measured("this process", 1)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))

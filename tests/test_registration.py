@@ -15,8 +15,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.datasets.augmentations import recipe_of
-from zoo.datasets.strengths import Strengths, strengths_for
+from zoo.datasets.recipes import Strengths, recipe_of, strengths_for
 from zoo.errors import (
     CardError,
     ContentWarning,
@@ -28,9 +27,9 @@ from zoo.errors import (
     WeightsUnavailable,
 )
 from zoo.registration import registered_folder
-from zoo.results import measurements
-from zoo.vocabulary import COLUMNS
-from zoo.weights.environment import weights_folder
+from zoo.results.rows import measurements
+from zoo.results.vocabulary import COLUMNS
+from zoo.weights.places import weights_folder
 
 from .cli_runner import document, names, run
 from .test_cli_cache import answered

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import zoo
-from zoo.cards import catalogue, own_card
+from zoo.cards.catalogue import catalogue, own_card
+from zoo.cards.representations import derived, own_id, representations, tokens_of
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
 from zoo.errors import QueryError, UnknownName
-from zoo.measurements import measurements
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
-from zoo.representations import derived, own_id, representations
-from zoo.results import errata, summaries
-from zoo.tokens import tokens_of
+from zoo.results.derived import summaries
+from zoo.results.rows import errata, measurements
 
 from .cli_runner import document, run
 from .each import for_each

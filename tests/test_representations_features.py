@@ -11,14 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.cards.representations import PROJECTED, derived, representations, transformer
+from zoo.cards.schema import NOT_APPLICABLE, EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.build import with_features
 from zoo.errors import BuildError, QueryError
-from zoo.metadata import NOT_APPLICABLE, EncoderCard
-from zoo.provenance import architecture_hash
-from zoo.representations import derived, representations
-from zoo.tokens import PROJECTED, transformer
+from zoo.loading import architecture_hash
 
 from .encoder_checks import blocks_that_pass_on, random_images
 

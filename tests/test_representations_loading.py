@@ -11,9 +11,9 @@ import torch
 
 import zoo
 from zoo import hub
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.drift import compare_features, recording_path
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 from .encoder_checks import random_images
 from .servers import serving

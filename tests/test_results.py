@@ -10,9 +10,11 @@ import pytest
 from tests.each import for_each
 from zoo import NOT_PUBLISHED
 from zoo.errors import UnknownName
-from zoo.recording import PROVENANCE_KEYS
-from zoo.results import PUBLISHED_SOURCE, SETTINGS, Measurement, errata, measurements, summaries
-from zoo.vocabulary import COLUMNS, ERRATUM_KINDS, METRICS, SPLITS
+from zoo.results.derived import summaries
+from zoo.results.recording import PROVENANCE_KEYS
+from zoo.results.rows import Measurement, errata, measurements
+from zoo.results.values import PUBLISHED_SOURCE, SETTINGS
+from zoo.results.vocabulary import COLUMNS, ERRATUM_KINDS, METRICS, SPLITS
 
 PUBLISHED = summaries(source=PUBLISHED_SOURCE)
 IN_THE_TABLE = [name for name, summary in PUBLISHED.items() if "3-shot" in summary.errors]

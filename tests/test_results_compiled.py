@@ -10,13 +10,13 @@ from tests.card_text import VALID
 from tests.conftest import REPOSITORY, Run
 from tests.result_rows import ERRATUM, AddRows, user_of
 from zoo.errors import ContentWarning
-from zoo.results import summaries
+from zoo.results.derived import summaries
 
 SCRIPT = """
 import sys
-import zoo.results
+import zoo.results.derived
 print([module for module in sys.argv[1].split() if module in sys.modules])
-print([zoo.results.summaries(exclude_wrong=wrong) for wrong in (False, True)])
+print([zoo.results.derived.summaries(exclude_wrong=wrong) for wrong in (False, True)])
 print([module for module in sys.argv[1].split() if module in sys.modules])
 """
 
@@ -31,7 +31,7 @@ def test_a_second_start_gives_the_same_and_reads_and_derives_nothing(
     run_apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    makers = ("csv", "tomllib", "zoo.resultfiles", "zoo.resultchecks", "zoo.decomposition", "zoo.vocabulary")
+    makers = ("csv", "tomllib", "zoo.results.rows", "zoo.results.rows", "zoo.results.rows", "zoo.results.vocabulary")
     first, second = (run_apart(SCRIPT, " ".join(makers), path=[REPOSITORY]) for _ in range(2))
     assert not first.stderr + second.stderr
     (before, made, imported), (_, kept, needed) = first.stdout.splitlines(), second.stdout.splitlines()

@@ -14,7 +14,9 @@ from tests.each import for_each
 from tests.result_rows import ERRATUM, AddRows, user_of
 from zoo.errors import ContentWarning, ResultsError
 from zoo.files import content_folder
-from zoo.results import PUBLISHED_SOURCE, errata, measurements, summaries
+from zoo.results.derived import summaries
+from zoo.results.rows import errata, measurements
+from zoo.results.values import PUBLISHED_SOURCE
 
 
 @pytest.fixture

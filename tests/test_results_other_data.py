@@ -10,11 +10,13 @@ from tests.cli_runner import document, run
 from tests.result_rows import AddRows, user_of
 from zoo import results_df
 from zoo.analysis import study_table
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
-from zoo.export.results import measured
-from zoo.results import PUBLISHED_SOURCE, measurements, summaries
-from zoo.studyrows import measured_twice, own_rows, published_rows
+from zoo.hub.modelcard import measured
+from zoo.results.derived import summaries
+from zoo.results.rows import measurements
+from zoo.results.tables import measured_twice, own_rows, published_rows
+from zoo.results.values import PUBLISHED_SOURCE
 
 BASE = {
     "dataset": "digits",

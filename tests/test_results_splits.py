@@ -8,8 +8,9 @@ import pytest
 
 from tests.result_rows import AddRows, user_of
 from zoo.errors import ContentWarning, UnknownName
-from zoo.results import PUBLISHED_SOURCE, measurements
-from zoo.vocabulary import METRICS, SPLITS, known_split
+from zoo.results.rows import measurements
+from zoo.results.values import PUBLISHED_SOURCE
+from zoo.results.vocabulary import METRICS, SPLITS, known_split
 
 
 @pytest.fixture

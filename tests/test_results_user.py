@@ -8,9 +8,11 @@ import pytest
 
 from tests.result_rows import ERRATUM, AddRows, user_of
 from zoo import NOT_PUBLISHED
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
-from zoo.results import PUBLISHED_SOURCE, Summary, errata, measurements, summaries
+from zoo.results.derived import summaries
+from zoo.results.rows import errata, measurements
+from zoo.results.values import PUBLISHED_SOURCE, Summary
 
 PUBLISHED = summaries()
 UNMEASURED = next(name for name in catalogue() if name not in PUBLISHED)

@@ -15,10 +15,10 @@ from PIL import Image, ImageOps
 from torchvision import transforms
 
 from tests.image_files import exif, png, shades, stored, tiff
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
+from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
+from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, QueryError
-from zoo.preprocess import build_preprocess
-from zoo.rgb import RGB, narrowed, to_rgb, turned
 
 GREY = shades()
 EXPECTED = np.repeat(GREY[:, :, None], 3, axis=2)

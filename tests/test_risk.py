@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import ortho_group
 
 from tests.planted_features import GRID, GridProbe, balanced_labels, features, gaussian_pair, one_hot
+from zoo.cards.schema import NOT_PUBLISHED
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.kept import KeptRuns
+from zoo.evaluation.measuring import KeptRuns
 from zoo.evaluation.risk import ORDERS, RiskReport, decompose
 from zoo.features import Features, load_features
-from zoo.metadata import NOT_PUBLISHED
 
 K, N_TRAIN, N_TEST = 4, 80, 20
 CHANCE = 100 * (K - 1) / K

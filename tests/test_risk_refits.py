@@ -11,8 +11,8 @@ import pytest
 from tests.cli_runner import document, run
 from tests.planted_features import GridProbe, features, gaussian_pair
 from zoo.errors import QueryError
-from zoo.evaluation.intervals import disagreement, outcomes_of
-from zoo.evaluation.kept import KeptRuns
+from zoo.evaluation.bootstrap import disagreement, outcomes_of
+from zoo.evaluation.measuring import KeptRuns
 from zoo.evaluation.risk import LEVEL, RiskReport, decompose
 from zoo.features import Features
 

@@ -10,10 +10,9 @@ import pytest
 
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair
 from zoo import card
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.pretraining import ASSUMPTION, pretraining_warning
-from zoo.evaluation.risk import decompose
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
+from zoo.evaluation.risk import ASSUMPTION, decompose, pretraining_warning
 
 N_TRAIN, N_TEST = 60, 16
 

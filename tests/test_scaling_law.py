@@ -8,7 +8,7 @@ import pytest
 
 from tests.law_population import population
 from tests.shipped import shipped_table
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
 from zoo.analysis.scaling_law import (
     as_printed,
     encoder_counts,

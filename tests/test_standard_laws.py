@@ -9,17 +9,18 @@ from scipy.optimize import least_squares
 
 from tests.law_population import population
 from tests.shipped import shipped_table
-from zoo.analysis.law_splits import (
+from zoo.analysis.scaling_law import (
     COMPONENT_LAW,
     FULL_SHOT_LAW,
     Score,
     comparable_rows,
     compare_laws,
+    explained,
     held_out,
+    law_rows,
     predict_held_out,
     r2_estimate,
 )
-from zoo.analysis.scaling_law import explained, law_rows
 from zoo.analysis.standard_laws import STANDARD_LAWS, fit_standard_law, n_parameters, predict_standard
 from zoo.analysis.table import table_of
 from zoo.errors import QueryError

@@ -14,8 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.neighbours import NeighbourProbe
-from zoo.evaluation.streamed import StreamedProbe
-from zoo.evaluation.streamed_search import PassProgress
+from zoo.evaluation.streamed import PassProgress, StreamedProbe
 from zoo.features import Features, load_features
 from zoo.features.origin import Origin
 

@@ -11,8 +11,7 @@ import pytest
 
 from tests.test_streamed import SMALL, drawn
 from zoo.errors import StoreError
-from zoo.evaluation.streamed import StreamedProbe
-from zoo.evaluation.streamed_search import PassProgress
+from zoo.evaluation.streamed import PassProgress, StreamedProbe
 from zoo.evaluation.streamed_space import STANDARD, Candidate, Space, proposed, rounds
 
 SPACE = Space(

@@ -10,10 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.evaluation.streamed_optimizers import Lars, factor
-from zoo.evaluation.streamed_rows import Labelled, ShuffledRows, near_equal, scanned
 from zoo.evaluation.streamed_space import SCHEDULES, Candidate
-from zoo.evaluation.streamed_training import Setting, Trained, evaluated, train
+from zoo.evaluation.streamed_training import (
+    Labelled,
+    Lars,
+    Setting,
+    ShuffledRows,
+    Trained,
+    evaluated,
+    factor,
+    near_equal,
+    scanned,
+    train,
+)
 
 N, DIM, CLASSES = 150, 6, 4
 SETTING = Setting(

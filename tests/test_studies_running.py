@@ -105,7 +105,7 @@ def test_what_is_no_findings_is_refused(tmp_path: Path) -> None:
 def test_a_missing_library_shows_before_any_study_has_run(tmp_path: Path) -> None:
     (tmp_path / "needs").mkdir()
     wanted = "from zoo.errors import MissingExtra\nraise MissingExtra('xgboost', extra='study', needed_for='This')\n"
-    lacking = small_study(tmp_path / "needs", ("from zoo.analysis.estimates", f"{wanted}from zoo.analysis.estimates"))
+    lacking = small_study(tmp_path / "needs", ("from zoo.analysis.columns", f"{wanted}from zoo.analysis.columns"))
     marker = tmp_path / "ran"
     first = small_study(tmp_path, ("    found = table", f"    open({str(marker)!r}, 'w').close()\n    found = table"))
     with pytest.raises(MissingExtra, match=r"'xgboost'.*ssl-zoo with its extra \[study\]"):

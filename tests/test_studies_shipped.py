@@ -13,9 +13,8 @@ from matplotlib.colors import to_rgba
 from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table
-from zoo.analysis.importance import explained_variance
-from zoo.analysis.label_free_predictions import predictions
-from zoo.analysis.shap_directions import subsampled
+from zoo.analysis.importance import explained_variance, subsampled
+from zoo.analysis.label_free_agreement import predictions
 from zoo.analysis.table import study_table
 from zoo.evaluation.drawing import style
 from zoo.studies import trees

@@ -10,8 +10,8 @@ import pytest
 
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.best_encoders import winner
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import winner
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style

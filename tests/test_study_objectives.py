@@ -11,8 +11,8 @@ import pytest
 from matplotlib.axes import Axes
 
 from tests.shipped import shipped_table, study_module
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.group_means import group_means
+from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import group_means
 from zoo.analysis.table import StudyTable, table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings

@@ -10,9 +10,8 @@ from statsmodels.stats.multitest import multipletests
 
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import TREE_OUTCOMES, Estimate
 from zoo.analysis.linear import global_linear_effect
-from zoo.analysis.outcomes import TREE_OUTCOMES
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings

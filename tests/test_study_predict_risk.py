@@ -11,9 +11,18 @@ import pandas as pd
 import pytest
 
 from tests.shipped import study_module
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.importance import ExplainedVariance, Importance, explained_variance, tree_importance
-from zoo.analysis.shap_directions import direction, level_effect, mean_by_value, number_effect, subsampled
+from zoo.analysis.columns import Estimate
+from zoo.analysis.importance import (
+    ExplainedVariance,
+    Importance,
+    direction,
+    explained_variance,
+    level_effect,
+    mean_by_value,
+    number_effect,
+    subsampled,
+    tree_importance,
+)
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style

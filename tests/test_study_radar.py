@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.profiles import AXES
+from zoo.analysis.correlations import AXES
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.drawing import new_figure, style

@@ -11,7 +11,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 from tests.shipped import shipped_findings, shipped_table
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style

@@ -9,11 +9,10 @@ import pytest
 from tests.own_encoder import MINE, add_own_encoder
 from tests.result_rows import user_of
 from zoo import results_df
-from zoo.analysis.outcomes import COMPONENTS, OUTCOMES
-from zoo.analysis.studycolumns import STUDY_COLUMNS
+from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS
 from zoo.analysis.table import UNKNOWN_MODE, study_table, table_of
+from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
-from zoo.metadata import NOT_APPLICABLE, NOT_PUBLISHED
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.card_text import VALID
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
 from zoo.analysis.table import study_table, table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings

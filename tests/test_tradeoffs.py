@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from zoo.analysis.correlations import _resampled, beyond_selection, correlation_change, pareto_front, rank_correlations
 from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.tradeoffs import _resampled, beyond_selection, correlation_change, pareto_front, rank_correlations
 from zoo.errors import QueryError, UnknownName
 
 

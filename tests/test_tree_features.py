@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_table
-from zoo.analysis.studycolumns import STUDY_COLUMNS
+from zoo.analysis.columns import STUDY_COLUMNS
 from zoo.analysis.table import table_of
-from zoo.analysis.tree_features import TREE_FEATURES, coded, nearest_power, prepared
+from zoo.analysis.trees import TREE_FEATURES, coded, nearest_power, prepared
 from zoo.errors import QueryError, UnknownName
 
 

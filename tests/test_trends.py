@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from zoo.analysis.populations import in_groups, require_encoders, require_several, those
-from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.trends import (
+from zoo.analysis.groups import (
     carried_by,
     changes_between,
     known,
@@ -18,6 +16,7 @@ from zoo.analysis.trends import (
     slope_over_years,
     years_differ,
 )
+from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, table_of, those
 from zoo.errors import QueryError
 
 ROWS = {

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import StoreError
 from zoo.weights import care, store
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 
 HOUR, DAY = 3_600, 86_400
 NOTHING: list[str] = []
@@ -135,7 +135,7 @@ class TestReaders:
     def test_what_the_cards_say_agrees_with_the_state_dicts(self) -> None:
         """For a file that several encoders read, with and without the projection of CLIP."""
         from zoo.encoders import build_encoder
-        from zoo.provenance import architecture_hash
+        from zoo.loading import architecture_hash
 
         known = care.by_places(catalogue().values())
         for encoder in ("clip_vitL14_px336", "sup_vitS16"):

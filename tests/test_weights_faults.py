@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from zoo.progress import NoDownloadBar as Silent
 from zoo.weights.download import Policy, fetch
-from zoo.weights.progress import Silent
 
 from .servers import RIGHT, Fault, Server, serving
 
@@ -218,7 +218,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from zoo.weights.download import fetch
-from zoo.weights.progress import Silent
+from zoo.progress import Silent
 print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 """
 

@@ -16,9 +16,10 @@ from urllib.request import Request
 import pytest
 
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable
+from zoo.progress import DownloadBar as Bar
+from zoo.progress import NoDownloadBar as Silent
 from zoo.weights.download import Partial, Policy, Redirects, fetch
 from zoo.weights.places import Expected
-from zoo.weights.progress import Bar, Silent
 
 from .servers import Fault, serving
 

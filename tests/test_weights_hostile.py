@@ -19,7 +19,7 @@ import zoo
 from zoo.errors import ContentError, StoreError, WeightsRefused
 from zoo.files import replaced
 from zoo.weights import lock, store
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 from zoo.weights.tensors import write_tensors
 
 from .servers import serving

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from zoo.progress import NoDownloadBar as Silent
 from zoo.weights import download
 from zoo.weights.download import Policy, fetch, is_left_behind
-from zoo.weights.progress import Silent
 
 from .servers import Fault, serving
 

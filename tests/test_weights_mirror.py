@@ -14,14 +14,13 @@ import pytest
 import torch
 
 import zoo
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from zoo.locations import candidates
-from zoo.pretrained import kept
+from zoo.loading import candidates, kept
 from zoo.weights import store
-from zoo.weights.environment import weights_folder
 from zoo.weights.mirror import Item, local_copy, write_mirror
+from zoo.weights.places import weights_folder
 
 from .test_weights_store import every_fault, files_below
 from .tiny import checkpoint, write_card

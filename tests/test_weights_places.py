@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.each import for_each
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError, WeightsRefused
 from zoo.weights.places import Expected, hash_in_address, shown, source
 

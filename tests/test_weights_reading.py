@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from zoo.errors import StoreError
-from zoo.weights.checkpoints import Inert, read_checkpoint
+from zoo.weights.checkpoints import read_checkpoint
+from zoo.weights.pickles import Inert
 
 from .malice import DICT, FALSE, LIST, NONE, TRUE, call, group, legacy, listed, name, number, text, whole
 from .malice_bombs import tensor

@@ -19,7 +19,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from zoo.files import content_files
 from zoo.weights import lock, mirror, store
-from zoo.weights.environment import weights_folder
+from zoo.weights.places import weights_folder
 from zoo.weights.tensors import read_tensors, write_tensors
 
 from .cli_runner import run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.weights.sums import BLOCK, Summing, block_sums
+from zoo.weights.tensors import BLOCK, Summing, block_sums
 
 WORD = 8
 

@@ -15,7 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 from zoo.errors import StoreError, WeightsRefused
-from zoo.weights import sums, tensors
+from zoo.weights import tensors
+from zoo.weights import tensors as sums
 from zoo.weights.store import file_name
 from zoo.weights.tensors import Content, read_tensors, write_tensors
 

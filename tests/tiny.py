@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 
 _ARCHITECTURE = "{ options = { depth = 2, embed_dim = 32, num_heads = 2 }, n_parameters = 1 }"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .metadata import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
+from .cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from .optional import lazy
 from .version import __version__
 
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import evaluation as evaluation
     from . import features as features
-    from . import preprocess as preprocess
-    from . import representations as representations
     from . import results as results
-    from .published import metadata_df as metadata_df
-    from .published import metadata_dict as metadata_dict
-    from .published import results_df as results_df
+    from .results.tables import metadata_df as metadata_df
+    from .results.tables import metadata_dict as metadata_dict
+    from .results.tables import results_df as results_df
 else:
     __getattr__, __dir__, _imported = lazy(
         __name__,
-        {"published": ["metadata_df", "metadata_dict", "results_df"]},
+        {
+            "results.tables": ["metadata_df", "metadata_dict", "results_df"],
+        },
         submodules=[
             "analysis",
             "cards",
@@ -59,8 +59,6 @@ else:
             "errors",
             "evaluation",
             "features",
-            "preprocess",
-            "representations",
             "results",
         ],
     )
@@ -89,7 +87,7 @@ _leave_out_undescribed_amx()
 
 def list_encoders() -> list[str]:
     """Ids of all encoders, in the order of their card files; the user's own come last."""
-    from .cards import catalogue
+    from .cards.catalogue import catalogue
 
     return list(catalogue())
 
@@ -104,7 +102,7 @@ def card(name: str) -> EncoderCard:
     QueryError
         If the encoder does not have such features; says which it has.
     """
-    from .cards import catalogue
+    from .cards.catalogue import catalogue
 
     return catalogue()[name]
 
@@ -152,7 +150,7 @@ def load(
         tokens), ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection. The weights are the same.
     layers : int or iterable of int, optional
         Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
-        the end; or how many of the last. The last one unless given. :mod:`zoo.representations` says more.
+        the end; or how many of the last. The last one unless given. :mod:`zoo.cards.representations` says more.
 
     Returns
     -------

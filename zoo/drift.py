@@ -26,21 +26,23 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from .cards.schema import EncoderCard
 from .encoders import Encoder
 from .errors import DataError, StoreError
 from .files import replaced
-from .metadata import EncoderCard
 from .optional import requires_extra
-from .provenance import Found
-from .weights.environment import weights_folder
+from .weights.places import weights_folder
 
 with requires_extra("models", needed_for="Checking features"):
     import torch
     from PIL import Image
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save
+
+if TYPE_CHECKING:
+    from .loading import Found
 
 TOLERANCE = 1e-4
 """Largest relative difference that rounding explains."""

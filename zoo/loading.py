@@ -2,27 +2,606 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from .cards import catalogue, own_card
+from .cards.catalogue import catalogue, own_card
+from .cards.representations import derived
+from .cards.schema import EncoderCard, Missing
 from .drift import remember_features
 from .encoders import Encoder, build_empty_encoder, build_encoder
 from .encoders.build import with_features
-from .encoders.layouts import require_fit
-from .errors import DataError, QueryError
-from .metadata import EncoderCard
+from .encoders.layouts import (
+    Converted,
+    convert,
+    convert_own,
+    fingerprints,
+    fits_without_companions,
+    layout_named,
+    published_role,
+    require_fit,
+)
+from .encoders.layouts.wrappers import Role
+from .encoders.preprocess import build_preprocess
+from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from .files import user_folder
 from .optional import requires_extra
-from .preprocess import build_preprocess
-from .pretrained import obtain, own_store, remedy
-from .provenance import Found, discard
-from .representations import derived
-from .weights.environment import weights_folder
-from .weights.places import shown
+from .version import __version__
+from .weights import lock, mirror, store
+from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
+from .weights.download import TakenAway, fetch, finished_record
+from .weights.hosts import asking_once
+from .weights.places import Fetched, is_path, is_shipped, mirror_place, portable, shown, source, weights_folder
+from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
-with requires_extra("models", needed_for="Loading an encoder"):
+with requires_extra("models", needed_for="Converting weights"):
     import torch
+    from torch import Tensor
+
+_LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Converted weights on this machine."""
+
+    path: Path
+    record: store.Record
+    is_new: bool  # fetched and converted just now
+    held: Mapping[str, Tensor] | None = None  # the weights themselves, where the file could not be written
+
+    def tensors(self, *, remedy: str) -> dict[str, Tensor]:
+        """The state dict, once every byte is what was written; ``remedy`` says what to do otherwise.
+
+        Raises
+        ------
+        WeightsRefused
+            If the file is damaged.
+        StoreError
+            If it cannot be read.
+        """
+        if self.held is not None:
+            return dict(self.held)
+        record = self.record
+        content = Content(sha256=record.sha256, size_bytes=record.size_bytes, sums=record.sums)
+        return read_tensors(self.path, content, remedy=remedy)
+
+
+def registered_place(sha256: str) -> str:
+    """The place of registered weights, as a card names it."""
+    return f"{store.REGISTERED}{sha256}"
+
+
+def found_in(folder: Path, key: str) -> Found | None:
+    """What a folder of converted weights has under a key; None if nothing.
+
+    Raises
+    ------
+    WeightsRefused
+        If the record is damaged.
+    StoreError
+        If it cannot be read.
+    """
+    record = store.find(folder, key)
+    if record is None:
+        return None
+    return Found(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
+
+
+def architecture_hash(encoder: Encoder) -> str:
+    """Hash of the names, shapes and types of a state dict; encoders that agree in it can share weights."""
+    digest = blake2b(digest_size=16)
+    for name, tensor in encoder.state_dict().items():
+        digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+    return digest.hexdigest()
+
+
+def keep(
+    folder: Path,
+    name: str,
+    tensors: Mapping[str, Tensor],
+    *,
+    encoder: Encoder,
+    origins: tuple[store.Origin, ...],
+    layout: str,
+    is_registered: bool = False,
+    selection: str = "",
+    reading: store.Reading | None = None,
+    may_be_held: bool = False,
+) -> Found:
+    """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
+
+    The record is found by the places of the files; registered weights are found by their own hash. Of a user's own file
+    it says which encoder in it was asked for (``selection``), and what was taken and done (``reading``). With
+    ``may_be_held`` weights that cannot be written are held in memory instead.
+
+    Raises
+    ------
+    StoreError
+        If they cannot be written and may not be held; nothing is left of them.
+    """
+    version_of_layout = layout_named(layout).version
+    read_as = reading.layout if reading else layout
+    about = {"format": "zoo-weights-1", "layout": f"{read_as} {layout_named(read_as).version}"}
+    about |= {f"source_sha256_{number}": origin.sha256 for number, origin in enumerate(origins)}
+    held = None
+    try:
+        content = write_tensors(folder / "tensors", tensors, about=about)
+    except StoreError:
+        if not may_be_held:
+            raise
+        content = content_of(tensors, about=about)
+        held = {key: tensor.clone() for key, tensor in tensors.items()}  # no pages of a file that may change
+    if is_registered:
+        first = origins[0]
+        place, address = registered_place(content.sha256), portable(first.address)
+        origins = (replace(first, place=place, address=address),)  # this folder may be moved, or copied to a mirror
+        layout, version_of_layout, selection = "zoo", layout_named("zoo").version, ""
+    record = store.Record(
+        encoder=name,
+        origins=origins,
+        layout=layout,
+        layout_version=version_of_layout,
+        architecture=architecture_hash(encoder),
+        sha256=content.sha256,
+        size_bytes=content.size_bytes,
+        sums=content.sums,
+        created=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        versions=_versions(),
+        selection=selection,
+        reading=reading,
+    )
+    path = store.tensors_path(folder, content.sha256)
+    known = store.find(folder, record.key) if is_registered else None
+    if known is not None:  # a second encoder of the same weights: the provenance of the first stands
+        return Found(path=path, record=known, is_new=False)
+    if held is None:
+        store.keep(folder, record)
+    return Found(path=path, record=record, is_new=held is None, held=held)
+
+
+def discard(found: Found) -> None:
+    """Takes back what :func:`keep` has just written, because the encoder cannot be right."""
+    folder = found.path.parent.parent
+    store.record_path(folder, found.record.key).unlink(missing_ok=True)
+    if all(record is None or record.sha256 != found.record.sha256 for _, record in store.records(folder)):
+        found.path.unlink(missing_ok=True)
+
+
+def _versions() -> dict[str, str]:
+    found = {"ssl-zoo": __version__}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:  # a source tree on the path has no distribution
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """How a user's own file is searched for the encoder; a published file is not searched."""
+
+    checkpoint_key: str = ""  # which of several encoders in it is meant
+    role: Role = ""  # which of student and teacher the method publishes
+    is_layout_given: bool = False  # by the user, so that no other layout is tried
+
+    @property
+    def selection(self) -> str:
+        """What of it the converted weights depend on."""
+        return f"key {self.checkpoint_key}" if self.checkpoint_key else self.role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One place from which an encoder can be had, and how the file there is laid out."""
+
+    places: tuple[str, ...]  # the file itself, then its companions
+    layout: str
+    sha256: str | None  # of the file, where the card knows it
+    size_bytes: int | None
+    key: str
+    own: Own | None = None  # of a user's own file
+    key_alone: str = ""  # of a user's own file that needs no companion, for it holds all of the encoder
+    mirrored_key: str = ""  # under which a mirror has them, where that is another one: paths do not travel
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Under which the converted weights may be kept."""
+        return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
+
+
+def candidates(
+    card: EncoderCard, encoder: Encoder, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
+) -> list[Candidate]:
+    """Where the weights of an encoder can be had, the best place first.
+
+    Parameters
+    ----------
+    card : EncoderCard
+    encoder : Encoder
+        As the card builds it, with or without weights.
+    weights : sequence of str
+        The user's own places instead of those of the card: of the file, then of its companions, as far as they are not
+        those of the card.
+    checkpoint_key, layout : str
+        Of the user's own file: which encoder in it is meant, and how it is laid out; empty for what the card says.
+
+    Raises
+    ------
+    QueryError
+        If there are more files than the encoder is made of.
+    """
+    known = card.weights
+    given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
+    own = None
+    if weights:
+        role = published_role(card.objective.name)
+        own = Own(checkpoint_key=checkpoint_key, role=role, is_layout_given=bool(layout))
+    architecture = architecture_hash(encoder)
+    found = []
+    for place in given:
+        if isinstance(place, Missing):
+            continue
+        chosen = layout or _layout_of(card, place)
+        companions = known.companions
+        if weights:
+            n = layout_named(chosen).n_companions
+            if len(weights) > 1 + n:
+                raise QueryError(
+                    f"Found {len(weights)} files of weights for {card.id!r}, expected {'1 or 2' if n else 1} for the "
+                    f"layout {chosen!r}."
+                )
+            companions = (*weights[1:], *known.companions[len(weights) - 1 :])[:n]
+        files = (place, *companions)
+        key = partial(
+            store.record_key,
+            layout=chosen,
+            layout_version=layout_named(chosen).version,
+            architecture=architecture,
+            selection=own.selection if own else "",
+        )
+        names = list(map(store.kept_name, files))
+        found.append(
+            Candidate(
+                places=files,
+                layout=chosen,
+                own=own,
+                sha256=_value(known.sha256) if place == known.url else None,
+                size_bytes=_value(known.size_bytes) if place == known.url else None,
+                key=key(names),
+                key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
+                mirrored_key=key([store.kept_name(portable(file)) for file in files]),
+            )
+        )
+    return found
+
+
+def _layout_of(card: EncoderCard, place: str) -> str:
+    converter = card.weights.converter
+    if isinstance(converter, Missing) or place.startswith(store.REGISTERED):
+        return "zoo"
+    is_rewritten = place.startswith("timm:") and converter not in ("clip", "openclip", "lossyless")
+    return "timm" if is_rewritten else converter
+
+
+def _value(fact: Any) -> Any:
+    return None if isinstance(fact, Missing) else fact
+
+
+_HASHED = "sha256:"
+"""Scheme under which the cache knows the user's own files: their SHA-256."""
+
+_WITHOUT = "(For the architecture with random weights, pass pretrained=False.)"
+
+_ATTEMPTS = 20  # of finding or fetching, while other processes are at the same weights
+
+
+def obtain(
+    card: EncoderCard,
+    encoder: Encoder,
+    *,
+    weights: str | Sequence[str] = (),
+    checkpoint_key: str = "",
+    layout: str = "",
+) -> Found:
+    """The converted weights of an encoder, fetched and converted if they are not there yet.
+
+    Parameters
+    ----------
+    card : EncoderCard
+    encoder : Encoder
+        As the card builds it, with or without weights; only names, shapes and types are read.
+    weights : str or sequence of str
+        Paths or addresses of the user's own checkpoint, and of companions of it in place of those of the card.
+    checkpoint_key, layout : str
+        Of the user's own checkpoint: which encoder in it is meant, and how it is laid out, if the card does not say.
+
+    Raises
+    ------
+    WeightsUnavailable
+        If they cannot be had from any place; says why for each. A host that cannot be reached is asked once a call,
+        or once in a whole command.
+    WeightsRefused
+        If a file is not exactly what it must be, or not safe to read.
+    StoreError
+        If the cache, the mirror or the lock file cannot be read or written.
+    """
+    given = (weights,) if isinstance(weights, str) else tuple(weights)
+    choices = candidates(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
+    if given and any(source(place).kind == "path" for place in given):
+        return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
+    for attempt in range(_ATTEMPTS):
+        found = kept(choices, is_own=bool(given))
+        if found is not None:
+            return found
+        place = mirror_place()
+        if place and not given and not _come_with_the_zoo(choices):
+            raise WeightsUnavailable(
+                f"The mirror {mirror.shown_mirror(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
+                f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
+            )
+        try:
+            with asking_once(place for choice in choices for place in choice.places):
+                return _fetch_first(card, encoder, choices)
+        except TakenAway:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
+    """What is on this machine or in the mirror of any of these candidates; None if nothing.
+
+    Parameters
+    ----------
+    choices : sequence of Candidate
+    is_own : bool
+        They are the user's own place and not the card's, so that no mirror has them.
+
+    Raises
+    ------
+    WeightsRefused
+        If it came from another file than the card or a lock file says, or its record is damaged.
+    StoreError
+        If a folder cannot be read.
+    """
+    keys = [key for choice in choices for key in choice.keys]
+    place = None if is_own or _come_with_the_zoo(choices) else mirror_place()
+    for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
+        for choice in choices:
+            for key in choice.keys:
+                found = found_in(folder, key)
+                if found is not None:
+                    _require_known(choice, found.record)
+                    return found
+    return None
+
+
+def remedy(found: Found, *, name: str) -> str:
+    """What to do about damaged weights, to end a sentence with."""
+    if found.path.is_relative_to(own_store()):
+        return "restore the file, or register the encoder again from its checkpoint"
+    if mirror_place() and not found.path.is_relative_to(weights_folder()):
+        return "remove that file from the mirror and make the mirror again"
+    return f"run 'zoo cache rm {name}' and load it again"
+
+
+def own_store() -> Path:
+    """Where the weights of registered encoders are, in the user's own folder."""
+    return user_folder() / "weights"
+
+
+def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
+    return any(is_shipped(choice.places[0]) for choice in choices)
+
+
+def _obtain_files(
+    card: EncoderCard, encoder: Encoder, given: Sequence[str], *, checkpoint_key: str, layout: str
+) -> Found:
+    """The user's own files, those of this machine found again by their content."""
+    places, fetched = [], []
+    for place in given:
+        is_path = source(place).kind == "path"
+        fetched.append(fetch(place, folder=weights_folder()) if is_path else None)
+        places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
+    (choice,) = candidates(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
+    for key in choice.keys:
+        found = found_in(weights_folder(), key)
+        if found is not None:
+            return found
+    return _kept_anew(card, encoder, choice, there=fetched)
+
+
+def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> Found:
+    """From the first place that can be reached."""
+    if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
+            "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
+        )
+    if card.weights.availability == "unfit" and any(choice.places[0] == card.weights.url for choice in choices):
+        raise WeightsRefused(
+            f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
+            f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
+        )
+    if not choices:
+        raise WeightsUnavailable(
+            f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
+        )
+    reasons, unreached = [], []
+    for choice in choices:
+        if choice.places[0].startswith(store.REGISTERED):
+            reasons.append(f"the registered file is not in {own_store()}; register it again, or restore the folder.")
+            continue
+        try:
+            return _kept_anew(card, encoder, choice)
+        except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
+            reasons.append(str(error))
+            unreached.append(error.unreached)
+    hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
+    if len(reasons) == 1:
+        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}", unreached=hosts)
+    listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
+    raise WeightsUnavailable(
+        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}",
+        unreached=hosts,
+    )
+
+
+def _kept_anew(
+    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+) -> Found:
+    """Fetched, converted, remembered and kept, in this order, so that a refused file leaves nothing."""
+    with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
+        for origin in origins:
+            if not origin.place.startswith(_HASHED):  # a place that is its own hash
+                is_download = not is_shipped(origin.place)
+                lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
+        is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
+        return keep(
+            weights_folder(),
+            card.id,
+            tensors,
+            encoder=encoder,
+            origins=origins,
+            layout=choice.layout,
+            selection=choice.own.selection if choice.own else "",
+            reading=reading,
+            may_be_held=is_here,  # what had to be fetched is not fetched again at every load
+        )
+
+
+@contextmanager
+def converted(
+    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None]]:
+    """The state dict that the files of a candidate make, where they came from, and how the user's own was read.
+
+    Downloads are removed at the end of the block, however it ends; the tensors may be pages of them.
+
+    Parameters
+    ----------
+    card, encoder
+        As for :func:`obtain`.
+    choice : Candidate
+    there : sequence of Fetched
+        The files that are there already, in the order of the candidate's places; None for one that is not.
+
+    Raises
+    ------
+    WeightsUnavailable, WeightsRefused, StoreError
+        As :func:`obtain`.
+    """
+    own = choice.own
+
+    @cache
+    def untrained() -> Mapping[str, bytes]:
+        return fingerprints(build_encoder(card, device="cpu"))
+
+    with ExitStack() as until_the_end:
+        files: list[Fetched] = []
+        read: list[Checkpoint] = []
+        for number, place in enumerate(choice.places):
+            if number == 1 and choice.key_alone and fits_without_companions(read[0].content, encoder):
+                break
+            file = there[number] if number < len(there) else None
+            files.append(until_the_end.enter_context(_fetched(choice, place, number=number, there=file)))
+            if not is_mapped(files[-1].path):
+                untrained()  # now, so that a random network and numbers that are read into memory do not add up
+            read.append(_read(files[-1], what=f"{card.id!r} ({files[0].origin})"))
+        what, contents = f"{card.id!r} ({files[0].origin})", [checkpoint.content for checkpoint in read]
+        reading: store.Reading | None = None
+        if own is None:
+            tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
+        else:
+            tensors, reading = convert_own(
+                contents,
+                encoder,
+                layout=choice.layout,
+                is_only=own.is_layout_given,
+                checkpoint_key=own.checkpoint_key,
+                role=own.role,
+                what=what,
+                untrained=untrained,
+            )
+        origins = tuple(
+            store.Origin(
+                place=store.kept_name(place),
+                address=place if is_shipped(place) else file.origin,  # the same on every machine
+                sha256=file.sha256,
+                size_bytes=file.size_bytes,
+                format=checkpoint.format,
+            )
+            for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
+        )
+        yield tensors, origins, reading
+
+
+def _read(file: Fetched, *, what: str) -> Checkpoint:
+    try:
+        return read_checkpoint(file.path, what=what)
+    except StoreError as error:
+        if file.is_ours and not file.path.exists():
+            raise TakenAway(str(error)) from error
+        raise
+
+
+@contextmanager
+def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
+    """A file of a candidate; if it is ours it is removed at the end, whatever that is."""
+    file = there
+    if file is None:
+        expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
+        entry = lock.known(store.kept_name(place))
+        if entry is not None and expected not in (None, entry.sha256):
+            raise WeightsRefused(
+                f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
+                "find out which is right, and remove the line from the lock file if it is the card."
+            )
+        if entry is not None:
+            expected, size = entry.sha256, entry.size_bytes
+        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size)
+    try:
+        yield file
+    finally:
+        if file.is_ours:
+            file.path.unlink(missing_ok=True)
+            finished_record(weights_folder(), place).unlink(missing_ok=True)
+
+
+def _located(place: str) -> str:
+    """A place as it can be opened: a relative path of a card is below the user's own folder."""
+    if not is_path(place) or place.startswith(("~", "file:")):
+        return place
+    own = user_folder() / place
+    return str(own) if own.exists() else place
+
+
+def _require_known(choice: Candidate, record: store.Record) -> None:
+    """What was converted once must still be what the card and the lock files say."""
+    first = record.origins[0]
+    if first.place.startswith(store.REGISTERED):  # found by the very hash that the card says
+        return
+    if choice.sha256 not in (None, first.sha256):
+        raise WeightsRefused(
+            f"The weights of {record.encoder!r} that are kept came from a file with sha256 {first.sha256} at "
+            f"{first.place}, but the card says {choice.sha256}; run 'zoo cache rm {record.encoder}'."
+        )
+    for origin in record.origins:
+        if origin.place.startswith((_HASHED, store.REGISTERED)):  # places that are their own hash
+            continue
+        lock.known(origin.place)  # refuses lock files that contradict each other
+        lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=False)
 
 
 def load(

@@ -26,23 +26,20 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .cardchecks import PARTS, TOP_LEVEL, check_facts, check_id
-from .cards import build_card, catalogue, read_card_files
+from .cards.catalogue import build_card, catalogue, read_card_files
+from .cards.reading import PARTS, TOP_LEVEL, check_facts, check_id
+from .cards.representations import MARK
+from .cards.schema import EncoderCard, Missing
 from .drift import Recording, keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
+from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
-from .loading import places_of
-from .locations import candidates
-from .metadata import EncoderCard, Missing
+from .loading import Found, candidates, converted, discard, keep, own_store, places_of, registered_place
 from .optional import requires_extra
-from .preprocess import build_preprocess
-from .pretrained import converted, own_store
-from .provenance import Found, discard, keep, registered_place
-from .recording.provenance import file_stem, sidecar_of
-from .representations import MARK
-from .results import read_files
+from .results.recording import file_stem, sidecar_of
+from .results.values import read_files
 from .weights import care, store
 from .weights.places import is_path, shown, source
 
@@ -449,7 +446,7 @@ def _remove_weights(card: EncoderCard) -> int:
 
 
 def _files_of_rows(card: EncoderCard) -> tuple[Path, Path]:
-    """The files that ``zoo.recording`` has of an encoder: rows and their provenance."""
+    """The files that ``zoo.results.recording`` has of an encoder: rows and their provenance."""
     rows = user_folder() / "results" / "measured" / f"{file_stem(card.id)}.csv"
     return rows, sidecar_of(rows)
 

@@ -22,18 +22,14 @@ from functools import partial
 from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING
 
-from zoo.analysis.best_encoders import TABLE_2, best_fraction_of_each, members, risks_of_best
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import ERRORS
-from zoo.analysis.populations import require_encoders
-from zoo.analysis.table import StudyTable
-from zoo.analysis.tradeoffs import beyond_selection, correlation_change, pareto_front, rank_correlations
-from zoo.analysis.trends import PARTS
+from zoo.analysis.columns import ERRORS, Estimate
+from zoo.analysis.correlations import beyond_selection, correlation_change, pareto_front, rank_correlations
+from zoo.analysis.groups import PARTS, TABLE_2, best_fraction_of_each, members, risks_of_best
+from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Findings, answered, excludes_zero, one_of, some_of
-from zoo.studies.risks import doubts, rows_used
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import with_interval
+from zoo.studies.tables import doubts, rows_used, with_interval
 
 from .figures import correlations_figure, full_against_few_figure, pairs_figure, settings_figure, tradeoff_figure
 from .printed import (

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.tradeoffs import pareto_front
-from zoo.analysis.trends import PARTS
+from zoo.analysis.columns import OUTCOMES, Estimate
+from zoo.analysis.correlations import pareto_front
+from zoo.analysis.groups import PARTS
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COLOURS,
@@ -22,7 +21,7 @@ from zoo.evaluation.drawing import (
     say_above,
     scatter_groups,
 )
-from zoo.studies.risks import draw_with_bars, risk_label
+from zoo.studies.tables import draw_with_bars, risk_label
 
 try:
     from matplotlib.figure import Figure as Drawing

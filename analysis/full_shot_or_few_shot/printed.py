@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.analysis.best_encoders import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Table, agrees_with, answered, beside
-from zoo.studies.risks import accuracy_label
-from zoo.studies.tables import read_printed
+from zoo.studies.tables import accuracy_label, read_printed
 
 from .tables import winners_table
 

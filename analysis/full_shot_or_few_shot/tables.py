@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoo.analysis.best_encoders import Winner
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import Winner
 from zoo.analysis.table import StudyTable
 from zoo.studies.findings import Table
-from zoo.studies.risks import accuracy_label
-from zoo.studies.tables import with_interval
+from zoo.studies.tables import accuracy_label, with_interval
 
 if TYPE_CHECKING:
     import pandas as pd

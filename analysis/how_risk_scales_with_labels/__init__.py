@@ -19,27 +19,24 @@ from functools import partial
 
 import pandas as pd
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.law_splits import (
-    COMPONENT_LAW,
-    FULL_SHOT_LAW,
-    Score,
-    comparable_rows,
-    compare_laws,
-    r2_estimate,
-)
-from zoo.analysis.outcomes import COMPONENTS
+from zoo.analysis.columns import COMPONENTS, Estimate
 from zoo.analysis.scaling_law import (
+    COMPONENT_LAW,
     FEWEST_ENCODERS,
+    FULL_SHOT_LAW,
     METHOD,
     N_FULL_SHOT,
     ScalingLaw,
+    Score,
     as_printed,
+    comparable_rows,
+    compare_laws,
     fit_scaling_law,
     full_shot_only,
     law_rows,
     leave_encoder_out,
     predict,
+    r2_estimate,
     residuals,
 )
 from zoo.analysis.table import StudyTable

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.law_splits import COMPONENT_LAW, SPLITS, Score
-from zoo.analysis.scaling_law import ScalingLaw
+from zoo.analysis.columns import Estimate
+from zoo.analysis.scaling_law import COMPONENT_LAW, SPLITS, ScalingLaw, Score
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, number_claim, statement_claim
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import ERRORS
+from zoo.analysis.columns import ERRORS, Estimate
 from zoo.analysis.scaling_law import N_FULL_SHOT, ScalingLaw, explained, predict
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (

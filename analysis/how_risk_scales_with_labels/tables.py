@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.law_splits import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, Score
-from zoo.analysis.outcomes import COMPONENTS, ERRORS
-from zoo.analysis.scaling_law import ScalingLaw, residuals
+from zoo.analysis.columns import COMPONENTS, ERRORS, Estimate
+from zoo.analysis.scaling_law import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, ScalingLaw, Score, residuals
 from zoo.analysis.standard_laws import FLAT, STANDARD_LAWS, n_parameters
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra

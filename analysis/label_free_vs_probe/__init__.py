@@ -24,23 +24,24 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.label_free_correlations import joint_correlations, setting_correlations
-from zoo.analysis.label_free_measured import Measured, clid_of, measured_populations, measured_rows
-from zoo.analysis.label_free_populations import (
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import Resampling
+from zoo.analysis.label_free import (
     DIMENSION,
     PUBLISHED,
     RESNETS,
+    Measured,
     Population,
+    clid_of,
+    measured_populations,
+    measured_rows,
     published_population,
     resnets_of,
 )
-from zoo.analysis.label_free_predictions import Predictions, predictions
-from zoo.analysis.populations import FEWEST
-from zoo.analysis.resampled_correlations import Resampling
-from zoo.analysis.table import StudyTable
+from zoo.analysis.label_free_agreement import Predictions, joint_correlations, predictions, setting_correlations
+from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
-from zoo.publishedlabelfree import clid_checkpoints, published_label_free
+from zoo.results.printed import clid_checkpoints, published_label_free
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.label_free_populations import needs_labels, title_of
-from zoo.analysis.label_free_predictions import ANY, OVERALL, Predictions
-from zoo.analysis.label_free_selection import REGRET
-from zoo.analysis.populations import FEWEST
+from zoo.analysis.columns import Estimate
+from zoo.analysis.label_free import needs_labels, title_of
+from zoo.analysis.label_free_agreement import ANY, OVERALL, REGRET, Predictions
+from zoo.analysis.table import FEWEST
 from zoo.errors import QueryError
-from zoo.publishedlabelfree import PAPERS, PrintedNumber
+from zoo.results.printed import PAPERS, PrintedNumber
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, excludes_zero, number_claim
 from zoo.studies.tables import interval
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.label_free_populations import direction_of, title_of, unit_of
-from zoo.analysis.label_free_predictions import ANY, OVERALL, WITHIN, Predictions
-from zoo.analysis.label_free_selection import ACCURACY, CHANCE, ORACLE, Selection
+from zoo.analysis.columns import Estimate
+from zoo.analysis.label_free import direction_of, title_of, unit_of
+from zoo.analysis.label_free_agreement import ACCURACY, ANY, CHANCE, ORACLE, OVERALL, WITHIN, Predictions, Selection
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COLOURS,

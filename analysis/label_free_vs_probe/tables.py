@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.label_free_correlations import STATISTICS
-from zoo.analysis.label_free_populations import TOLD, Population, direction_of, title_of
-from zoo.analysis.label_free_predictions import ANY, OVERALL, WITHIN, Predictions
-from zoo.analysis.label_free_selection import ACCURACY, CHANCE, GAIN, ORACLE, REGRET, Selection
+from zoo.analysis.columns import Estimate
+from zoo.analysis.label_free import TOLD, Population, direction_of, title_of
+from zoo.analysis.label_free_agreement import (
+    ACCURACY,
+    ANY,
+    CHANCE,
+    GAIN,
+    ORACLE,
+    OVERALL,
+    REGRET,
+    STATISTICS,
+    WITHIN,
+    Predictions,
+    Selection,
+)
 from zoo.analysis.table import StudyTable
-from zoo.publishedlabelfree import PAPERS, PrintedNumber
+from zoo.results.printed import PAPERS, PrintedNumber
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import cross_table, interval, probability
 

@@ -16,11 +16,10 @@ from functools import partial
 
 import pandas as pd
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import COMPONENTS
-from zoo.analysis.profiles import AXES, Profiles, profiles_of
+from zoo.analysis.columns import COMPONENTS, Estimate
+from zoo.analysis.correlations import AXES, Profiles, profiles_of
 from zoo.analysis.table import StudyTable
-from zoo.cards import catalogue
+from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure
 from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoo.analysis.profiles import AXES
+from zoo.analysis.correlations import AXES
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import FULL_WIDTH, SMALLEST, new_figure
 

@@ -24,11 +24,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.linear import LinearEffect, global_linear_effect
-from zoo.analysis.linear_artefact import artefact_records
+from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
+from zoo.analysis.linear import LinearEffect, artefact_records, global_linear_effect
 from zoo.analysis.ols import adjusted
-from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import NOT_AVAILABLE, Claim, Findings, number_claim, undone_by_hc3

@@ -6,11 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.linear import LinearEffect, global_linear_effect
-from zoo.analysis.linear_artefact import GENERATIVE, generative_artefacts
-from zoo.analysis.outcomes import COMPONENTS
-from zoo.analysis.studycolumns import STUDY_COLUMNS
+from zoo.analysis.columns import COMPONENTS, STUDY_COLUMNS, Estimate
+from zoo.analysis.linear import GENERATIVE, LinearEffect, generative_artefacts, global_linear_effect
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, answered, undone_by_hc3

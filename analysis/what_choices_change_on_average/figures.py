@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import Estimate, Outcome
 from zoo.analysis.linear import LinearEffect
-from zoo.analysis.outcomes import Outcome
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
@@ -21,7 +20,7 @@ from zoo.evaluation.drawing import (
     new_figure,
     scatter_groups,
 )
-from zoo.studies.risks import risk_label
+from zoo.studies.tables import risk_label
 
 try:
     from matplotlib.axes import Axes

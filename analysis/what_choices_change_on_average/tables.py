@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.linear import LinearEffect
-from zoo.analysis.outcomes import OUTCOMES
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import interval, probability
 

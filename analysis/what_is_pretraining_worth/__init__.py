@@ -24,8 +24,7 @@ Command: zoo study what_is_pretraining_worth
 from __future__ import annotations
 
 from zoo.analysis.curve_comparisons import gain_estimates, improvement_estimates
-from zoo.analysis.curve_population import Panel, main_panels, panels_of
-from zoo.analysis.curve_rows import curve_measurements, found_curves
+from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.curves.figures import curves_figure
 from zoo.evaluation.drawing import Figure

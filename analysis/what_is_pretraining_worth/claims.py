@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from zoo.analysis.columns import Estimate
 from zoo.analysis.curve_comparisons import (
     CALIBRATED,
     CCI,
@@ -25,13 +26,10 @@ from zoo.analysis.curve_comparisons import (
     spread_with_most_labels,
     wins_of,
 )
-from zoo.analysis.curve_draws import estimate_of
-from zoo.analysis.curve_population import MeasuredCurve, Panel
-from zoo.analysis.curve_rows import HOW_TO_MEASURE
-from zoo.analysis.estimates import Estimate
-from zoo.cards import catalogue
+from zoo.analysis.curves import HOW_TO_MEASURE, MeasuredCurve, Panel, estimate_of
+from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
-from zoo.evaluation.curves.curve import Drawn
+from zoo.evaluation.bootstrap import Drawn
 from zoo.studies.findings import Answer, Claim, answered
 from zoo.studies.tables import interval
 

@@ -16,12 +16,11 @@ from zoo.analysis.curve_comparisons import (
     spread_of_improvements,
     spread_with_most_labels,
 )
-from zoo.analysis.curve_draws import estimate_of
-from zoo.analysis.curve_population import MeasuredCurve, Panel
+from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
 from zoo.errors import QueryError
-from zoo.evaluation.curves.curve import CurvePoint, Drawn
+from zoo.evaluation.bootstrap import Drawn, Interval
+from zoo.evaluation.curves.curve import CurvePoint
 from zoo.evaluation.curves.texts import improvement_text, words_of
-from zoo.evaluation.intervals import Interval
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import cross_table, interval
 

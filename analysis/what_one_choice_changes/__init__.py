@@ -24,10 +24,9 @@ from typing import Any
 
 import pandas as pd
 
+from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, controlled_effect
-from zoo.analysis.estimates import Estimate
 from zoo.analysis.ols import adjusted
-from zoo.analysis.outcomes import COMPONENTS, OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Findings, answered, number_claim, undone_by_hc3

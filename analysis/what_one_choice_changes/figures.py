@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from zoo.analysis.columns import OUTCOMES
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, controlled_groups
-from zoo.analysis.outcomes import OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.risks import risk_label
+from zoo.studies.tables import risk_label
 
 try:
     import pandas as pd

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.controlled import ControlledEffect
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import OUTCOMES
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import per, probability
 

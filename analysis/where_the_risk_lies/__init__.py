@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.populations import in_groups, require_encoders, require_several
-from zoo.analysis.table import StudyTable
-from zoo.analysis.trends import PARTS, risks_of_best_by_year
+from zoo.analysis.columns import OUTCOMES
+from zoo.analysis.groups import PARTS, risks_of_best_by_year
+from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several
 from zoo.evaluation.drawing import Figure
 from zoo.studies.findings import Findings
-from zoo.studies.risks import doubts, rows_used
 from zoo.studies.running import StudyOptions
+from zoo.studies.tables import doubts, rows_used
 
 from .claims import TURN, Found, claims
 from .figures import over_time_figure

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.populations import in_groups, those
-from zoo.analysis.table import StudyTable
-from zoo.analysis.trends import (
+from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import (
     PARTS,
     carried_by,
     changes_between,
@@ -23,9 +21,9 @@ from zoo.analysis.trends import (
     slope_over_years,
     years_differ,
 )
+from zoo.analysis.table import StudyTable, in_groups, those
 from zoo.studies.findings import Answer, Claims, excludes_zero
-from zoo.studies.risks import listed
-from zoo.studies.tables import with_interval
+from zoo.studies.tables import listed, with_interval
 
 from .tables import Years
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.trends import PARTS, YearRisks
+from zoo.analysis.columns import OUTCOMES, Estimate
+from zoo.analysis.groups import PARTS, YearRisks
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
-from zoo.studies.risks import COMPONENT_MARKS, draw_with_bars
+from zoo.studies.tables import COMPONENT_MARKS, draw_with_bars
 
 from .tables import Years, not_measured
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.trends import PARTS, YearRisks
+from zoo.analysis.columns import OUTCOMES, Estimate
+from zoo.analysis.groups import PARTS, YearRisks
 from zoo.studies.findings import Table
 
 if TYPE_CHECKING:

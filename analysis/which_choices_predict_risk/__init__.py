@@ -14,10 +14,9 @@ Command: zoo study which_choices_predict_risk
 
 from __future__ import annotations
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
+from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.table import StudyTable
-from zoo.analysis.tree_features import TREE_FEATURES
+from zoo.analysis.trees import TREE_FEATURES
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, Findings, Table
 from zoo.studies.running import StudyOptions

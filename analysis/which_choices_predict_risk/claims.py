@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.analysis.outcomes import TREE_OUTCOMES
+from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, number_claim
 from zoo.studies.trees import Choice, Trees, claim_of_way, error_of
 

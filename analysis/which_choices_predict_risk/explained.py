@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.importance import ExplainedVariance, explained_variance
-from zoo.analysis.outcomes import OUTCOMES
-from zoo.analysis.stored_trees import stored_tuning
 from zoo.analysis.table import StudyTable
-from zoo.analysis.tree_features import TREE_FEATURES
+from zoo.analysis.tree_tuning import stored_tuning
+from zoo.analysis.trees import TREE_FEATURES
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Table, answered, number_claim
 from zoo.studies.running import StudyOptions

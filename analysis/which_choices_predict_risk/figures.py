@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zoo.analysis.columns import OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES
 from zoo.analysis.importance import Importance
-from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
-from zoo.analysis.studycolumns import STUDY_COLUMNS
 from zoo.analysis.table import StudyTable
-from zoo.analysis.tree_features import TREE_FEATURES
+from zoo.analysis.trees import TREE_FEATURES
 from zoo.evaluation.drawing import COMPONENT_COLOURS, FULL_WIDTH, MODE_COLOURS, Figure, letter, new_figure
 from zoo.studies.shap import Colours, Swarm, beeswarm, colours_for, explain_colours, explain_colours_in, importance_bars
 from zoo.studies.trees import Trees

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.group_means import adjusted_differences, group_differences, group_means
-from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
-from zoo.analysis.shap_directions import mean_by_value
+from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
+from zoo.analysis.groups import adjusted_differences, group_differences, group_means
+from zoo.analysis.importance import mean_by_value
 from zoo.analysis.table import StudyTable
 from zoo.studies.findings import Findings, Rows
 from zoo.studies.running import StudyOptions

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from zoo.analysis.estimates import Estimate
-from zoo.analysis.importance import Importance
-from zoo.analysis.shap_directions import mean_by_value
+from zoo.analysis.columns import Estimate
+from zoo.analysis.importance import Importance, mean_by_value
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Claims
 from zoo.studies.tables import interval

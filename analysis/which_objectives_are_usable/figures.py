@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zoo.analysis.estimates import Estimate
+from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.importance import Importance
-from zoo.analysis.outcomes import OUTCOMES, TREE_OUTCOMES
 from zoo.analysis.table import StudyTable
 from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
@@ -21,8 +20,8 @@ from zoo.evaluation.drawing import (
     palette,
     scatter_groups,
 )
-from zoo.studies.risks import risk_label
 from zoo.studies.shap import Swarm, beeswarm, colours_for, explain_colours, spread
+from zoo.studies.tables import risk_label
 from zoo.studies.trees import Trees
 
 from .claims import FEWEST, PROJECTOR

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ..optional import lazy
 
 if TYPE_CHECKING:
+    from .columns import Estimate as Estimate
+    from .columns import estimates_frame as estimates_frame
     from .controlled import controlled_effect as controlled_effect
-    from .estimates import Estimate as Estimate
-    from .estimates import estimates_frame as estimates_frame
     from .importance import explained_variance as explained_variance
     from .importance import tree_importance as tree_importance
     from .linear import global_linear_effect as global_linear_effect
@@ -25,8 +25,8 @@ else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            "columns": ["Estimate", "estimates_frame"],
             "controlled": ["controlled_effect"],
-            "estimates": ["Estimate", "estimates_frame"],
             "importance": ["explained_variance", "tree_importance"],
             "linear": ["global_linear_effect"],
             "scaling_law": ["fit_scaling_law", "law_rows"],

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import QueryError
 from ..optional import requires_extra
-from .estimates import Estimate
+from .columns import Estimate
 from .ols import OlsFit, design_of, fit_ols
 from .table import StudyTable, require_columns
 

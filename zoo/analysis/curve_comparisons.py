@@ -11,11 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import QueryError
-from ..evaluation.curves.curve import Drawn
-from .curve_draws import difference_of, estimate_of, largest_of, mean_of, spread_of
-from .curve_population import Kind, MeasuredCurve, Panel
-from .curve_rows import HOW_TO_MEASURE
-from .estimates import Estimate
+from ..evaluation.bootstrap import Drawn
+from .columns import Estimate
+from .curves import (
+    HOW_TO_MEASURE,
+    Kind,
+    MeasuredCurve,
+    Panel,
+    difference_of,
+    estimate_of,
+    largest_of,
+    mean_of,
+    spread_of,
+)
 
 METHOD = "calibrated learning curves"
 CCI, CALIBRATED = "share of the area under the diagonal", "calibrated risk"  # units

@@ -32,14 +32,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..cards import catalogue
+from ..cards.catalogue import catalogue
 from ..errors import QueryError
 from ..files import content_folder
 from ..optional import requires_extra
-from ..resultfiles import rows_of
-from ..results import read_files
-from ..vocabulary import DATASET as DATASET_COLUMN
-from ..vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known_split
+from ..results.rows import rows_of
+from ..results.values import read_files
+from ..results.vocabulary import DATASET as DATASET_COLUMN
+from ..results.vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known_split
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
@@ -219,7 +219,7 @@ def fit_exponent(
     QueryError
         If there are fewer than two different numbers of labels, or nothing falls with labels by the law; says why.
     """
-    from ..evaluation.intervals import error_draws, outcomes_of
+    from ..evaluation.bootstrap import error_draws, outcomes_of
 
     if report.order != "standard":
         raise QueryError("The exponent is that of the standard decomposition, got the alternative one (Eq. 5).")

@@ -22,18 +22,19 @@ A coefficient that the rows do not identify has no value: see :mod:`zoo.analysis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
-from .estimates import Estimate
+from .columns import STUDY_COLUMNS, Estimate
 from .ols import Design, OlsFit, design_of, factor_test, fit_ols
-from .studycolumns import STUDY_COLUMNS
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A linear model"):
+    import numpy as np
     import pandas as pd
+    from statsmodels.regression.linear_model import OLS
 
 Scale = Literal["log", "number", "category", "truth"]
 METHOD = "global linear"
@@ -265,3 +266,82 @@ def _design(cells: pd.DataFrame, scales: Mapping[str, Scale], references: Mappin
         cells, numeric=of("number"), log=of("log"), categorical=of("category"), boolean=of("truth"),
         references={name: level for name, level in references.items() if name in scales},
     )  # fmt: skip
+
+
+GENERATIVE = "ssl_mode[generative]"
+_NONE = {PROJECTOR: "none"}
+
+
+def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None = None) -> Estimate:
+    """What a program that takes the pseudo-inverse of a design says of a term, whether it is identified or not.
+
+    Of all coefficients that fit equally well it takes those of least length, and so shares out what columns that
+    coincide do together. An identified term is the same as in any fit. Any other depends on what should not matter: on
+    reference levels, and on where years are counted from. It is here to show where a published number comes from, never
+    as a result.
+
+    Parameters
+    ----------
+    term : str
+        A column of the design; KeyError if it is none.
+    shifts : mapping, optional
+        Numbers to subtract from columns first, such as ``{"year": 2000}``; the model stays the same model.
+    """
+    matrix = fit.design.assign(**{name: fit.design[name] - shift for name, shift in (shifts or {}).items()})
+    # within the row space, of known dimension, statsmodels' own fit has full rank: no cut at some tiny singular value
+    row_space = np.linalg.svd(matrix.to_numpy(), full_matrices=False)[2][: fit.rank].T  # (n_columns, rank)
+    results = OLS(fit.results.model.endog, matrix.to_numpy() @ row_space).fit()
+    test = results.t_test(row_space[matrix.columns.get_loc(term)])
+    low, high = test.conf_int(alpha=0.05)[0]
+    known = {estimate.term: estimate for estimate in fit.estimates}
+    label = known.get(term) or Estimate(term=term, value=None, n=fit.n, unit="")
+    return replace(
+        label, value=float(test.effect[0]), ci_low=float(low), ci_high=float(high), p=float(test.pvalue),
+        ci_low_robust=None, ci_high_robust=None, p_robust=None, method="pseudo-inverse",
+        note="an artefact: the rows do not identify it" if term in fit.not_identified else "",
+    )  # fmt: skip
+
+
+def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
+    """What a pseudo-inverse says of generative objectives and usability, by how the model is written.
+
+    Returns
+    -------
+    dict
+        The first two are the ways that are near to the printed p-values; the others are the first one's model, written
+        in other ways, and so fit as well. Empty if the effect is identified, or if no encoder lacks a projector.
+
+    Raises
+    ------
+    QueryError
+        If the model cannot be fitted.
+    """
+    plain = global_linear_effect(table, "ssl_mode", "usability")
+    if GENERATIVE not in plain.fit.not_identified or f"{PROJECTOR}[none]" not in plain.fit.design:
+        return {}
+    none = global_linear_effect(table, "ssl_mode", "usability", references=_NONE)
+    first = global_linear_effect(
+        table, "ssl_mode", "usability", references=_NONE, projectors=("projection1_arch", "projection2_arch")
+    )
+    return {
+        "none as reference level": pseudo_inverse(none.fit, GENERATIVE),
+        "the same with first projectors": pseudo_inverse(first.fit, GENERATIVE),
+        "none as reference level, years counted from 2000": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2000}),
+        "none as reference level, years counted from 2010": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2010}),
+        f"{plain.references[PROJECTOR]} as reference level": pseudo_inverse(plain.fit, GENERATIVE),
+    }
+
+
+def artefact_records(artefacts: Mapping[str, Estimate]) -> list[Estimate]:
+    """The same as records that nobody can take for the effect.
+
+    Their terms say what they are. Like every term that is not identified they have no interval and no p-value; what a
+    pseudo-inverse prints as one is told in the note.
+    """
+    return [
+        one.described(
+            term=f"pseudo-inverse of {one.term}, {how}", p=None, ci_low=None, ci_high=None,
+            note=f"{one.note}; a pseudo-inverse prints p {one.p:.2g}".removeprefix("; "),
+        )
+        for how, one in artefacts.items()
+    ]  # fmt: skip

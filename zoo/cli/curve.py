@@ -2,27 +2,455 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards import catalogue
-from ..errors import ZooError
-from .curve_options import DATA_HELP, curve_options, data_of, metrics_of, recipe_of, seeds_of, training_of
-from .curve_output import default_folder, document_of, print_curves, write_figures
-from .measured import copies_notes, recording
-from .options import encoder_names
-from .output import json_option, print_json, print_notes
-from .probe_options import refuse_idle_source, say
+from ..cards.catalogue import catalogue
+from ..errors import QueryError, StoreError, UnknownName, ZooError
+from ..evaluation.curves.progress import TimeLeft, time_text
+from ..files import replaced
+from .evaluate import copies_notes, recording
+from .options import (
+    COLUMN_OPTIONS,
+    DATA_OPTIONS,
+    IMAGE_KINDS,
+    SPLIT_OPTIONS,
+    encoder_names,
+    refuse_idle,
+    refuse_idle_source,
+    say,
+    settings_of,
+)
+from .output import json_option, print_json, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
-    from ..datasets.contents import Copies
-    from ..evaluation.curves.data import TransferData
-    from ..evaluation.curves.measuring import CurveReport, CurveRequest
+    from ..datasets.images import Copies
+    from ..evaluation.bootstrap import Interval
+    from ..evaluation.curves.curve import CalibratedCurve, CurvePoint
+    from ..evaluation.curves.losses import TransferData
+    from ..evaluation.curves.recipe import Recipe
+    from ..evaluation.curves.report import CurveReport, CurveRequest
+    from ..evaluation.curves.runs import CurveRun, Job
+    from ..evaluation.curves.tuning import Step, Training
+
+DATA_HELP = f"""\b
+DATA is, for a classification, one of
+{IMAGE_KINDS}
+\b
+and for depth or normals one of
+  shapes                   the same rendered images, with their exact depth and normals
+  FOLDER                   images/ beside depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash
+"""
+_MOST_SEEDS = 1000
+
+
+def _task_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from ..evaluation.curves.recipe import TASKS
+
+    return [name for name in TASKS if name.startswith(incomplete)]
+
+
+def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from ..evaluation.curves.recipe import TASKS
+
+    chosen = [task for task in TASKS.values() if ctx.params.get("task") in (None, task.name)]
+    return [name for task in chosen for name in task.metrics if name.startswith(incomplete)]
+
+
+_WHAT = (
+    click.option("--task", metavar="TASK", shell_complete=_task_names,
+                 help="classification, depth or normals; may be left out where the data allow one only."),
+    click.option("--regimes", default="auto", show_default=True, metavar="LIST",
+                 help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
+                      "to where it is near maximal supervision."),
+    click.option("--count", type=click.IntRange(2, 100), default=5, show_default=True,
+                 help="How many regimes auto proposes."),
+    click.option("--seeds", default="3", show_default=True, metavar="N|LIST",
+                 help="How many from 0 on, or which by comma: 0,1,2."),
+    click.option("--frozen", is_flag=True, help="Train the decoder alone; the encoder stays as it is."),
+    click.option("--maximal", type=float, metavar="RISK",
+                 help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 "
+                      "error."),
+    click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
+                 help="Show this metric of the task.  [default: all of them]"),
+)  # fmt: skip
+_TRAINING = (
+    click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
+    click.option("--epochs", type=float, help="Passes over the labels."),
+    click.option("--batch-size", type=int, help="Images a step of the optimizer."),
+    click.option("--accumulate", type=int, help="Forward passes a step, where the memory is small."),
+    click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
+    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
+                 help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. "
+                      "Repeatable."),
+    click.option("--device", metavar="DEVICE", help="Where to train.  [default: a GPU if there is one]"),
+    click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
+    click.option("--processes", "n_processes", type=click.IntRange(1, 1024), default=1, show_default=True,
+                 help="Networks that are trained at once."),
+)  # fmt: skip
+_NAMED = ("epochs", "batch_size", "accumulate", "precision")
+
+
+def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """All options but those of the output, passed on by their names."""
+    for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
+        command = option(command)
+    return command
+
+
+def data_of(spec: str, options: dict[str, Any]) -> TransferData:
+    """The data that the arguments name.
+
+    Raises
+    ------
+    UnknownName, QueryError, DataError, MissingExtra
+        As :func:`zoo.evaluation.curves.losses.transfer_data`; and if an option would do nothing to this data.
+    """
+    from ..evaluation.curves.losses import transfer_data
+
+    if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
+    if options["regimes"].strip().lower() != "auto":
+        refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+    say(f"looking at {spec}")
+    data = transfer_data(
+        spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
+        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
+    )  # fmt: skip
+    if not data.is_split_here:
+        refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
+    return data
+
+
+def recipe_of(options: dict[str, Any]) -> Recipe:
+    """How networks are to be trained.
+
+    Raises
+    ------
+    UnknownName
+        If there is no setting of a name.
+    QueryError
+        If a value makes no sense, or is given twice.
+    """
+    from ..evaluation.curves.recipe import Recipe
+
+    given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
+    if options["learning_rates"] is not None:
+        given["learning_rates"] = rates_of(options["learning_rates"])
+    for name, value in settings_of(options["changed"]).items():
+        known = [field.name for field in fields(Recipe) if field.name != "frozen"]
+        if name not in known:
+            raise UnknownName("setting of the recipe", name, known, hint=f"There are {', '.join(known)}.")
+        if name in given:
+            raise QueryError(f"Got {name} by its own option and by --set, expected it once.")
+        given[name] = rates_of(str(value)) if name == "learning_rates" else _number(name, value)
+    return Recipe(frozen=options["frozen"], **given)
+
+
+def training_of(options: dict[str, Any]) -> Training:
+    """What of the training moves no number.
+
+    Raises
+    ------
+    QueryError
+        If there is no such device.
+    """
+    from torch import nn
+
+    from ..evaluation.curves.tuning import Training
+    from ..features.computing import device_for
+
+    device_for(nn.Identity(), options["device"])  # refused before any weights are fetched
+
+    return Training(device=options["device"], n_workers=options["n_workers"])
+
+
+def rates_of(text: str) -> tuple[float, ...]:
+    """Learning rates from text.
+
+    Raises
+    ------
+    QueryError
+        If one of them is no number.
+
+    >>> rates_of("3e-4,1e-3")
+    (0.0003, 0.001)
+    """
+    try:
+        return tuple(float(part) for part in text.strip("[]").split(","))
+    except ValueError:
+        raise QueryError(f"Got the learning rates {text!r}, expected numbers by comma, as 3e-4,1e-3.") from None
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Seeds from their number, or from a list.
+
+    Raises
+    ------
+    QueryError
+        If it is neither.
+
+    >>> seeds_of("3"), seeds_of("7,1"), seeds_of("5,")
+    ((0, 1, 2), (7, 1), (5,))
+    """
+    wrong = QueryError(
+        f"Got --seeds {text!r}, expected their number from 1 to {_MOST_SEEDS}, or different seeds by comma, as 0,1,2."
+    )
+    parts = [part.strip() for part in text.removesuffix(",").split(",")]
+    if not all(re.fullmatch(r"\d{1,9}", part, re.ASCII) for part in parts):
+        raise wrong
+    numbers = tuple(map(int, parts))
+    if "," not in text:
+        if not 1 <= numbers[0] <= _MOST_SEEDS:
+            raise wrong
+        return tuple(range(numbers[0]))
+    if len(set(numbers)) < len(numbers) or len(numbers) > _MOST_SEEDS:
+        raise wrong
+    return numbers
+
+
+def metrics_of(options: dict[str, Any]) -> tuple[str, ...]:
+    """Metrics of the task that are shown: the first alone with a recorded risk of maximal supervision, which is of it.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such task, or it does not have one of the metrics.
+    QueryError
+        If a recorded risk is given, and another metric is asked for.
+    """
+    from ..evaluation.curves.recipe import task_named
+
+    known = task_named(options["task"]).metrics
+    given: Sequence[str] = options["metrics"]
+    for name in given:
+        if name not in known:
+            raise UnknownName("metric of the task", name, known, hint=f"It has {' and '.join(known)}.")
+    chosen = tuple(name for name in known if name in given) or known
+    if options["maximal"] is None:
+        return chosen
+    if chosen[0] != known[0]:
+        raise QueryError(
+            f"Got --maximal with --metric {chosen[0]}, expected {known[0]}, which the recorded risk is of."
+        )
+    return chosen[:1]
+
+
+def _number(name: str, value: Any) -> Any:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | str)
+        or (isinstance(value, str) and name != "precision")
+    ):
+        raise QueryError(f"Got --set {name}={value}, expected a number.")
+    return value
+
+
+_READING = (
+    "risk: lower is better; cR: calibrated risk, 1 is the blind guess and 0 maximal supervision; scratch: its cR; "
+    "gain: share of it that the encoder takes away; it needs: labels with which scratch reaches the encoder's risk",
+    "CCI: calibrated cumulative improvement over scratch, from its cR with the fewest labels to that with the most; "
+    "0 is worth nothing",
+)
+_INTERVALS = "interval: 95 %, over the choice of test images and seeds"
+_IMAGES_ONLY = (
+    "images only: 95 % interval over the choice of test images; with one seed it leaves out how much seeds vary, and "
+    "holds the truth far less often than that where they do"
+)
+_DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of others four digits of the blind guess
+
+
+def default_folder(data: TransferData) -> Path:
+    """Where figures go unless a folder is named."""
+    from ..files import cache_folder
+
+    return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
+
+
+def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = ()) -> list[str]:
+    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes.
+
+    Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
+    """
+    from ..evaluation.curves.texts import in_unit, label_of, words_of
+
+    first = curves[0]
+    words = words_of(first.metric)
+    tested = "" if first.n_test is None else f", {first.n_test:,} test images"
+    title = click.style(f"{words[0].upper()}{words[1:]} on {first.dataset}", bold=True)
+    click.echo(f"\n{title}{in_unit(first.unit)}{tested}")
+    for line in _controls(curves):
+        click.echo(wrapped(line))
+    images_only = any(curve.images_only for curve in curves)
+    around = "images only" if images_only else "interval"
+    headers = ["labels", "risk", around, "cR", around, "scratch", "gain", "it needs"]
+    by_curve = {label_of(curve): [_cells(point, _decimals(curve)) for point in curve.points] for curve in curves}
+    if sys.stdout.isatty():  # which is too narrow for one table
+        for label, rows in by_curve.items():
+            click.echo(click.style(f"\n{label}", bold=True))
+            print_table(headers, rows, right=range(len(headers)))
+    else:
+        every = [[label, *row] for label, rows in by_curve.items() for row in rows]
+        click.echo()
+        print_table(["encoder", *headers], every, right=range(1, len(headers) + 1))
+    click.echo()
+    summary = [[label_of(curve), *_improvement(curve)] for curve in curves]
+    print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
+    notes = [
+        note for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves)) if note not in told
+    ]
+    print_notes(notes)
+    return notes
+
+
+def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
+    """What a reader must know of these curves; a note of several encoders once, with their names."""
+    from ..evaluation.curves.texts import label_of
+
+    by_note: dict[str, list[str]] = {}
+    for curve in curves:
+        for note in curve.notes:
+            by_note.setdefault(note, []).append(label_of(curve))
+    return [
+        note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()
+    ]  # fmt: skip
+
+
+def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
+    """Everything as JSON has it; curves of the metrics that are shown."""
+    return {
+        "dataset": report.data.name,
+        "task": report.data.task.name,
+        "regimes": list(report.regimes),
+        "seeds": list(report.request.seeds),
+        "recipe": asdict(report.request.recipe),
+        "maximal": report.request.maximal,
+        "notes": list(report.notes),
+        "curves": [json_of(curve.as_dict()) for curve in report.curves if curve.metric in metrics],
+        "runs": [
+            {"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs
+        ],
+    }  # fmt: skip
+
+
+def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
+    """Curves of each metric and the strip of a dense task, as PNG and SVG, and all numbers as ``curves.json``.
+
+    Raises
+    ------
+    StoreError
+        If a file cannot be written.
+    """
+    from ..evaluation.curves.examples import strip_of
+    from ..evaluation.curves.figures import curves_figure, strip_figure
+    from ..evaluation.drawing import save, style
+
+    by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
+    figures = [curves_figure(curves) for curves in by_metric if curves]
+    names = [one.name for one in report.candidates]
+    strip = strip_of(
+        report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess,
+        frozen=report.request.recipe.frozen,
+    )  # fmt: skip
+    if strip is not None:
+        figures.append(strip_figure(strip))
+    captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]
+    paths: list[Path] = []
+    try:
+        with style():
+            for figure in figures:
+                paths += save(figure.draw(), folder / figure.name)
+        text = json.dumps(document_of(report, metrics) | {"figures": captions}, indent=1, ensure_ascii=False)
+        with replaced(folder / "curves.json") as file:
+            file.write((text + "\n").encode())
+    except OSError as error:
+        raise StoreError(
+            f"The figures could not be written into {folder} ({error.strerror}); make room, or name another folder "
+            "with --out; the finished runs are kept."
+        ) from error
+    return [*paths, folder / "curves.json"]
+
+
+def json_of(value: Any) -> Any:
+    """What JSON holds: numbers of numpy become Python's, and one that is not finite null."""
+    if isinstance(value, Mapping):
+        return {str(key): json_of(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(inner) for inner in value]
+    if hasattr(value, "tolist"):
+        return json_of(value.tolist())
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _run(run: CurveRun) -> dict[str, Any]:
+    return {
+        "control": run.control, "n_requested": run.n_requested, "n_actual": run.n_actual, "seed": run.seed,
+        "risks": {metric: run.risk(metric) for metric in run.risks}, "report": json_of(run.report),
+    }  # fmt: skip
+
+
+def _cells(point: CurvePoint, decimals: int) -> list[str]:
+    share = point.relative_improvement
+    needs = f"{point.scratch_limit:,.0f}"
+    return [
+        f"{point.n_requested:,}" + f" ({point.n_actual:,})" * (point.n_actual != point.n_requested),
+        *_value(point.risk, decimals), *_value(point.calibrated, 2),
+        f"{point.calibrated_scratch.value:z.2f}",
+        "" if share is None else f"{100 * share.value:z.0f} %",
+        needs if point.scratch_bound == "=" else f"{point.scratch_bound} {needs}",
+    ]  # fmt: skip
+
+
+def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
+    """One line of the controls, or one for each of several architectures."""
+    from ..evaluation.curves.texts import label_of
+
+    names: dict[str, list[str]] = {}
+    for curve in curves:
+        blind, maximal = (_in_words(one, _decimals(curve)) for one in (curve.blind, curve.maximal))
+        text = f"blind guess {blind}, maximal supervision {maximal}"
+        names.setdefault(text, []).append(label_of(curve))
+    return [text if len(names) == 1 else f"{', '.join(labels)}: {text}" for text, labels in names.items()]
+
+
+def _improvement(curve: CalibratedCurve) -> list[str]:
+    if curve.improvement is None or curve.improvement_range is None:
+        return ["not identified", "", ""]
+    return [*_value(curve.improvement, 2), " to ".join(f"{end:z.2f}" for end in curve.improvement_range)]
+
+
+def _decimals(curve: CalibratedCurve) -> int:
+    """Of risks in print: a depth may be in metres, or in whole thousandths of them."""
+    if curve.unit in _DECIMALS:
+        return _DECIMALS[curve.unit]
+    return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4
+
+
+def _in_words(found: Interval, decimals: int) -> str:
+    value, ends = _value(found, decimals)
+    return f"{value} ({ends})" if ends else value
+
+
+def _value(found: Interval, decimals: int) -> list[str]:
+    value = f"{found.value:z.{decimals}f}"
+    if found.ci_low is None or found.ci_high is None:
+        return [value, ""]
+    return [value, f"{found.ci_low:z.{decimals}f} to {found.ci_high:z.{decimals}f}"]
+
+
+def _plain(text: str) -> str:
+    """A text as a part of a path on every system."""
+    return re.sub(r"[^\w.+-]", "_", text) or "_"
+
 
 _EPILOG = """\b
 Examples:
@@ -61,7 +489,7 @@ def command(
     refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     if options["task"] is None:
-        from ..evaluation.curves.data import task_of
+        from ..evaluation.curves.losses import task_of
 
         options["task"] = task_of(spec)
     metrics = metrics_of(options)
@@ -106,9 +534,8 @@ def command(
 
 
 def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, ...], recipe: Any) -> CurveRequest:
-    from ..evaluation.curves.measuring import CurveRequest
-    from ..evaluation.curves.nested import regime_subset
-    from ..evaluation.curves.regimes import parse_regimes, resolved_regimes
+    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
+    from ..evaluation.curves.report import CurveRequest
 
     text = options["regimes"]
     regimes = None if text.strip().lower() == "auto" else parse_regimes(text)
@@ -119,10 +546,9 @@ def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, .
 
 
 def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, options: dict[str, Any]) -> CurveReport:
-    from ..evaluation.curves.candidates import candidate
-    from ..evaluation.curves.measuring import learning_curves
+    from ..evaluation.curves.models import candidate
     from ..evaluation.curves.progress import CurveBar
-    from .curve_progress import FinishedRuns
+    from ..evaluation.curves.report import learning_curves
 
     candidates, how = [], training_of(options)
     for name in ids:
@@ -136,15 +562,15 @@ def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, opt
 
 
 def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
-    from ..evaluation.curves.rows import rows_of_curves
+    from ..evaluation.curves.report import rows_of_curves
 
     return rows_of_curves(report, source=source)
 
 
 def _refuse_other_images(data: TransferData) -> None:
     """Before anything is trained."""
-    from ..evaluation.curves.data import images_of
-    from ..recording import require_same_images
+    from ..evaluation.curves.losses import images_of
+    from ..results.recording import require_same_images
 
     images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
     if data.task.is_dense:
@@ -153,8 +579,8 @@ def _refuse_other_images(data: TransferData) -> None:
 
 
 def _copies(data: TransferData) -> Copies | None:
-    from ..datasets.contents import copies_of
-    from ..evaluation.curves.data import images_of
+    from ..datasets.images import copies_of
+    from ..evaluation.curves.losses import images_of
 
     train, test = images_of(data.train), images_of(data.test)
     return copies_of(train.contents, train.labels, test.contents, test.labels)
@@ -165,3 +591,51 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
         return []
     names = [path.name for path in paths if path.suffix != ".svg"]
     return [f"wrote {', '.join(names)} into {folder}; the figures are there as svg too"]
+
+
+class FinishedRuns:
+    """Lines on stderr, one a run, with its risks and the time left.
+
+    Parameters
+    ----------
+    several : bool
+        Whether there are several architectures, so that a control must say of which it is.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
+        self._several = several
+        self._n_jobs = self._n_done = 0
+        self._left = TimeLeft(0)
+
+    def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
+        """Says how many runs there are, and how many of them were finished before; nothing where all were."""
+        if n_done < n_jobs:
+            there = f", {n_done} of them finished before" if n_done else ""
+            click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{there}", err=True)
+        self._n_jobs, self._n_done = n_jobs, n_done
+        self._left = TimeLeft(n_steps)
+
+    def began(self, job: Job) -> None:
+        """Says nothing."""
+
+    def step(self, job: Job, step: Step) -> None:
+        """Counts steps, for the time left."""
+        self._left.step(job, step.step / max(1, step.n_steps))
+
+    def ended(self, job: Job, run: CurveRun | None) -> None:
+        """Says what a run has found, or that it failed; why is said at the end."""
+        self._left.ended(job)
+        if run is None:
+            click.echo(f"failed: {self._label(job)}", err=True)
+            return
+        self._n_done += 1
+        found = ", ".join(f"{metric} {run.risk(metric):.4g}" for metric in run.risks)
+        left = time_text(self._left.seconds()) if self._n_done < self._n_jobs else ""
+        click.echo(f"{self._n_done} of {self._n_jobs}: {self._label(job)}: {found}{left and f' ({left})'}", err=True)
+
+    def end(self) -> None:
+        """Says nothing."""
+
+    def _label(self, job: Job) -> str:
+        of_network = self._several and job.control in ("scratch", "maximal")
+        return f"{job.label}, architecture of {job.candidate.name}" if of_network else job.label

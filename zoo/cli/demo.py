@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards import catalogue
+from ..cards.catalogue import catalogue
+from ..cards.schema import Maybe, Missing
 from ..files import content_folder
-from ..metadata import Maybe, Missing
 from ..optional import requires_extra
-from ..results import SETTINGS, Summary, measurements, summaries
+from ..results.derived import summaries
+from ..results.rows import measurements
+from ..results.values import SETTINGS, Summary
 from .facts import points, short_number
 from .output import json_option, print_json, print_notes, print_table
 
@@ -50,7 +52,7 @@ def command(out: Path, as_json: bool) -> None:
     _require_libraries()
     if as_json:
         evaluations = [_evaluated(name, out) for name in _TWINS]
-        from .measured import document_of
+        from .evaluate import document_of
 
         documents = [document_of(evaluation) for evaluation in evaluations]
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
@@ -65,7 +67,7 @@ def command(out: Path, as_json: bool) -> None:
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
         _run(verb, arguments)
-    from .measured import print_evaluation
+    from .evaluate import print_evaluation
 
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
@@ -117,8 +119,7 @@ def _lowest(group: list[Summary], setting: str) -> Summary:
 def _evaluated(name: str, out: Path) -> Evaluation:
     """One encoder on the digits, with its supervised twin."""
     from ..datasets import open_images
-    from ..evaluation.evaluating import Request, evaluate
-    from ..evaluation.featurising import featurise_data, runs_folder
+    from ..evaluation.evaluating import Request, evaluate, featurise_data, runs_folder
 
     data = open_images(_DATA)
     twin = featurise_data(_TWINS[name], data, root=out, parts=("train",))["train"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,19 +12,150 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from ..labelfree import LABEL_FREE_METRICS, LabelFreeMetric, metric
-from .image_options import IMAGES_HELP, featurising, image_options, images_document, opened, refuse_other_images
-from .measured import copies_notes, recording
-from .metric_files import metrics_of_file
-from .metric_table import BETTER, Record, options_of, print_metrics, refuse_nothing
-from .options import encoder_names, given_options, metric_names, refuse_idle
+from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric
+from ..results.vocabulary import label_free_metric as metric
+from .evaluate import copies_notes, recording
+from .options import (
+    IMAGES_HELP,
+    encoder_names,
+    featurising,
+    given_options,
+    image_options,
+    images_document,
+    metric_names,
+    opened,
+    refuse_idle,
+    refuse_idle_source,
+    refuse_other_images,
+    say,
+    settings_of,
+)
 from .output import json_option, print_json, print_notes, print_table
-from .probe_options import refuse_idle_source, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.label_free.inputs import Inputs
     from ..evaluation.label_free.measuring import Measured
+
+BETTER = {True: "higher", False: "lower", None: "neither"}
+Record = dict[str, Any]
+
+
+def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed: bool = False) -> None:
+    """One line a metric, notes on them, and why some are missing; of arrays that a file lacks, one line on request.
+
+    A column of duplicates is there if there are any.
+    """
+    headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
+    computed = [one for one in records if one["value"] is not None]
+    rows = [
+        [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
+         "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
+         f"{one['seconds_computing']:.1f}"]
+        for one in computed
+    ]  # fmt: skip
+    duplicates = [_duplicates(one["details"]) for one in computed]
+    if any(duplicates):
+        headers.append("duplicates")
+        rows = [[*row, told] for row, told in zip(rows, duplicates, strict=True)]
+    if rows:
+        print_table(headers, rows, right=[1, 4, 5, 6, 7])
+    reasons: dict[str, list[str]] = {}
+    for one in records:
+        if one["value"] is None:
+            lacks = condensed and one.get("lacks")
+            reason = "need views, labels or other images than the file holds" if lacks else one["reason"]
+            reasons.setdefault(reason, []).append(one["title"])
+    of_values = [f"{one['title']}: {note}" for one in computed for note in one["notes"]]
+    of_missing = [f"{', '.join(titles)}: {reason}" for reason, titles in reasons.items()]
+    print_notes([*notes, *of_values, *of_missing])
+
+
+def _duplicates(details: Record) -> str:
+    """Rows that equal another, and rows that nearly do, where a metric counts them."""
+    counts = {"exact": details.get("n_duplicates"), "near": details.get("n_near_duplicates")}
+    return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
+
+
+def refuse_nothing(records: Sequence[Record]) -> None:
+    """Nothing at all could be measured: say so by the exit code."""
+    if all(one["value"] is None for one in records):
+        raise click.ClickException("No metric could be computed; see above.")
+
+
+def options_of(given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Options by metric, from METRIC.NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in settings_of(given, form="METRIC.NAME=VALUE").items():
+        name, point, option = key.partition(".")
+        if not point or not option:
+            raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
+        found.setdefault(metric(name).name, {})[option] = value
+    return found
+
+
+def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, *, everything: bool) -> None:
+    """Computes what the file allows, and prints it."""
+    from ..errors import DataError
+    from ..evaluation.label_free.catalogue import compute
+    from ..evaluation.label_free.inputs import arguments_for, arrays_of
+    from ..evaluation.label_free.measuring import check_options
+    from ..evaluation.label_free.spectrum import spectrum_of
+
+    chosen = options_of(options["changed"])
+    check_options(wanted, chosen)
+    arrays = arrays_of(path, beside=options["beside"])
+    spectra: Record = {}
+
+    def spectrum_of_z(z: Any) -> Any:
+        """One for all metrics that read it, so that the features are passed over once."""
+        if "z" not in spectra:
+            spectra["z"] = spectrum_of(z)
+        return spectra["z"]
+
+    records: list[Record] = []
+    for one in map(metric, wanted):
+        begun_s = time.perf_counter()
+        record: Record = {
+            "metric": one.name,
+            "title": one.title,
+            "unit": one.unit,
+            "better": BETTER[one.higher_is_better],
+        }
+        arguments: Record = {}
+        try:
+            arguments = arguments_for(one, arrays)
+            if one.streams:
+                arguments = {"z": spectrum_of_z(arguments["z"])}
+            seeded = {"seed": options["seed"]} if one.seeded else {}
+            value = compute(one.name, **arguments, **(seeded | chosen.get(one.name, {})))
+        except (DataError, QueryError) as error:
+            if len(wanted) == 1:
+                raise
+            records.append(record | {"value": None, "reason": str(error), "lacks": not arguments})
+            continue
+        records.append(record | {
+            "value": value.value, "reason": "", "n_images": _n_images(arrays), "n_views": _n_views(value.details),
+            "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
+            "details": dict(value.details), "notes": list(value.notes),
+        })  # fmt: skip
+    if as_json:
+        print_json({"features": str(path), "metrics": records})
+    else:
+        print_metrics(records, [], condensed=everything)
+    refuse_nothing(records)
+
+
+def _n_images(arrays: Record) -> int:
+    ids = arrays.get("ids")
+    return len(arrays["z"]) if ids is None else len(set(ids.tolist()))
+
+
+def _n_views(details: Mapping[str, Any]) -> int | None:
+    """The same for all images, or none to be told."""
+    found = details.get("n_views")
+    return found[0] if isinstance(found, tuple) and found[0] == found[1] else None
+
 
 _OF_A_FILE = frozenset({"beside", "seed", "changed", "record", "as_json"})
 """Options that mean something where features come from a file."""
@@ -194,10 +326,10 @@ def _described(one: LabelFreeMetric) -> Record:
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..datasets.contents import copies_of
+    from ..datasets.images import copies_of
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
-    from ..features import Bar
+    from ..progress import ImageBar as Bar
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)

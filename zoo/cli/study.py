@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards import catalogue
+from ..cards.catalogue import catalogue
 from ..errors import QueryError
 from .options import encoder_names, study_names
 from .output import hanging, json_option, print_json, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
-    from ..analysis.estimates import Estimate
+    from ..analysis.columns import Estimate
     from ..studies.findings import Claim
     from ..studies.running import Progress, Study, StudyRun
 
@@ -159,7 +159,7 @@ def _print_claims(claims: Sequence[Claim]) -> None:
 
 
 def _print_estimates(estimates: Sequence[Estimate]) -> None:
-    from ..analysis.estimates import records
+    from ..analysis.columns import records
     from ..studies.report import ESTIMATE_HEADERS, estimate_cells
 
     print_table(ESTIMATE_HEADERS, [estimate_cells(record) for record in records(estimates)])

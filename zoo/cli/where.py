@@ -19,9 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..columns import Kind
+from ..cards.schema import Kind, Missing
 from ..errors import QueryError, UnknownName
-from ..metadata import Missing
 
 Values: TypeAlias = Callable[[str], Any]
 """From the name of a column to the value of one encoder, or the reason why it has none."""

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
+import tokenize
+import unicodedata
+import zipfile
+import zlib
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -10,21 +16,332 @@ from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
-from ..rgb import Scale, turned
-from .contents import contents_of_files
-from .dense_pairs import MAP_FOLDERS, Seen, pairs_of
 from .folders import VAL_FOLDERS
-from .imagefiles import DECODING_ERRORS, files_reading, grid_of, read_image, reason_of
-from .imagesets import ImageSet, LazyImages, digest, fingerprint_of
-from .mapfiles import read_map
-from .maps import CLASS, DenseData, Maps, MapSet, checked_task
-from .splitting import in_val_by_name
+from .imagefiles import DECODING_ERRORS, SUFFIXES, files_reading, grid_of, read_image, reason_of
+from .images import ImageSet, LazyImages, contents_of_files, digest, fingerprint_of
+from .maps import CHANNELS, CLASS, DenseData, Maps, MapSet, checked_task
+from .rgb import Scale, turned
+from .subsets import in_val_by_name
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
+    from PIL import Image
 
 if TYPE_CHECKING:
     from PIL import Image
+
+MAP_SUFFIXES = (".npy", ".npz", ".png")
+
+SHORTEST = 0.1
+"""Length from which on three numbers are a direction; a mean of opposite ones, or grey, is none."""
+
+_ARRAY_ERRORS = (
+    OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError,
+    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy's readers are known to raise on damaged files."""
+
+
+def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarray]:
+    """Values and valid pixels of a file.
+
+    Depth: a grey png of 8 or 16 bits, whose values stay as they are stored and are missing where they are 0 or the
+    largest of the type; an array of whole numbers likewise; or an array of floating point, missing where it is not
+    finite. Of shape (height, width) or (height, width, 1).
+
+    Normals: an RGB png of 8 bits, v / 255 * 2 - 1, missing where it is black; an array of uint8 likewise; or an array
+    of floating point, missing where it is not finite. Of shape (height, width, 3); missing where shorter than 0.1,
+    and brought to length 1 elsewhere.
+
+    An npz file holds one array, or several of which one has the name of the task. Nothing is ever unpickled.
+
+    Parameters
+    ----------
+    path : str
+    task : str
+        "depth" or "normals".
+    shown : str
+        What messages call the map, such as "The depth map 'depth/1.png' of 'rooms'".
+
+    Returns
+    -------
+    values : float32 array, shape (height, width, channels)
+        0 where not valid.
+    valid : bool array, shape (height, width)
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, holds something else, or no pixel is valid; names it.
+    """
+    stored = _pixels(path, task, shown) if path.lower().endswith(".png") else _array(path, task, shown)
+    values, valid = _depth(stored) if task == "depth" else _normals(stored)
+    if not valid.any():
+        what = "0, the largest of its type or not finite" if task == "depth" else "black, not finite or of no direction"
+        raise DataError(f"{shown} has no valid pixel, for all are {what}; remove it and its image, or store others.")
+    return values, valid
+
+
+def _pixels(path: str, task: str, shown: str) -> np.ndarray:
+    """Uint8 or uint16, of a shape that fits the task."""
+    try:
+        with Image.open(path, formats=("PNG",)) as opened:
+            opened.load()
+            image = opened
+    except DECODING_ERRORS as error:
+        raise _unreadable(shown, reason_of(error)) from error
+    bands = f"{len(image.getbands())} channel{'s' * (len(image.getbands()) > 1)} (mode {image.mode})"
+    if task == "normals":
+        if image.mode != "RGB":
+            raise DataError(f"{shown} has {bands}; expected RGB of 8 bits: save it again so.")
+        return np.asarray(image)
+    if image.mode == "L":
+        return np.asarray(image)
+    if image.mode not in ("I;16", "I;16B", "I"):  # "I" is what an older Pillow makes of 16 bits
+        raise DataError(f"{shown} has {bands}; expected one, grey of 8 or 16 bits: save it again so.")
+    return np.asarray(image).astype(np.uint16)
+
+
+def _array(path: str, task: str, shown: str) -> np.ndarray:
+    """Whole numbers or floating point, of a shape that fits the task."""
+    try:
+        with open(path, "rb") as file:  # numpy leaves its own open where an archive is damaged
+            opened = np.load(file, allow_pickle=False)
+            archive = isinstance(opened, np.lib.npyio.NpzFile)
+            stored: object = opened[_key(opened.files, task, shown)] if archive else opened
+    except DataError:
+        raise
+    except _ARRAY_ERRORS as error:
+        told = "it holds Python objects, which are never unpickled, or no array" if "pickle" in str(error) else None
+        raise _unreadable(shown, told or reason_of(error)) from error
+    if not isinstance(stored, np.ndarray):  # a file in the archive that is no array comes as bytes
+        raise _unreadable(shown, "it holds no array")
+    _require_fit(stored, task, shown)
+    return stored[..., 0] if task == "depth" and stored.ndim == 3 else stored
+
+
+def _key(keys: list[str], task: str, shown: str) -> str:
+    if task in keys:
+        return task
+    if len(keys) == 1:
+        return keys[0]
+    held = ", ".join(sorted(keys)) or "no array"
+    raise DataError(f"{shown} holds {held}; expected one array, or one of them named {task!r}.")
+
+
+def _require_fit(stored: np.ndarray, task: str, shown: str) -> None:
+    n = CHANNELS[task]
+    fits = (stored.ndim == 3 and stored.shape[2] == n) or (n == 1 and stored.ndim == 2)
+    kinds = stored.dtype.kind in "iuf" if task == "depth" else stored.dtype.kind == "f" or stored.dtype == np.uint8
+    if fits and kinds and 0 not in stored.shape:
+        return
+    shape = "(height, width) or (height, width, 1)" if n == 1 else "(height, width, 3)"
+    types = "floating point or whole numbers" if n == 1 else "floating point or uint8"
+    hint = ""
+    if kinds and not fits and stored.ndim == 3 and stored.shape[0] == n:
+        hint = "; move the channels to the end with .transpose(1, 2, 0)"
+    raise DataError(f"{shown} is {stored.dtype} of shape {stored.shape}; expected {types} of shape {shape}{hint}.")
+
+
+def _depth(stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with np.errstate(over="ignore"):  # what float32 cannot hold is missing
+        values = stored.astype(np.float32)  # (h, w)
+    floating = stored.dtype.kind == "f"
+    valid = np.isfinite(values) if floating else (stored != 0) & (stored != np.iinfo(stored.dtype).max)
+    values[~valid] = 0
+    return values[:, :, None], valid
+
+
+def _normals(stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    coded = stored.dtype == np.uint8
+    vectors = stored.astype(np.float64)  # (h, w, 3)
+    if coded:
+        vectors = vectors / 255 * 2 - 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt((vectors**2).sum(axis=2))  # (h, w)
+        valid = np.isfinite(lengths) & (lengths >= SHORTEST)
+    if coded:
+        valid &= stored.any(axis=2)
+    values = np.zeros(vectors.shape, np.float32)
+    values[valid] = vectors[valid] / lengths[valid][:, None]
+    return values, valid
+
+
+def _unreadable(shown: str, reason: str) -> DataError:
+    return DataError(f"{shown} cannot be read ({reason}); restore it, or remove it and its image.")
+
+
+IMAGE_FOLDERS = ("images", "rgb")
+MAP_FOLDERS = {"depth": ("depth", "depth_zbuffer", "depth_euclidean"), "normals": ("normals", "normal")}
+
+Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part and kind that it was first read for
+
+_TASK_OF = {word: task for task, words in MAP_FOLDERS.items() for word in words}
+_ENDINGS = tuple(f"_domain_{word}" for word in (*IMAGE_FOLDERS, *_TASK_OF))  # of Taskonomy's names
+_OTHER_MAPS = (*SUFFIXES, ".exr", ".hdr", ".mat", ".pfm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Paths below the folder of the part, with / between, and the size of the map."""
+
+    image: str
+    map: str
+    map_bytes: int
+
+
+def pairs_of(root: Path, *, task: str, split: str, seen: Seen) -> tuple[list[Pair], str]:
+    """Images with their maps, sorted by what their paths share, and the name of the folder of the maps.
+
+    Parameters
+    ----------
+    root : Path
+        Of one part.
+    task : str
+        "depth" or "normals".
+    split : str
+        Name of the part.
+    seen : dict
+        Folders that were read for any part so far; grows.
+
+    Raises
+    ------
+    DataError
+        If the folder cannot be read, or images and maps do not fit each other; says where.
+    """
+    walk = _Walk(root, task, split, seen)
+    walk.enter(root, below="", key="", word=None)
+    walk.require_both()
+    walk.require_pairs()
+    paired = [
+        Pair(image=image, map=found, map_bytes=walk.sizes[found])
+        for image, found in ((walk.images[key], walk.maps[key]) for key in sorted(walk.images))
+    ]
+    return paired, next(word for word in MAP_FOLDERS[task] if word in walk.words)
+
+
+@dataclass
+class _Walk:
+    """A walk through the folders of a part, and what it found."""
+
+    root: Path
+    task: str
+    split: str
+    seen: Seen
+    words: set[str] = field(default_factory=set)  # names of folders of images or maps of any task
+    images: dict[str, str] = field(default_factory=dict)  # what an image and its map share: path
+    maps: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # path: bytes
+
+    def enter(self, folder: Path, *, below: str, key: str, word: str | None) -> None:
+        """Read a folder at the path ``below``; ``word`` says what is in it, and ``key`` is the path without it."""
+        owner = f"{self.split} {word}" if word else self.split
+        try:
+            status = folder.stat()
+            with os.scandir(folder) as entries:
+                shown = sorted((e for e in entries if not e.name.startswith(".")), key=lambda entry: entry.name)
+        except OSError as error:
+            raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
+        place = (status.st_dev, status.st_ino)
+        if self.seen.get(place) == owner:
+            return  # a loop of links
+        first = self.seen.setdefault(place, owner)
+        if first != owner:
+            raise DataError(
+                f"The folder {folder} is one with a folder of {first!r}, by a link; expected images and maps apart, "
+                "and each in one part only: remove the link."
+            )
+        for entry in shown:
+            inner, path = f"{below}{entry.name}", Path(entry.path)
+            if not entry.is_dir():
+                if word is not None:
+                    self.add(entry, path=inner, key=key, word=word)
+            elif word is not None or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
+                self.enter(path, below=f"{inner}/", key=f"{key}{entry.name}/", word=word)
+            elif self.is_wanted(path):
+                self.enter(path, below=f"{inner}/", key=key, word=entry.name)
+
+    def is_wanted(self, folder: Path) -> bool:
+        """Whether a folder of images or maps is one to read; notes that it is there."""
+        self.words.add(folder.name)
+        if _TASK_OF.get(folder.name, self.task) != self.task:
+            return False
+        words = [word for word in MAP_FOLDERS[self.task] if word in self.words]
+        if len(words) > 1:
+            raise DataError(
+                f"{self.root} holds {self.task} in {' and in '.join(f'{word}/' for word in words)}; expected one of "
+                "them: move the other elsewhere."
+            )
+        if (folder / "train").is_dir() and any((folder / part).is_dir() for part in VAL_FOLDERS):
+            raise DataError(
+                f"{folder} holds train/ and a part to test on, which would be mixed; expected these above it, as "
+                f"train/{folder.name}/."
+            )
+        return True
+
+    def add(self, file: os.DirEntry[str], *, path: str, key: str, word: str) -> None:
+        """Note an image or a map."""
+        is_map, lowered = word in _TASK_OF, file.name.lower()
+        if not lowered.endswith(MAP_SUFFIXES if is_map else SUFFIXES):
+            if is_map and lowered.endswith(_OTHER_MAPS):
+                raise DataError(
+                    f"The map {file.path} ends in {os.path.splitext(file.name)[1]}; expected one of "
+                    f"{', '.join(MAP_SUFFIXES)}: convert it without loss."
+                )
+            return
+        stem = os.path.splitext(file.name)[0]
+        stem = next((stem.removesuffix(ending) for ending in _ENDINGS if stem.endswith(ending)), stem)
+        shared = unicodedata.normalize("NFC", f"{key}{stem}")
+        there = self.maps if is_map else self.images
+        if shared in there:
+            raise DataError(
+                f"{there[shared]!r} and {path!r} in {self.root} would both be the {'map' if is_map else 'image'} of "
+                f"{shared!r}; expected one: rename or remove the other."
+            )
+        try:
+            self.sizes[path] = file.stat().st_size
+        except OSError as error:
+            raise DataError(f"The file {file.path} cannot be read ({error.strerror}); restore or remove it.") from error
+        there[shared] = path
+
+    def require_both(self) -> None:
+        """There are images and maps."""
+        words = MAP_FOLDERS[self.task]
+        if not self.images:
+            raise DataError(
+                f"{self.root} holds no image in a folder images/ or rgb/; expected images/NAME with one of "
+                f"{', '.join(SUFFIXES)}, and {words[0]}/NAME with one of {', '.join(MAP_SUFFIXES)}."
+            )
+        if not self.maps:
+            others = sorted(word for word in self.words if _TASK_OF.get(word, self.task) != self.task)
+            there = f"maps of {_TASK_OF[others[0]]} in {others[0]}/" if others else "images without any map"
+            wanted = " or ".join(f"{word}/" for word in words)
+            raise DataError(
+                f"{self.root} holds no maps of {self.task}, but {there}; expected {wanted} with a map an image: add "
+                "them, or take another task."
+            )
+
+    def require_pairs(self) -> None:
+        """Every image has a map, every map an image, and their names are distinct on every disk."""
+        for what, have, lack, wanted in (
+            ("images", self.images, self.maps, f"map of {self.task}"),
+            (f"maps of {self.task}", self.maps, self.images, "image"),
+        ):
+            alone = sorted(have[key] for key in have.keys() - lack.keys())
+            if alone:
+                raise DataError(
+                    f"{len(alone):,} of {len(have):,} {what} in {self.root} have no {wanted} of the same name, such as "
+                    f"{', '.join(map(repr, alone[:3]))}; add what is missing, or remove them."
+                )
+        by_folded: dict[str, str] = {}
+        for key, path in self.images.items():
+            first = by_folded.setdefault(key.casefold(), path)
+            if first != path:
+                raise DataError(
+                    f"The images {first!r} and {path!r} in {self.root} have names that differ only by case, which many "
+                    "disks take for one; rename one of them."
+                )
+
 
 UNITS = {"depth": "as stored", "normals": "unit vectors"}
 _SAMPLE_BYTES = 4096
@@ -39,7 +356,7 @@ def dense_folder_data(
     There may be folders above these (BUILDING/rgb/1.png) and in them (rgb/BUILDING/1.png); other folders are ignored.
     An image and its map have the same path but for that folder and the ending, and but for what Taskonomy appends
     (1_domain_rgb.png, 1_domain_depth_zbuffer.png). What is in the files is said at
-    :func:`~zoo.datasets.mapfiles.read_map`; the unit of depth stays as stored.
+    :func:`~zoo.datasets.dense_folders.read_map`; the unit of depth stays as stored.
 
     A folder without train/ is split by the hash of the path of each image, as one of labelled images is. Names that
     begin with a dot are ignored and links followed, as there. Images and maps are read when they are asked for, images
@@ -131,7 +448,7 @@ def _sample(root: Path, path: str, n_bytes: int) -> str:
 
 
 def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
-    """By the rule of :func:`zoo.datasets.splitting.hash_split`."""
+    """By the rule of :func:`zoo.datasets.subsets.hash_split`."""
     if not 0 < val_share < 1:
         raise DataError(
             f"{whole.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."

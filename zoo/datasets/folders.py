@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import unicodedata
+import zipfile
+import zlib
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from ..optional import requires_extra
-from ..rgb import Scale
-from .contents import contents_of_files
-from .imagefiles import SUFFIXES, files_reading, read_image
-from .imagesets import ImageData, ImageSet, LazyImages, fingerprint_of
-from .splitting import hash_split
+from .imagefiles import REMEDY, SUFFIXES, Reading, Spread, Stored, files_reading, read_image
+from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of
+from .rgb import Scale, array_values, checked_scale, shades
+from .subsets import hash_split, stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -32,7 +34,8 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: 
     no other, but for copies: files with the same bytes go with the first of them. Folders and files whose names begin
     with a dot are ignored, and so are files that do not end like an image. Links are followed. Names are sorted by code
     points, whatever the locale. Pixels are read when they are asked for: the first frame, turned by its EXIF
-    orientation, and scaled to 8 bits a channel if it has more, by the scale or by the rules of :func:`zoo.rgb.to_rgb`.
+    orientation, and scaled to 8 bits a channel if it has more, by the scale or by the rules of
+    :func:`zoo.datasets.rgb.to_rgb`.
 
     The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over the
     orientations, kinds of values and scale of the images that are turned or scaled.
@@ -156,3 +159,137 @@ def _require_distinct(paths: list[str], root: Path) -> None:
 def _read(root: str, paths: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
     path = paths[index]
     return read_image(os.path.join(root, *path.split("/")), image=path, image_set=image_set, scale=scale)
+
+
+_LAYOUTS = "x and y, or x_train, y_train, x_val and y_val"
+
+
+def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
+    """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
+
+    x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or uint16 or floating point from 0 to
+    1 of the same shapes, which become uint8 as :func:`zoo.datasets.rgb.to_rgb` says; with a scale, whose ends become
+    black and white, it is any other integers or floating point. y is (n,) of whole numbers or of texts; its distinct
+    values are the classes, in their order. An array ``classes`` of texts, if there is one, names the classes 0, 1, ...
+    of whole numbers. The second part may be called test instead of val; x and y without parts are split stratified by
+    class.
+
+    Nothing is ever unpickled. The fingerprint is over all pixels.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or holds something else; says what.
+    """
+    scale = None if scale is None else checked_scale(scale)
+    arrays = _arrays(file)
+    second = next((part for part in ("val", "test") if f"x_{part}" in arrays), "val")
+    parts = {"": "all"} if "x" in arrays else {"_train": "train", f"_{second}": "val"}
+    for suffix in parts:
+        if f"x{suffix}" not in arrays:
+            raise DataError(f"{file} holds {', '.join(sorted(arrays)) or 'no array'}; expected the arrays {_LAYOUTS}.")
+        if f"y{suffix}" not in arrays:
+            raise DataError(f"{file} holds images x{suffix} without labels; expected an array y{suffix} of shape (n,).")
+    labels = {suffix: _labels(arrays[f"y{suffix}"], f"y{suffix}", file) for suffix in parts}
+    if len({found.dtype.kind for found in labels.values()}) > 1:
+        raise DataError(
+            f"The labels of {file} are whole numbers in one part and texts in the other; expected one kind."
+        )
+    classes, codes = _classes(labels, arrays.get("classes"), file)
+    sets = []
+    for suffix, split in parts.items():
+        pixels, reading = _pixels(arrays[f"x{suffix}"], f"x{suffix}", file, scale)
+        images = array_images(pixels, codes[suffix], name=name, split=split, classes=classes)
+        sets.append(replace(images, reading=reading))
+    if len(sets) == 1:
+        return stratified_split(sets[0], val_share=val_share, seed=seed)
+    return ImageData(name=name, train=sets[0], val=sets[1])
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    try:
+        opened = np.load(file, allow_pickle=False)
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise DataError(f"{file} holds a single array; expected an npz file with {_LAYOUTS}.")
+        with opened:
+            return {key: opened[key] for key in opened.files if key.partition("_")[0] in ("x", "y", "classes")}
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {file}; expected an npz file with {_LAYOUTS}.") from error
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, DataError):
+            raise
+        if "pickle" in str(error):
+            raise DataError(
+                f"{file} holds Python objects, which are never unpickled; expected an npz file with plain arrays "
+                f"{_LAYOUTS}."
+            ) from error
+        raise DataError(f"The npz file {file} is damaged ({error}); write it again.") from error
+
+
+def _labels(y: np.ndarray, key: str, file: Path) -> np.ndarray:
+    if y.ndim != 1 or y.dtype.kind not in "iuU" or not len(y):
+        raise DataError(
+            f"The labels {key} of {file} are {y.dtype} of shape {y.shape}; expected whole numbers or texts of shape "
+            "(n,)."
+        )
+    missing = np.flatnonzero(y == "" if y.dtype.kind == "U" else y < 0)
+    if missing.size:
+        raise DataError(
+            f"{missing.size:,} of {len(y):,} images of {file} have no label in {key}, the first is image {missing[0]} "
+            f"with {y[missing[0]].item()!r}; label them or leave them out."
+        )
+    return y
+
+
+def _classes(
+    labels: dict[str, np.ndarray], named: np.ndarray | None, file: Path
+) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Names of the classes, and the labels as their numbers, int64."""
+    values = np.unique(np.concatenate(list(labels.values())))
+    if named is None:
+        codes = {part: np.searchsorted(values, found).astype(np.int64) for part, found in labels.items()}
+        return tuple(str(value) for value in values), codes
+    if named.ndim != 1 or named.dtype.kind != "U" or values.dtype.kind == "U" or int(values[-1]) >= len(named):
+        raise DataError(
+            f"The array classes of {file} is {named.dtype} of shape {named.shape} for labels up to {values[-1]}; "
+            "expected a text for each of the labels 0, 1, ..."
+        )
+    return tuple(str(value) for value in named), {part: found.astype(np.int64) for part, found in labels.items()}
+
+
+def _pixels(x: np.ndarray, key: str, file: Path, scale: Scale | None) -> tuple[np.ndarray, Reading]:
+    """Uint8 pixels, (n, height, width) or (n, height, width, 3), and how they came about."""
+    shaped = (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))) and 0 not in x.shape
+    values = array_values(x.dtype) if shaped and x.dtype.kind in "iuf" else None
+    has_range = x.dtype == np.uint8 or (values is not None and (values.range is not None or scale is not None))
+    if not shaped or not has_range:
+        is_turned = x.ndim == 4 and x.shape[1] in (1, 3)
+        hint = f"; move the channels to the end with {key}.transpose(0, 2, 3, 1)" if is_turned else ""
+        if shaped and values is not None:
+            hint = f"; {REMEDY.format(low=x.min(), high=x.max())}"
+        raise DataError(
+            f"The images {key} of {file} are {x.dtype} of shape {x.shape}; expected uint8, uint16, or floating point "
+            f"from 0 to 1, of shape (n, height, width), (n, height, width, 1) or (n, height, width, 3){hint}."
+        )
+    pixels, reading = x, Reading()
+    if values is not None:
+        if values.kind == "floating point" and scale is None:
+            _require_shares(x, key, file)
+        pixels = np.empty(x.shape, np.uint8)
+        for i, one in enumerate(x):
+            pixels[i] = shades(one, values, scale=scale, name=f"Image {i} of {key} of {file}", remedy=REMEDY)
+        stored = dict.fromkeys(map(str, range(len(x))), Stored(values=values.kind))
+        spread = Spread(float(x.min()), float(x.max()), len(x))
+        reading = Reading(stored=stored, scale=scale, spread={values.kind: spread})
+    return pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels, reading
+
+
+def _require_shares(x: np.ndarray, key: str, file: Path) -> None:
+    within = ((x >= 0) & (x <= 1)).reshape(len(x), -1).all(axis=1)  # False for what is not a number, too
+    if not within.all():
+        first = int(np.argmin(within))
+        raise DataError(
+            f"{int((~within).sum()):,} of {len(x):,} images {key} of {file} have values outside 0 to 1, the first is "
+            f"image {first} with {x[first].min()} to {x[first].max()}; {REMEDY.format(low='LOW', high='HIGH')}, or "
+            "store uint8."
+        )

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import QueryError, UnknownName
-from ..rgb import Scale, checked_scale
-from .arrays import npz_data
-from .folders import folder_data
-from .handwritten import DIGITS_VAL_SHARE, digits_data
-from .imagesets import ImageData, ImageSet
+from .folders import folder_data, npz_data
+from .images import ImageData, ImageSet
+from .libraries import DIGITS_VAL_SHARE, digits_data
+from .rgb import Scale, checked_scale
 from .shapes import shapes
-from .splitting import renamed
+from .subsets import renamed
 
 KINDS = {
     "digits": "scikit-learn's handwritten digits",
@@ -84,13 +83,13 @@ def open_images(
         dataset, _, root = rest.partition(":")
         if not dataset or not root:
             raise QueryError(f"The image set {text!r} is not complete; expected torchvision:NAME:ROOT.")
-        from .torchvision_sets import torchvision_data  # torch is imported for these only
+        from .libraries import torchvision_data  # torch is imported for these only
 
         data = torchvision_data(dataset, Path(root), name=dataset.lower(), scale=scale)
     elif kind == "huggingface":
         if not rest:
             raise QueryError(f"The image set {text!r} is not complete; expected huggingface:PATH.")
-        from .huggingface_sets import huggingface_data  # and so are pyarrow and the rest
+        from .libraries import huggingface_data  # and so are pyarrow and the rest
 
         columns = {"image_column": image_column, "label_column": label_column}
         data = huggingface_data(Path(rest), name=_named(Path(rest)), val_share=share, seed=seed, scale=scale, **columns)

@@ -12,18 +12,60 @@ A held-out part has all copies of an image or none of them, so that none of its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 from ..errors import DataError
+from ..files import replaced
 from ..optional import requires_extra
-from .draws import checked_seed, raw_draws
-from .imagesets import ImageSet, digest
+from .images import ImageData, ImageSet, beside_the_first, digest
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
 
+
+def raw_draws(key: tuple[int, ...], n: int) -> np.ndarray:
+    """The first ``n`` outputs of the stream of a key, uint64 (n,).
+
+    >>> raw_draws((0, 1), 2).dtype
+    dtype('uint64')
+    """
+    text = ",".join(str(int(number)) for number in key)  # SeedSequence itself takes (1,) and (1, 0) for the same
+    entropy = int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
+    return np.asarray(np.random.PCG64(np.random.SeedSequence(entropy)).random_raw(n), np.uint64)
+
+
+def uniform_draws(key: tuple[int, ...], n: int) -> np.ndarray:
+    """Float64 (n,) in [0, 1): the upper 53 bits of each raw draw."""
+    return np.asarray((raw_draws(key, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Noise of mean 0 and variance 1, float32: the sum of four bytes, near enough to a normal for pixels."""
+    n = int(np.prod(shape))
+    octets = raw_draws(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes a draw
+    centred = octets.sum(axis=1, dtype=np.float32) - np.float32(510)  # four times the mean of 0 to 255
+    return np.asarray((centred / np.float32(np.sqrt(4 * (256**2 - 1) / 12))).reshape(shape))
+
+
+def checked_seed(seed: int) -> int:
+    """The seed, if it is a whole number from 0 on.
+
+    Raises
+    ------
+    DataError
+        If it is not.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"The seed is {seed!r}; expected a whole number from 0 on.")
+    return int(seed)
+
+
 KINDS = ("balanced", "fraction", "held-out")
-_STREAM = 7_001  # keeps the ranks apart from all other draws of a seed
+_SUBSET_STREAM = 7_001  # keeps the ranks apart from all other draws of a seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +265,7 @@ def require_parent(subset: Subset, fingerprint: str, n: int, *, name: str) -> No
 
 
 def _ranks(n: int, seed: int) -> np.ndarray:
-    return raw_draws((checked_seed(seed), _STREAM), n)
+    return raw_draws((checked_seed(seed), _SUBSET_STREAM), n)
 
 
 def lowest_of_each(
@@ -293,3 +335,170 @@ def _checked_labels(labels: np.ndarray) -> np.ndarray:
 
 def _named(label: int, classes: tuple[str, ...]) -> str:
     return repr(classes[label]) if 0 <= label < len(classes) else f"class {label}"
+
+
+_FORMAT = "zoo-subset-1"
+_FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str, "n_parent": int}
+
+
+def save_subset(subset: Subset, path: str | Path) -> Path:
+    """Writes an index file; it appears whole or not at all, and the same subset gives the same bytes.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be written; says why.
+    """
+    target = Path(path)
+    document = {
+        "format": _FORMAT,
+        **{fact: getattr(subset, fact) for fact in _FACTS},
+        "fingerprint": subset.fingerprint,
+        "indices": subset.indices.tolist(),
+    }
+    try:
+        with replaced(target) as file:
+            file.write(f"{json.dumps(document)}\n".encode())
+    except OSError as error:
+        raise DataError(f"The subset could not be written to {target} ({error}); nothing was changed.") from error
+    return target
+
+
+def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
+    """Reads what :func:`save_subset` wrote.
+
+    Parameters
+    ----------
+    path : path
+    of : ImageSet, optional
+        The set that the subset must be of.
+
+    Raises
+    ------
+    DataError
+        If the file is absent, damaged or edited, no index file, or of another image set; says which.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"There is no index file {path}; write one with zoo.datasets.save_subset.") from error
+    except OSError as error:
+        raise DataError(f"The index file {path} cannot be read ({error}).") from error
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"The index file {path} is damaged ({error}); make the subset again.") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise DataError(f"The file {path} is no index file of this zoo; expected one of zoo.datasets.save_subset.")
+    subset = _checked(document, path)
+    if of is not None:
+        require_parent(subset, of.fingerprint, len(of), name=of.name)
+    return subset
+
+
+def _checked(document: dict[str, Any], path: str | Path) -> Subset:
+    """The subset, if every fact is there with its type and the hash is that of the facts."""
+    facts = {fact: document.get(fact) for fact in _FACTS}
+    indices = document.get("indices")
+    well_typed = (
+        all(type(facts[fact]) is kind for fact, kind in _FACTS.items())
+        and facts["kind"] in KINDS
+        and isinstance(indices, list)
+        and all(type(index) is int and 0 <= index < 2**62 for index in indices)
+    )
+    if well_typed:
+        try:
+            subset = Subset(**facts, indices=np.array(indices, np.int64))  # type: ignore[arg-type]
+        except DataError:
+            well_typed = False  # indices that no subset has, so that they were never written
+        else:
+            well_typed = subset.fingerprint == document.get("fingerprint")
+    if well_typed:
+        return subset
+    raise DataError(
+        f"The index file {path} was changed after it was written (its hash is not that of its content); make the "
+        "subset again."
+    )
+
+
+_SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
+
+
+def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
+    """Each image goes by its name alone, so that images which are added or removed move no other.
+
+    An image is in "val" if the first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below
+    ``val_share``. Copies go by the name of the first of them.
+
+    Raises
+    ------
+    DataError
+        If the share is not between 0 and 1, or a class is left without an image to train on.
+    """
+    _require_share(images, val_share)
+    return _halves(images, in_val_by_name(images, val_share=val_share, seed=seed))
+
+
+def in_val_by_name(images: ImageSet, *, val_share: float, seed: int) -> np.ndarray:
+    """Which images the rule of :func:`hash_split` tests on, bool (n,).
+
+    Images that are all copies of each other, so that no part would be left without one, go by their own names.
+    """
+    limit = round(val_share * 2**64)
+    prefix = f"{checked_seed(seed)}/"
+    by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
+    together = beside_the_first(by_name, images.contents)
+    return by_name if together.all() or not together.any() else together
+
+
+def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
+    """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
+
+    Where copies leave no other way, a class has fewer images to test on, or none.
+
+    Raises
+    ------
+    DataError
+        If the share is not between 0 and 1, or a class has fewer than two images.
+    """
+    _require_share(images, val_share)
+    counts = images.n_per_class()
+    present = np.flatnonzero(counts)
+    wanted = np.clip(np.floor(counts[present] * val_share + 0.5).astype(np.int64), 1, counts[present] - 1)
+    ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
+    in_val = np.zeros(len(images), bool)
+    in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
+    return _halves(images, in_val)
+
+
+def _halves(images: ImageSet, in_val: np.ndarray) -> ImageData:
+    train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
+    empty = np.flatnonzero((train == 0) & (images.n_per_class() > 0))
+    if empty.size or not in_val.any():
+        what = f"the class {images.classes[empty[0]]!r} without" if empty.size else "the validation part without"
+        raise DataError(
+            f"Splitting the {len(images):,} images of {images.name!r} leaves {what} an image; take another share or "
+            "seed, add images, or split them yourself into train/ and val/."
+        )
+    return ImageData(
+        name=images.name,
+        train=images.subset(np.flatnonzero(~in_val), split="train"),
+        val=images.subset(np.flatnonzero(in_val), split="val"),
+        is_split_here=True,
+    )
+
+
+def renamed(data: ImageData, name: str) -> ImageData:
+    """The same images under another name."""
+    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+
+
+def _require_share(images: ImageSet, val_share: float) -> None:
+    if not 0 < val_share < 1:
+        raise DataError(
+            f"{images.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."
+        )

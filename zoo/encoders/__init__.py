@@ -1,20 +1,11 @@
 """From a card to a module that turns images into features.
 
->>> from zoo.cards import catalogue
+>>> from zoo.cards.catalogue import catalogue
 >>> from zoo.encoders import build_encoder
 >>> encoder = build_encoder(catalogue()["simclr_rn50"], device="meta")
 >>> sum(parameter.numel() for parameter in encoder.parameters())
 23508032
 
-=================  ====================================================================================
-``build``          encoders with random weights, or with none yet
-``encoder``        ``Encoder``: a backbone and a pooling
-``backbones``      which constructor a card's ``architecture.backbone`` names
-``resnet``         constructors that need torchvision alone
-``timm_models``    constructors that need timm
-``stages``         maps at several depths, for dense decoders
-``pooling``        from what the backbone computes to the features that ``representation.layer`` names
-=================  ====================================================================================
 
 A new backbone is one function and one line in the table ``BACKBONES`` below it, in ``resnet`` or ``timm_models``; any
 ResNet of torchvision and any model of timm need neither.

@@ -13,24 +13,23 @@ if TYPE_CHECKING:
     from .evaluating import Evaluation as Evaluation
     from .evaluating import Request as Request
     from .evaluating import evaluate as evaluate
+    from .logistic import LogisticProbe as LogisticProbe
+    from .measuring import label_setting as label_setting
     from .measuring import measure as measure
     from .measuring import measure_seeds as measure_seeds
     from .neighbours import NeighbourProbe as NeighbourProbe
-    from .probe import LogisticProbe as LogisticProbe
     from .risk import RiskReport as RiskReport
     from .risk import decompose as decompose
-    from .settings import label_setting as label_setting
     from .streamed import StreamedProbe as StreamedProbe
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             "evaluating": ["Evaluation", "Request", "evaluate"],
-            "measuring": ["measure", "measure_seeds"],
+            "logistic": ["LogisticProbe"],
+            "measuring": ["label_setting", "measure", "measure_seeds"],
             "neighbours": ["NeighbourProbe"],
-            "probe": ["LogisticProbe"],
             "risk": ["RiskReport", "decompose"],
-            "settings": ["label_setting"],
             "streamed": ["StreamedProbe"],
         },
     )

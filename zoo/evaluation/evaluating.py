@@ -6,22 +6,49 @@ lost one probe at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..datasets.contents import Copies, copies_of
+from ..cards.catalogue import catalogue
+from ..cards.schema import EncoderCard
+from ..datasets import ImageData, ImageSet
+from ..datasets.images import Copies, copies_of
 from ..errors import DataError, QueryError
 from ..features import Features
-from ..metadata import EncoderCard
-from .intervals import N_DRAWS
-from .kept import KeptRuns
-from .measuring import N_SEEDS, SettingResult, check_count, check_pair, measure_seeds
+from ..features import featurise as compute_features
+from ..files import cache_folder
+from ..optional import requires_extra
+from ..progress import ImageProgress as Progress
+from ..results.recording import Recorded, record
+from ..results.rows import Measurement
+from .bootstrap import N_DRAWS, Interval
+from .measuring import (
+    N_SEEDS,
+    PUBLISHED_SETTINGS,
+    KeptRuns,
+    LabelSetting,
+    ProbeRun,
+    SettingResult,
+    check_count,
+    check_pair,
+    label_setting,
+    mean_error,
+    measure_seeds,
+)
 from .probes import Choice, linear_protocols, neighbours_protocol, probe_maker
 from .protocols import Protocol
-from .risk import N_SUBSETS, Order, RiskReport, decompose
-from .settings import PUBLISHED_SETTINGS, LabelSetting, label_setting
+from .risk import FULL, N_SUBSETS, Order, RiskReport, decompose
+
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 Tell = Callable[[str], None]
 
@@ -182,3 +209,221 @@ def _n_labels(setting: LabelSetting, train: Features) -> float:
     if setting.n_per_class is not None:
         return float(setting.n_per_class * max(len(train.classes), 1))
     return len(train.y) * (100 if setting.percent is None else setting.percent) / 100
+
+
+PARTS = ("train", "val")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Featurising:
+    """How features are computed; but for precision and what is skipped nothing changes them beyond rounding."""
+
+    batch_size: int = 64
+    n_workers: int = 0
+    device: str | None = None  # a GPU where there is one
+    precision: str = "float32"
+    skip_corrupt: bool = False
+
+
+def evaluations_folder() -> Path:
+    """Where features and measured probes are kept unless a folder is named."""
+    return cache_folder() / "evaluations"
+
+
+def features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
+    """Where the features of one part lie: told apart by encoder, data set, part, images and precision."""
+    suffix = "" if precision == "float32" else f"-{precision}"
+    folder = f"{_plain(images.name)}-{_plain(images.split)}-{images.fingerprint[:12]}{suffix}"
+    return root / _plain(name) / "features" / folder
+
+
+def runs_folder(root: Path, name: str) -> Path:
+    """Where the measured probes of an encoder lie."""
+    return root / _plain(name) / "probes"
+
+
+def featurise_data(
+    name: str,
+    data: ImageData,
+    *,
+    root: Path,
+    how: Featurising | None = None,
+    load: Callable[[str], tuple[torch.nn.Module, Any]] | None = None,
+    progress: Callable[[str], Progress] | None = None,
+    parts: tuple[str, ...] = PARTS,
+) -> dict[str, Features]:
+    """Features of the parts of a data set; what lies in their folder already is not computed again.
+
+    Parameters
+    ----------
+    name : str
+        Id of an encoder of the zoo, with its representation if it is not that of the card.
+    data : ImageData
+    root : Path
+        Folder of all evaluations.
+    how : Featurising, optional
+    load : callable, optional
+        From the id to encoder and preprocessing; :func:`zoo.load` by default.
+    progress : callable, optional
+        From the name of a part to what is told of its progress.
+    parts : tuple of str
+        "train", "val" or both.
+
+    Returns
+    -------
+    dict from the part to its Features
+
+    Raises
+    ------
+    UnknownName, WeightsUnavailable, WeightsRefused, BuildError, StoreError, MissingExtra
+        As :func:`zoo.load`.
+    CorruptImage, DataError, QueryError
+        As :func:`zoo.features.featurise`.
+    """
+    from ..loading import load as load_encoder
+
+    chosen = how or Featurising()
+    card_id = catalogue().id_of(name)
+    encoder, preprocess = (load or load_encoder)(card_id)
+    found = {}
+    for part in parts:
+        images: ImageSet = getattr(data, part)
+        found[part] = compute_features(
+            encoder,
+            preprocess,
+            images,
+            name=card_id,
+            folder=features_folder(root, card_id, images, precision=chosen.precision),
+            batch_size=chosen.batch_size,
+            n_workers=chosen.n_workers,
+            device=chosen.device,
+            precision=chosen.precision,
+            representation=card_id.partition("@")[2] or "card",
+            skip_corrupt=chosen.skip_corrupt,
+            progress=None if progress is None else progress(part),
+        )
+    return found
+
+
+def _plain(text: str) -> str:
+    """A text as a part of a path on every system."""
+    return re.sub(r"[^\w.+-]", "_", text) or "_"
+
+
+SOURCE = "measured"
+_PARTS = (
+    "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
+)  # fmt: skip
+_PERCENT, _POINTS = "percent", "percentage points"
+
+_BLOCK_ROWS = 8192
+
+Rows = dict[Measurement, dict[str, Any]]
+
+
+def record_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Recorded:
+    """Adds everything that was measured to the user's results, one row a number.
+
+    Raises
+    ------
+    ResultsError
+        As :func:`zoo.results.recording.record`.
+    """
+    return record(rows_of_evaluation(evaluation, source=source, day=day))
+
+
+def rows_of_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
+    """Measurements with their provenance: one row for each probe, and one for each part of the full-shot error.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    source : str
+        Who measured.
+    day : date, optional
+        Today by default.
+    """
+    writing = _Writing(evaluation, source, (day or date.today()).isoformat())
+    rows: Rows = {}
+    for metric, protocol, run in _runs(evaluation):
+        measured = writing.row(metric, run.split, run.n_train, run.seed, mean_error((run,)), _PERCENT, protocol)
+        rows[measured] = writing.provenance(protocol, report=run.report | {"n_tuning": run.n_tuning}, run=run)
+    if evaluation.risk is not None:
+        rows |= _rows_of_parts(writing, evaluation.risk)
+    return rows
+
+
+def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
+    seen = set()
+    linear = [("linear_probe_error", run) for result in evaluation.settings for run in result.runs]
+    if evaluation.risk is not None:
+        linear += [(risk.metric, run) for risk in evaluation.risk.risks.values() for run in risk.runs]
+    for metric, run in linear:
+        if (metric, run.split, run.seed) not in seen:  # R_US is the full-shot error of the first seed
+            seen.add((metric, run.split, run.seed))
+            yield metric, evaluation.protocols.errors, run
+    if evaluation.neighbours is not None:
+        for run in evaluation.neighbours.runs:
+            yield "knn_error", evaluation.neighbours_protocol, run
+
+
+def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
+    protocol = writing.evaluation.protocols.parts
+    told = {
+        "order": report.order, "n_train": report.n_train, "n_test": report.n_test, "warning": report.warning,
+        "risks_percent": {name: risk.error.value for name, risk in report.risks.items()},
+    }  # fmt: skip
+    rows: Rows = {}
+    for part in _PARTS:
+        if part in report.intervals:
+            found = report.intervals[part]
+            measured = writing.row(part, FULL.split, report.n_train, report.seed, found, _POINTS, protocol)
+            rows[measured] = writing.provenance(protocol, report=told, run=None)
+    twin = report.risks.get("R_PhiF")
+    if twin is not None and not twin.runs:  # its error was given, not measured
+        measured = writing.row(twin.metric, twin.split, report.n_train, None, twin.error, _PERCENT, protocol)
+        rows[measured] = writing.provenance(protocol, report={"recorded_elsewhere": True}, run=None)
+    return rows
+
+
+class _Writing:
+    """What all rows of one evaluation share."""
+
+    def __init__(self, evaluation: Evaluation, source: str, day: str) -> None:
+        self.evaluation, self.source, self.day = evaluation, source, day
+        self.parts = {"train": evaluation.train, "val": evaluation.test}
+        self.digests = {part: features_digest(features) for part, features in self.parts.items()}
+
+    def row(
+        self, metric: str, split: str, n_train: int, seed: int | None, found: Interval, unit: str, protocol: Protocol
+    ) -> Measurement:
+        origin = self.evaluation.train.origin
+        return Measurement(
+            encoder=origin.encoder, metric=metric, dataset=origin.dataset, split=split, n_train=n_train, seed=seed,
+            value=found.value, unit=unit, ci_low=found.ci_low, ci_high=found.ci_high, protocol=protocol.name,
+            source=self.source, date=self.day,
+        )  # fmt: skip
+
+    def provenance(self, protocol: Protocol, *, report: dict[str, Any], run: ProbeRun | None) -> dict[str, Any]:
+        origin = self.evaluation.train.origin
+        return {
+            "weights_hash": origin.weights_hash,
+            "preprocess_hash": origin.preprocess_hash,
+            "images_hash": {part: features.origin.images_hash for part, features in self.parts.items()},
+            "features_hash": self.digests,
+            "subset_hash": None if run is None else dict(run.rows),
+            "code_version": origin.code_version,
+            "representation": origin.representation,
+            "precision": origin.precision,
+            "settings": protocol.as_dict(),
+            "report": report,
+        }
+
+
+def features_digest(features: Features) -> str:
+    """Hash of the numbers and labels, row by row; the same in whatever shards they lie, or in memory."""
+    digest = blake2b(digest_size=16)
+    for x, y in features.batches(_BLOCK_ROWS):
+        digest.update(np.ascontiguousarray(x, dtype="<f4").tobytes())
+        digest.update(np.ascontiguousarray(y, dtype="<i8").tobytes())
+    return digest.hexdigest()

@@ -1,23 +1,457 @@
-"""One penalty at a time: quasi-Newton steps on the logits of all images, two matrix products an iteration.
+"""Multinomial logistic regression in the basis in which its features are uncorrelated.
 
-A step is a direction in the parameters and the same direction in the logits (one product); any length of it is then
-tried without a product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights,
-the objective exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of
-the dual point that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a
-small share of the objective itself; :meth:`.logistic_problem.Exact.certificate` then says whether it is so.
+Features are centred (the intercept takes the mean), scaled by one number so that no square can overflow, and turned by
+one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of features.
+What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the Hessian under
+every penalty is close to a diagonal.
+
+What rounding has done to a fit, in this basis and on the way to it, is seen in the features themselves, in float64
+(:class:`Exact`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..optional import requires_extra
-from .logistic_curvature import Memory, Preconditioner, dot, squared
-from .logistic_problem import Problem
 
 with requires_extra("evaluate", needed_for="A probe"):
+    import numpy as np
     import torch
     from torch import Tensor
+
+_ROWS_AT_A_TIME = 8192
+_NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
+_NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
+_TINY = float(np.finfo(np.float64).tiny)
+_NEWTON_STEPS = 30
+_NEGLIGIBLE = 1e-12  # of the objective
+_ALMOST_FLAT = 1e-13  # as a share of the largest second derivative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Basis:
+    """Where features become coordinates: ``(x - mean) / scale @ axes``."""
+
+    mean: Tensor  # (dim,) float64
+    scale: float
+    axes: Tensor  # (dim, rank), orthonormal columns
+
+    def coordinates(self, x: np.ndarray[Any, Any]) -> Tensor:
+        """Features (n, dim) as coordinates (n, rank + 1), the last of them 1 for the intercept."""
+        out = torch.ones(len(x), self.axes.shape[1] + 1, dtype=self.axes.dtype, device=self.axes.device)
+        for start in range(0, len(x), _ROWS_AT_A_TIME):
+            rows = centred_and_scaled(x[start : start + _ROWS_AT_A_TIME], self.mean, self.scale, self.axes)
+            out[start : start + len(rows), :-1] = rows @ self.axes
+        return out
+
+    def weights(self, parameters: Tensor) -> Tensor:
+        """Parameters (n_classes, rank + 1) as weights and intercepts of the features that are centred and scaled.
+
+        Returns
+        -------
+        float64 (n_classes, dim + 1)
+        """
+        return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
+
+    def parameters(self, weights: Tensor) -> Tensor:
+        """The other way: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
+        return torch.cat([weights[:, :-1] @ self.axes.double(), weights[:, -1:]], dim=1).to(self.axes.dtype)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Problem:
+    """The training images in a basis, and the three things that a solver asks of them."""
+
+    z: Tensor  # (n, rank + 1), the last column ones
+    y: Tensor  # (n,) int64, 0 to n_classes - 1
+    n_classes: int
+    spectrum: Tensor  # (rank + 1,) squared norms of the columns of z
+    products: int = 0  # with all images, so far
+    place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's own class in flattened logits
+
+    def __post_init__(self) -> None:
+        self.place = torch.arange(len(self.y), device=self.y.device) * self.n_classes + self.y
+
+    @property
+    def n(self) -> int:
+        """How many images there are."""
+        return len(self.y)
+
+    def logits(self, parameters: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Of all images: parameters (n_classes, rank + 1) -> (n, n_classes)."""
+        self.products += 1
+        return torch.mm(self.z, parameters.T, out=out)
+
+    def pulled(self, residuals: Tensor) -> Tensor:
+        """Gradient of the loss by the parameters: residuals (n, n_classes) -> (n_classes, rank + 1)."""
+        self.products += 1
+        return residuals.T @ self.z
+
+    def loss(self, logits: Tensor, out: Tensor | None = None) -> tuple[float, Tensor]:
+        """Summed cross-entropy, added up in float64, and the residuals: probabilities minus one-hot labels."""
+        residuals = torch.empty_like(logits) if out is None else out
+        total = sum(self._loss_of(some, logits, residuals) for some in self._blocks())
+        return total, residuals
+
+    def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
+        """The summed loss a length along a move of the logits; fills the logits there and their residuals.
+
+        A block of images at a time, while it is in the processor's cache: at full size each of the dozen passes over
+        all logits would take as long as a tenth of a product.
+        """
+        total = 0.0
+        for some in self._blocks():
+            torch.add(start[some], move[some], alpha=length, out=logits[some])
+            total += self._loss_of(some, logits, residuals)
+        return total
+
+    def squares(self, residuals: Tensor) -> Tensor:
+        """Of each class's residuals, added up: (n, n_classes) -> (n_classes,)."""
+        return torch.stack([residuals[some].square().sum(dim=0) for some in self._blocks()]).sum(dim=0)
+
+    def _blocks(self) -> Iterator[slice]:
+        rows = max(1, _NUMBERS_AT_A_TIME // self.n_classes)
+        for first in range(0, self.n, rows):
+            yield slice(first, min(first + rows, self.n))
+
+    def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
+        out, place = residuals[some], self.place[some] - some.start * self.n_classes
+        flat = out.view(-1)
+        own = logits[some].view(-1)[place]
+        losses = cross_entropies(logits[some], own, out)
+        sure = flat[place] > 0.5
+        flat[place] = 0.0
+        missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
+        losses = torch.where(sure, -torch.log1p(-missed.double()), losses)
+        flat[place] = -missed
+        return losses.sum().item()
+
+    def start(self) -> Tensor:
+        """The best parameters under an infinite penalty: no weight, and log frequencies as intercepts."""
+        counts = torch.bincount(self.y, minlength=self.n_classes).to(self.z.dtype)
+        parameters = torch.zeros(self.n_classes, self.z.shape[1], dtype=self.z.dtype, device=self.z.device)
+        logs = counts.log()
+        parameters[:, -1] = logs - logs.mean()
+        return parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """What float64 says of a fit."""
+
+    objective: float
+    gap: float  # bound of what the objective is above its least value, as a share of it
+    gradient_norm: float  # of the objective, by weights of the scaled features and intercepts
+
+
+class Exact:
+    """The problem in the features as they were given, in float64, of a block of images at a time."""
+
+    def __init__(self, x: np.ndarray[Any, Any], y: Tensor, *, n_classes: int, basis: Basis) -> None:
+        self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
+        self.products = 0  # with all images, so far
+
+    def certificate(self, weights: Tensor, penalty: float) -> Certificate:
+        """Of weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
+
+        What the objective is with the best intercepts of given weights is strongly convex in these, by the penalty, and
+        its gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
+        that gradient squared over twice the penalty, and the fit exceeds it by what its intercepts cost besides. The
+        best intercepts are found by Newton's method, to what float64 can tell.
+        """
+        here = self._summed(weights)
+        squared = float(weights[:, :-1].square().sum())
+        objective = here.loss + 0.5 * penalty * squared
+        best, weights, left = here, weights.clone(), math.inf
+        for _ in range(_NEWTON_STEPS):
+            step = _newton_step(best)
+            left = 0.5 * float(step @ best.gradient[:, -1])
+            spread = float(step.max() - step.min())
+            if left <= _NEGLIGIBLE * objective or not math.isfinite(spread):
+                break
+            step *= math.log1p(spread) / spread  # as far as no loss of this kind can rise
+            weights[:, -1] -= step
+            there = self._summed(weights)
+            if not there.loss < best.loss:
+                weights[:, -1] += step  # only rounding is left
+                break
+            best = there
+        else:
+            left = math.inf
+        by_weights = best.gradient[:, :-1].add(weights[:, :-1], alpha=penalty).square().sum()
+        excess = max(0.0, here.loss - best.loss) + left + float(by_weights) / (2.0 * penalty)
+        here.gradient[:, :-1].add_(weights[:, :-1], alpha=penalty)
+        return Certificate(
+            objective=objective,
+            gap=excess / max(objective, _TINY) if math.isfinite(excess) else math.inf,
+            gradient_norm=float(here.gradient.square().sum()) ** 0.5,
+        )
+
+    def under_a_strong_penalty(self, penalty: float) -> Tensor:
+        """The optimum but for a share of the largest direction's square over the penalty: one step from no weights."""
+        counts = torch.bincount(self.y, minlength=self.n_classes).double()
+        weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
+        weights[:, -1] = counts.log() - counts.log().mean()
+        weights[:, :-1] = self._summed(weights).gradient[:, :-1] / -penalty
+        return weights
+
+    def problem(self) -> tuple[Basis, Problem]:
+        """The basis and the problem in it, all in float64."""
+        return problem_of(
+            self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
+        )
+
+    def _summed(self, weights: Tensor) -> _Summed:
+        self.products += 2
+        k = self.n_classes
+        loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
+        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + k))
+        for start in range(0, len(self.y), step):
+            some = slice(start, start + step)
+            rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
+            z = torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1)
+            part = Problem(z=z, y=self.y[some], n_classes=k, spectrum=z[:0])
+            more, residuals = part.loss(part.logits(weights))
+            loss += more
+            gradient += part.pulled(residuals)
+            residuals.view(-1)[part.place] += 1.0
+            together += residuals.T @ residuals
+        return _Summed(loss, gradient, together)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Summed:
+    """Sums over all images."""
+
+    loss: float
+    gradient: Tensor  # of the loss, (n_classes, dim + 1)
+    together: Tensor  # (n_classes, n_classes), products of the probabilities of two classes
+
+
+def _newton_step(sums: _Summed) -> Tensor:
+    """What Newton's method takes off the intercepts (n_classes,).
+
+    The second derivative is minus the products of probabilities, and on its diagonal what makes rows sum to 0.
+    """
+    hessian = -sums.together
+    hessian.fill_diagonal_(0.0)
+    diagonal = -hessian.sum(dim=1)
+    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _ALMOST_FLAT, _TINY))
+    step: Tensor = torch.linalg.solve_ex(hessian, sums.gradient[:, -1])[0]
+    return step
+
+
+def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:
+    """Cross-entropy of every row, in float64; ``own`` is its logit of the right class, ``out`` takes the softmax.
+
+    A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that
+    of the right class may be 0 in float32.
+    """
+    probabilities = torch.softmax(logits, dim=1, out=out)
+    largest, top = logits.amax(dim=1), probabilities.amax(dim=1)
+    return largest.double() - own.double() - top.double().log()
+
+
+def problem_of(
+    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], *, n_classes: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Basis, Problem]:
+    """The basis of features (n, dim) and the problem in it.
+
+    An eigenbasis of the features' own Gram matrix is orthonormal whatever its rounding, and the spectrum is measured
+    again in it; one that comes from the images' Gram matrix is divided by singular values, and is made in float64.
+    """
+    n, dim = x.shape
+    mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
+    scale = float(np.abs(np.stack([x.max(axis=0), x.min(axis=0)]) - mean.numpy()).max()) or 1.0
+    if x.dtype == np.float32:
+        mean = mean.float().double()  # so that the same number is taken off in float32 and in float64
+    like = torch.empty(0, dtype=dtype, device=device)
+    rows = centred_and_scaled(x, mean.to(device), scale, like)
+    if n < dim and dtype == torch.float64:
+        left, values, right = torch.linalg.svd(rows, full_matrices=False)
+        kept = values > values.max() * dim * torch.finfo(dtype).eps
+        axes = right[kept].T
+        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
+        z[:, :-1] = left[:, kept] * values[kept]
+    elif n < dim:
+        tall = rows.double()
+        values, vectors = torch.linalg.eigh(tall @ tall.T)
+        kept = values > max(float(values[-1]), 0.0) * n * 1e-14
+        values, vectors = values[kept].flip(0), vectors[:, kept].flip(1)
+        axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
+        z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
+        z[:, :-1] = vectors * values.sqrt()
+    else:
+        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        axes = vectors.flip(1)
+        z = torch.ones(n, dim + 1, dtype=dtype, device=device)
+        torch.mm(rows, axes, out=z[:, :-1])
+    norms = torch.linalg.vector_norm(z, dim=0)
+    if n >= dim:
+        kept = norms > norms[:-1].max() * math.sqrt(dim) * torch.finfo(dtype).eps
+        kept[-1] = True
+        if not bool(kept.all()):
+            z, axes, norms = z[:, kept], axes[:, kept[:-1]], norms[kept]
+    spectrum = norms.square()
+    labels = torch.as_tensor(y, dtype=torch.int64, device=device)
+    basis = Basis(mean=mean.to(device), scale=scale, axes=axes.contiguous())
+    return basis, Problem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)
+
+
+def centred_and_scaled(x: np.ndarray[Any, Any], mean: Tensor, scale: float, like: Tensor) -> Tensor:
+    """Centred rows over the scale; in float64 until they are small if they came so, for float32 ends at 3e38."""
+    if x.dtype != np.float64:
+        x = np.ascontiguousarray(x, dtype=np.float32)
+        if scale < 1e18 and scale > 1e-18:
+            rows = torch.tensor(x, device=like.device).to(like.dtype)
+            return rows.sub_(mean.to(like.dtype)).mul_(1.0 / scale)
+    rows = torch.tensor(np.ascontiguousarray(x, dtype=np.float64), device=like.device)
+    return ((rows - mean) / scale).to(like.dtype)
+
+
+_GROUPS = 16  # of a class's own images; where it has more, the mean of each group stands for them
+_CLASSES_AT_A_TIME = 64
+_LEAST_WEIGHT = 1e-12
+_MOST_TIMES = 10.0
+
+
+class Preconditioner:
+    """An approximate inverse of the Hessian, renewed from residuals whenever they are known."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        z, y, k = problem.z, problem.y, problem.n_classes
+        counts = torch.bincount(y, minlength=k)
+        self._n_groups = int(counts.max().clamp(max=_GROUPS))
+        order = torch.argsort(y, stable=True)
+        rank_in_class = torch.empty_like(y)
+        first = torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        rank_in_class[order] = torch.arange(len(y), device=y.device) - first
+        self._slot = y * self._n_groups + rank_in_class % self._n_groups  # (n,)
+        sizes = torch.zeros(k * self._n_groups, dtype=z.dtype, device=z.device)
+        sizes.index_add_(0, self._slot, torch.ones_like(sizes[:1]).expand(len(y)))
+        self._sizes = sizes
+        grouped = torch.zeros(k * self._n_groups, z.shape[1], dtype=z.dtype, device=z.device)
+        grouped.index_add_(0, self._slot, z)
+        grouped /= sizes.clamp(min=1.0)[:, None]
+        self._own = grouped.view(k, self._n_groups, -1)  # (n_classes, n_groups, rank + 1)
+        self._others = (problem.n - counts).clamp(min=1).to(z.dtype)
+        self._counts = counts.to(z.dtype)
+        self.bulk = torch.zeros(k, dtype=z.dtype, device=z.device)
+        """Mean of p (1 - p) over the images of other classes, (n_classes,)."""
+
+    def renew(self, residuals: Tensor, gradient: Tensor, ridge: Tensor) -> None:
+        """From residuals (n, n_classes), their gradient (its last column is their sum) and each column's penalty."""
+        problem = self._problem
+        own = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
+        squares = problem.squares(residuals)
+        missed = torch.zeros_like(squares).index_add_(0, problem.y, own)
+        own_squares = torch.zeros_like(squares).index_add_(0, problem.y, own.square())
+        # over other classes' images: sum of p, less sum of p squared; a share k / (k - 1) for what leaves the others
+        spread = problem.n_classes / (problem.n_classes - 1)
+        others = (gradient[:, -1] + missed) - (squares - own_squares)
+        weight = own * (1.0 - own)
+        grouped = torch.zeros_like(self._sizes).index_add_(0, self._slot, weight)
+        total = others.clamp(min=0.0) * spread
+        self.bulk = (total / self._others).clamp(min=_LEAST_WEIGHT)
+        extra = grouped.view(self._own.shape[:2]) * spread - self._sizes.view(self._own.shape[:2]) * self.bulk[:, None]
+        self._root = extra.clamp(min=0.0).sqrt()  # (n_classes, n_groups)
+        self._inverse = 1.0 / torch.addcmul(ridge, self.bulk[:, None], problem.spectrum)  # (n_classes, rank + 1)
+        inner = torch.empty(*self._own.shape[:2], self._n_groups, dtype=own.dtype, device=own.device)
+        for start in range(0, problem.n_classes, _CLASSES_AT_A_TIME):
+            some = slice(start, start + _CLASSES_AT_A_TIME)
+            scaled = self._own[some] * self._inverse[some, None, :]
+            torch.bmm(scaled, self._own[some].transpose(1, 2), out=inner[some])
+        inner = inner * self._root[:, :, None] * self._root[:, None, :]
+        inner.diagonal(dim1=1, dim2=2).add_(1.0)
+        self._factor = torch.linalg.cholesky(inner)
+
+    def applied(self, gradient: Tensor) -> Tensor:
+        """The gradient (n_classes, rank + 1) over the Hessian."""
+        step = self._inverse * gradient
+        # a row times a matrix, for the same as a matrix times a column takes five times as long
+        seen = torch.bmm(step[:, None, :], self._own.transpose(1, 2)).squeeze(1) * self._root  # (n_classes, n_groups)
+        solved = torch.cholesky_solve(seen[:, :, None], self._factor).squeeze(2) * self._root
+        back = torch.bmm(solved[:, None, :], self._own).squeeze(1)
+        return step.addcmul_(self._inverse, back, value=-1.0)
+
+
+@dataclass(slots=True, eq=False)
+class _Pair:
+    step: Tensor
+    change: Tensor  # of the gradient, of loss and penalty together
+    squared_length: float  # of the penalised columns
+    product: float  # of step and change
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """The last steps and how the gradient changed along them. The loss's share holds under any other penalty too."""
+
+    most: int = 6
+    penalty: float = 0.0
+    pairs: list[_Pair] = field(default_factory=list)
+
+    def move(self, penalty: float) -> None:
+        """Turns what is remembered into what it would be under another penalty."""
+        apart = penalty - self.penalty
+        for pair in self.pairs:
+            pair.change[:, :-1].add_(pair.step[:, :-1], alpha=apart)
+            pair.product += apart * pair.squared_length
+        self.pairs = [pair for pair in self.pairs if pair.product > 0.0]
+        self.penalty = penalty
+
+    def remember(self, step: Tensor, change_of_loss: Tensor) -> None:
+        """Takes a step (n_classes, rank + 1) and the change of the loss's gradient along it, which it may overwrite."""
+        squared_length = squared(step)
+        change = change_of_loss
+        change[:, :-1].add_(step[:, :-1], alpha=self.penalty)
+        product = dot(step, change)
+        if product > 1e-12 * self.penalty * squared_length:
+            self.pairs.append(_Pair(step, change, squared_length, product))
+        del self.pairs[: -self.most]
+
+    def direction(self, gradient: Tensor, preconditioner: Preconditioner) -> Tensor:
+        """The quasi-Newton step from a gradient (limited-memory BFGS, two loops)."""
+        rest = gradient.clone()
+        shares = []
+        for pair in reversed(self.pairs):
+            share = dot(pair.step, rest) / pair.product
+            rest.add_(pair.change, alpha=-share)
+            shares.append(share)
+        step = preconditioner.applied(rest)
+        if self.pairs:
+            step.mul_(self._length(preconditioner))
+        for pair, share in zip(self.pairs, reversed(shares), strict=True):
+            step.add_(pair.step, alpha=share - dot(pair.change, step) / pair.product)
+        return step.neg_()
+
+    def _length(self, preconditioner: Preconditioner) -> float:
+        """By how much the preconditioner's steps are too short, as far as the last step tells.
+
+        In weak regularisation they come out several times too long, for most of its bulk is of images that are
+        settled; without this the line search would have to cut every direction, what is remembered of it included.
+        """
+        pair = self.pairs[-1]
+        promised = dot(pair.change, preconditioner.applied(pair.change))
+        if not promised > 0.0:  # so small that its square is nothing
+            return 1.0
+        return min(max(pair.product / promised, 1.0 / _MOST_TIMES), _MOST_TIMES)
+
+
+def dot(a: Tensor, b: Tensor) -> float:
+    """Inner product of two arrays of one shape."""
+    return float(torch.dot(a.reshape(-1), b.reshape(-1)))
+
+
+def squared(parameters: Tensor) -> float:
+    """Squared length of the penalised columns (all but the last), rows added up in float64."""
+    return float(torch.linalg.vector_norm(parameters[:, :-1], dim=1).double().square().sum())
+
 
 _TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
 """A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""

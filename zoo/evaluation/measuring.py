@@ -2,23 +2,351 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import math
+import re
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from hashlib import blake2b
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ..datasets.images import has_copies
+from ..datasets.subsets import balanced, fraction, held_out
 from ..errors import DataError, QueryError
 from ..features import Features, require_comparable
+from ..files import replaced
 from ..optional import requires_extra
-from .intervals import N_DRAWS, Interval, error_draws, interval, outcomes_of
-from .rows import not_finite
-from .runs import ProbeRun, TunedProbe, run_probe
-from .settings import LabelSetting, divide
+from .arrays import chosen_rows, not_finite
+from .bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
+
+with requires_extra("models", needed_for="A label setting"):
+    import numpy as np
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
 
 if TYPE_CHECKING:
-    from .kept import KeptRuns
+    from numpy.typing import NDArray
+
+    from ..datasets.images import Contents
+
+    Indices = NDArray[np.int64]
+    from ..features import Features
+
+TUNING_SHARE = 0.2  # of the labels, held out for the choice where a test set as large would take more
+PUBLISHED_SETTINGS = ("full", "30-shot", "1%", "5-shot", "3-shot")
+_SHOTS = re.compile(r"([1-9][0-9]*)-?shot")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s?%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSetting:
+    """How many labels a probe has."""
+
+    name: str  # "full", "30-shot", "1%"
+    split: str  # in the rows of results/: "train 30-shot -> val"
+    n_per_class: int | None = None
+    percent: float | None = None  # of the labels, each class alike
+
+    @property
+    def is_full(self) -> bool:
+        """True if the probe has every label."""
+        return self.n_per_class is None and self.percent is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Rows of the training set: what a probe is trained on, and what its settings are chosen on. Sorted."""
+
+    train: Indices
+    tuning: Indices
+    refits: bool  # the tuning rows are part of the training rows, and left out for the choice alone
+
+    @property
+    def choice(self) -> Indices:
+        """Rows that the probe is trained on while its settings are chosen."""
+        return np.setdiff1d(self.train, self.tuning, assume_unique=True)
+
+
+def label_setting(name: str) -> LabelSetting:
+    """The setting with this name.
+
+    Parameters
+    ----------
+    name : str
+        "full" or "100%", any "K-shot" (labels a class) or any "P%" of the labels.
+
+    Raises
+    ------
+    QueryError
+        If the name says nothing of the kind, or a share is not above 0 and below 100 %.
+
+    Examples
+    --------
+    >>> [label_setting(name).split for name in ("100%", "30-shot", "1.0 %")]
+    ['train -> val', 'train 30-shot -> val', 'train 1% -> val']
+    """
+    folded = name.strip().casefold()
+    if shots := _SHOTS.fullmatch(folded):
+        plain = f"{shots[1]}-shot"
+        return LabelSetting(name=plain, split=f"train {plain} -> val", n_per_class=int(shots[1]))
+    share = _PERCENT.fullmatch(folded)
+    if folded == "full" or (share and float(share[1]) == 100):
+        return LabelSetting(name="full", split="train -> val")
+    if share and 0 < float(share[1]) < 100:
+        plain = f"{Decimal(share[1]).normalize():f}%"
+        return LabelSetting(name=plain, split=f"train {plain} -> val", percent=float(share[1]))
+    raise QueryError(
+        f"There is no label setting {name!r}; expected 'full', labels a class as in '30-shot', or a share above 0 and "
+        "at most 100 % as in '1%'."
+    )
+
+
+def divide(
+    setting: LabelSetting,
+    labels: Indices,
+    *,
+    n_test: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
+) -> Division:
+    """The rows that a probe is trained on in a setting, and those that its settings are chosen on.
+
+    Parameters
+    ----------
+    setting : LabelSetting
+        As :func:`label_setting` makes it.
+    labels : int64 array, shape (n,)
+        Of the whole training set.
+    n_test : int
+        Images of the test set, which the tuning rows mirror.
+    seed : int
+        Of both draws; one seed has the same rows on every machine.
+    parent : str
+        Fingerprint of the training set.
+    classes : tuple of str
+        Names for messages.
+    contents : uint64 array, shape (n,), optional
+        What is in each image; copies have the same.
+
+    Raises
+    ------
+    DataError
+        If a class has too few images; says which and how many.
+    """
+    everything = np.arange(len(labels), dtype=np.int64)
+    if setting.n_per_class is not None:
+        train = balanced(labels, setting.n_per_class, seed=seed, parent=parent, classes=classes).indices
+    elif setting.percent is not None:
+        train = fraction(labels, setting.percent / 100, seed=seed, parent=parent).indices
+    else:
+        train = everything
+    outside = np.setdiff1d(everything, train, assume_unique=True)
+    if contents is not None:
+        outside = outside[~np.isin(contents[outside], contents[train])]
+    available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
+    if available >= min(n_test, math.ceil(TUNING_SHARE * len(train))):
+        n = min(n_test, available)
+        tuning = rows_held_out(labels, outside, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
+        return Division(train=train, tuning=tuning, refits=False)
+    return divide_own(labels, train, n_test=n_test, seed=seed, parent=parent, classes=classes, contents=contents)
+
+
+def divide_own(
+    labels: Indices,
+    train: Indices,
+    *,
+    n_test: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
+) -> Division:
+    """Rows for the choice out of the training rows themselves; the parameters are those of :func:`divide`."""
+    n = min(n_test, math.ceil(TUNING_SHARE * len(train)))
+    tuning = rows_held_out(labels, train, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
+    return Division(train=train, tuning=tuning, refits=True)
+
+
+def rows_held_out(
+    labels: Indices,
+    rows: Indices,
+    *,
+    n: int,
+    seed: int,
+    parent: str,
+    classes: tuple[str, ...] = (),
+    contents: Contents | None = None,
+) -> Indices:
+    """So many of some rows, in the proportions of their classes, each of which keeps a row; sorted.
+
+    Of copies all are held out or none.
+    """
+    own = None if contents is None else contents[rows]
+    chosen: Indices = rows[held_out(labels[rows], n, seed=seed, parent=parent, classes=classes, contents=own).indices]
+    return chosen
+
+
+class TunedProbe(Protocol):
+    """What can be measured: a classifier of features that chooses its own settings on validation data.
+
+    To be trained again at what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
+    with a parameter ``C`` and the chosen one in ``report_["C"]``. One that has neither must, when ``fit`` is given no
+    validation rows, hold out some of its rows for the choice by itself and then train on all of them; where it takes
+    ``groups``, it is told which rows are copies of each other.
+    """
+
+    report_: dict[str, Any]  # after fit: what was chosen, and how the fit went
+
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> Any:
+        """Choose settings by the error on the validation rows, of probes trained on the training rows."""
+
+    def predict(self, x: Any) -> Indices:
+        """Labels, shape (n,)."""
+
+
+@runtime_checkable
+class Refittable(Protocol):
+    """A probe that can be trained again with the settings that its last fit chose."""
+
+    def refit(self, x: Any, y: Any) -> Any:
+        """Train on these rows."""
+
+
+@runtime_checkable
+class Regularised(Protocol):
+    """A probe whose one chosen setting is C, which it may also be given."""
+
+    C: Any
+
+    def get_params(self) -> dict[str, Any]:
+        """Arguments that make another one like it."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A probe that keeps the state of a long fit in a folder, and goes on from there."""
+
+    folder: Any  # None: keeps nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProbeRun:
+    """One tuned probe and how wrong it was."""
+
+    setting: str  # name of the label setting
+    split: str  # what it was trained on and evaluated on, as in the rows of results/
+    seed: int  # of the rows
+    n_train: int  # labels that the probe was trained on
+    n_tuning: int | None  # labels that its settings were chosen on; None if the probe held them out by itself
+    refitted: bool  # those are among n_train: left out for the choice, then trained on too
+    error_percent: float
+    correct: NDArray[np.bool_]  # (n_evaluated,)
+    evaluated: Indices | None  # rows of the evaluation set, None for all
+    rows: dict[str, str]  # hashes of the training and evaluated rows, and of the tuning rows if they are known
+    report: dict[str, Any]  # of the probe
+
+
+def run_probe(
+    probe: TunedProbe,
+    train: Features,
+    evaluation: Features,
+    division: Division,
+    *,
+    setting: str,
+    split: str,
+    seed: int,
+    evaluated: Indices | None = None,
+    kept: KeptRuns | None = None,
+) -> ProbeRun:
+    """Tunes and trains a probe on rows of one set, and counts its errors on rows of another or the same.
+
+    Parameters
+    ----------
+    probe : TunedProbe
+        Gets the features as they are: nothing is centred or normalised here, so that nothing leaks.
+    train, evaluation : Features
+        Checked already.
+    division : Division
+        Rows of ``train``.
+    setting, split, seed
+        Kept with the run.
+    evaluated : int64 array, optional
+        Rows of ``evaluation``; all of them by default.
+    kept : KeptRuns, optional
+        Where the run is looked for, and kept; if that fails, ``kept.problems`` has the reason.
+    """
+    wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
+    own_choice = division.refits and not isinstance(probe, Refittable | Regularised)
+    rows = {"train": _hash(division.train), "evaluated": _hash(wanted)}
+    if not own_choice:
+        rows["tuning"] = _hash(division.tuning)
+    key = ""
+    if kept is not None:
+        apart = {"copies": "together"} if own_choice and has_copies(train.contents) else {}
+        key = kept.key(
+            train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows, **apart
+        )  # fmt: skip
+        if (found := kept.find(key)) is not None:
+            return found
+        if isinstance(probe, Resumable) and probe.folder is None:
+            probe.folder = kept.state_folder(key)
+    trained, report = _trained(probe, train, division)
+    correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
+    run = ProbeRun(
+        setting=setting,
+        split=split,
+        seed=seed,
+        n_train=len(division.train),
+        n_tuning=None if own_choice else len(division.tuning),
+        refitted=division.refits,
+        error_percent=100 * int((~correct).sum()) / len(correct),
+        correct=correct,
+        evaluated=evaluated,
+        rows=rows,
+        report=report,
+    )
+    if kept is not None:
+        try:
+            kept.keep(key, run)
+        except DataError as error:  # a full disk takes no number away
+            kept.problems.append(str(error))
+    return run
+
+
+def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[TunedProbe, dict[str, Any]]:
+    """The probe to be evaluated, and what is to be known of it; what it was chosen on is in "choice"."""
+    x, y = chosen_rows(train.x, division.train), train.y[division.train]
+    x_val, y_val = chosen_rows(train.x, division.tuning), train.y[division.tuning]
+    if not division.refits:
+        probe.fit(x, y, x_val=x_val, y_val=y_val)
+        return probe, dict(probe.report_)
+    if not isinstance(probe, Refittable | Regularised):
+        if train.contents is not None and "groups" in signature(probe.fit).parameters:
+            probe.fit(x, y, groups=train.contents[division.train])  # type: ignore[call-arg]
+        else:
+            probe.fit(x, y)
+        return probe, dict(probe.report_)
+    probe.fit(chosen_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
+    choice = dict(probe.report_)
+    if isinstance(probe, Refittable):
+        probe.refit(x, y)
+        return probe, dict(probe.report_) | {"choice": choice}
+    again: TunedProbe = type(probe)(**{**probe.get_params(), "C": choice["C"]})
+    again.fit(x, y)
+    return again, dict(again.report_) | {"choice": choice}
+
+
+def _hash(rows: Indices) -> str:
+    return blake2b(np.ascontiguousarray(rows, dtype="<i8").tobytes(), digest_size=16).hexdigest()
+
 
 N_SEEDS = 5  # of a setting with few labels; with three of them the interval knows too little of how they differ
 
@@ -63,7 +391,7 @@ def measure(
     train, test : Features
         Of one encoder.
     setting : LabelSetting
-        As :func:`~zoo.evaluation.settings.label_setting` makes it; what the probe is tuned on is said there.
+        As :func:`~zoo.evaluation.measuring.label_setting` makes it; what the probe is tuned on is said there.
     seed : int
         Of the rows that are drawn.
     probe : callable
@@ -223,3 +551,90 @@ def _measured(
         setting, train.y, n_test=len(test.y), seed=seed, parent=parent, classes=classes, contents=train.contents
     )  # fmt: skip
     return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, kept=kept)
+
+
+_FORMAT = "zoo-probe-run-1"
+
+
+class KeptRuns:
+    """Measured probes of one protocol in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made with the first run.
+    protocol : str
+        Name of how probes are tuned and trained.
+    """
+
+    def __init__(self, folder: str | Path, *, protocol: str) -> None:
+        self.folder = Path(folder)
+        self.protocol = protocol
+        self.problems: list[str] = []  # why runs could not be kept
+
+    def key(self, train: Features, evaluation: Features, **what: Any) -> str:
+        """Name of a run: the same for everything that gives the same result."""
+        origins = [
+            asdict(features.origin) | {"code_version": features.origin.code_version.rpartition(",")[2]}  # not the zoo's
+            for features in (train, evaluation)
+        ]
+        text = json.dumps([_FORMAT, self.protocol, origins, what], sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def find(self, key: str) -> ProbeRun | None:
+        """A run that was kept, or None; a file that is not whole counts as none, for the run can be repeated."""
+
+        try:
+            text = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DataError(f"The kept run {self._path(key)} cannot be read ({error}); make it readable.") from error
+        try:
+            found = json.loads(text)
+            if found.pop("format") != _FORMAT:
+                return None
+            found["correct"] = _unpacked(found["correct"])
+            if found["evaluated"] is not None:
+                found["evaluated"] = np.array(found["evaluated"], dtype=np.int64)
+            return ProbeRun(**found)
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def keep(self, key: str, run: ProbeRun) -> None:
+        """Writes a run, whole or not at all.
+
+        Raises
+        ------
+        DataError
+            If it cannot be written.
+        """
+        fields = {name: getattr(run, name) for name in run.__slots__}
+        fields |= {
+            "format": _FORMAT,
+            "correct": {"n": len(run.correct), "bits": base64.b64encode(np.packbits(run.correct).tobytes()).decode()},
+            "evaluated": None if run.evaluated is None else run.evaluated.tolist(),
+        }
+        path = self._path(key)
+        try:
+            with replaced(path) as file:
+                file.write(json.dumps(fields).encode())
+            if self.state_folder(key).is_dir():  # of a fit that has ended
+                shutil.rmtree(self.state_folder(key))
+        except OSError as error:
+            raise DataError(
+                f"The measured probe could not be kept in {path} ({error.strerror or error}); what was finished before "
+                "stays, make room or name another folder."
+            ) from error
+
+    def state_folder(self, key: str) -> Path:
+        """Where a long fit may keep how far it is; it is removed with the end of the run."""
+        return self.folder / f"{key}.fit"
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+
+def _unpacked(packed: dict[str, Any]) -> Any:
+    bits = np.frombuffer(base64.b64decode(packed["bits"], validate=True), dtype=np.uint8)
+    return np.unpackbits(bits, count=packed["n"]).astype(bool)

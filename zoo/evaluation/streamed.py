@@ -9,24 +9,276 @@ time. Here many candidates are trained in the same pass over the data (:mod:`.st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import io
+import json
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, StoreError
+from ..files import replaced
 from ..optional import requires_extra
-from .streamed_checks import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
-from .streamed_rows import Labelled, Moments, require_finite, scanned, stratified, with_copies, writable
-from .streamed_search import FINAL, TUNING, PassProgress, Search, finished, tuned
-from .streamed_space import Space
-from .streamed_state import Kept, identity_of
-from .streamed_training import Setting, Trained, evaluated, normalisation
+from .arrays import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+from .streamed_space import Candidate, Space, proposed, rounds
+from .streamed_training import (
+    Labelled,
+    Moments,
+    Setting,
+    Trained,
+    evaluated,
+    normalisation,
+    require_finite,
+    scanned,
+    stratified,
+    train,
+    with_copies,
+    writable,
+)
 
 with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted
+
+Trial: TypeAlias = dict[str, Any]
+State: TypeAlias = dict[str, Any]
+_SAMPLED = 64  # rows of features that tell one data set from another
+
+
+class Kept:
+    """What is kept of a fit: its identity, the finished trials, and the training that is under way.
+
+    Parameters
+    ----------
+    folder : path or None
+        Made if it does not exist; None keeps nothing.
+    identity : dict
+        All that the result depends on. A folder with another identity is refused.
+    every_s : float
+        Seconds between two copies of a training that is under way; 0 for one after every epoch.
+    """
+
+    def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
+        self._folder, self._every_s, self._last = folder, every_s, time.monotonic()
+        if folder is None:
+            return
+        identity = json.loads(json.dumps(identity))
+        found = self._read_json("fit.json")
+        if found is None:
+            self._write_json("fit.json", identity)
+        elif found != identity:
+            differing = sorted(key for key in found.keys() | identity if found.get(key) != identity.get(key))
+            raise StoreError(
+                f"The folder {folder} keeps the state of another fit (it differs in {', '.join(differing)}); "
+                "give this fit a folder of its own, or remove that one."
+            )
+
+    def trials(self) -> list[Trial]:
+        """Those that are finished."""
+        found = self._read_json("trials.json")
+        return [] if found is None else list(found)
+
+    def keep_trials(self, trials: list[Trial]) -> None:
+        """Instead of those that were kept."""
+        self._write_json("trials.json", trials)
+
+    def training(self, name: str) -> dict[str, Any] | None:
+        """The state of the training of that name, if one is kept."""
+        if self._folder is None or not (self._folder / "training.pt").exists():
+            return None
+        path = self._folder / "training.pt"
+        try:
+            found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+            raise StoreError(
+                f"The state of a training in {path} is damaged ({error}); remove the file to repeat that training."
+            ) from error
+        return found["state"] if found["name"] == name else None
+
+    def keep_training(self, name: str, state: Callable[[], dict[str, Any]], *, at_once: bool = False) -> None:
+        """Keeps a state, if the last one is old enough or ``at_once``."""
+        if self._folder is None or (not at_once and time.monotonic() - self._last < self._every_s):
+            return
+        content = io.BytesIO()  # torch makes no OSError of a disk that is full
+        torch.save({"name": name, "state": state()}, content)
+        self._write("training.pt", content.getbuffer())
+        self._last = time.monotonic()
+
+    def _read_json(self, name: str) -> Any:
+        if self._folder is None:
+            return None
+        path = self._folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read ({error}); remove the folder to begin the fit again.") from error
+
+    def _write_json(self, name: str, content: Any) -> None:
+        self._write(name, json.dumps(content, indent=1).encode())
+
+    def _write(self, name: str, content: bytes | memoryview) -> None:
+        if self._folder is None:
+            return
+        try:
+            with replaced(self._folder / name) as file:
+                file.write(content)
+        except OSError as error:
+            raise StoreError(
+                f"The state of the fit could not be written to {self._folder} ({error}); what was kept before is "
+                "whole, and a fit with that folder goes on from there."
+            ) from error
+
+
+def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled | None) -> dict[str, Any]:
+    """All that a fit depends on; of the features the shape, the labels and rows spread over the whole."""
+    described = dict(settings)
+    for name, part in (("x", data), ("x_val", validation)):
+        if part is None:
+            described[name] = None
+            continue
+        digest = blake2b(digest_size=16)
+        digest.update(np.ascontiguousarray(part.y).tobytes())
+        for row in sorted({int(row) for row in np.linspace(0, len(part) - 1, _SAMPLED)}):
+            digest.update(part.read(slice(row, row + 1)).tobytes())
+        described[name] = [len(part), part.dim, digest.hexdigest()]
+    return described
+
+
+def trial_of(
+    candidate: Candidate,
+    *,
+    error: float | None,
+    log_loss: float | None,
+    train_loss: float | None,
+    diverged_at_epoch: int | None,
+) -> Trial:
+    """A trial as it is kept and reported."""
+    return {
+        **asdict(candidate),
+        "learning_rate": candidate.learning_rate,
+        "validation_error_percent": error,
+        "validation_log_loss": log_loss,
+        "train_loss": train_loss,
+        "diverged_at_epoch": diverged_at_epoch,
+    }
+
+
+def candidate_of(trial: Trial) -> Candidate:
+    """The settings of a trial."""
+    return Candidate(**{name: trial[name] for name in Candidate.__dataclass_fields__})
+
+
+TUNING, FINAL = 0, 1  # stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassProgress:
+    """How far a fit is; told after every epoch."""
+
+    stage: str  # "tuning" or "final"
+    n_trials_done: int
+    n_trials: int
+    n_candidates: int  # that are trained in this pass
+    epoch: int  # that are done
+    epochs: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Search:
+    """What to search, how, and whom to tell; see :class:`zoo.evaluation.streamed.StreamedProbe`."""
+
+    space: Space
+    n_trials: int
+    n_startup_trials: int
+    candidates_per_pass: int
+    standard_first: bool
+    seed: int
+    kept: Kept
+    progress: Callable[[PassProgress], None] | None
+
+
+def tuned(search: Search, data: Labelled, validation: Labelled, setting: Setting) -> list[Trial]:
+    """All trials, each trained on ``data`` and scored on ``validation``; those that are kept are not repeated."""
+    moments, trials = scanned(data), search.kept.trials()
+    for numbers in rounds(search.n_trials, search.n_startup_trials, search.candidates_per_pass):
+        if numbers.stop <= len(trials):
+            continue
+        candidates = proposed(
+            search.space,
+            numbers,
+            [(candidate_of(trial), trial["validation_error_percent"]) for trial in trials],
+            seed=search.seed,
+            n_startup=search.n_startup_trials,
+            standard_first=search.standard_first,
+        )
+        name = f"trials {numbers.start} to {numbers.stop - 1}"
+        done = _trained(search, name, data, candidates, setting, len(trials))
+        scores = evaluated(done, validation, moments, setting)
+        for one, (error, log_loss) in zip(done, scores, strict=True):
+            trials.append(
+                trial_of(
+                    one.candidate, error=error, log_loss=log_loss, train_loss=one.train_loss,
+                    diverged_at_epoch=one.diverged_at_epoch if one.diverged_at_epoch or error is not None
+                    else setting.epochs,
+                )
+            )  # fmt: skip
+        search.kept.keep_trials(trials)
+    return trials
+
+
+def finished(search: Search, trials: Sequence[Trial], data: Labelled, setting: Setting) -> tuple[int, Trained]:
+    """The final training: by the best settings that do not diverge on all data, and which trial's they are.
+
+    Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
+
+    Raises
+    ------
+    DataError
+        If all of them diverge.
+    """
+    ranked = sorted(
+        (trial["validation_error_percent"], trial["validation_log_loss"] or 0.0, number)
+        for number, trial in enumerate(trials)
+        if trial["validation_error_percent"] is not None
+    )
+    for _, _, number in ranked:
+        name = f"final training by the settings of trial {number}"
+        (one,) = _trained(search, name, data, [candidate_of(trials[number])], setting, len(trials))
+        if one.diverged_at_epoch is None:
+            return number, one
+    raise DataError(
+        f"The trainings of all {len(trials)} trials diverged, expected one at least to stay finite: the features or "
+        "learning_rate_per_256 are too large; try batch_norm=(True,)."
+    )
+
+
+def _trained(
+    search: Search, name: str, data: Labelled, candidates: Sequence[Candidate], setting: Setting, n_trials_done: int
+) -> list[Trained]:
+    """One pass after the other over the data, kept and told of."""
+
+    def after_epoch(epoch: int, state: Callable[[], State]) -> None:
+        search.kept.keep_training(name, state, at_once=setting.stage == FINAL and epoch == setting.epochs)
+        if search.progress is not None:
+            search.progress(
+                PassProgress(
+                    stage=("tuning", "final")[setting.stage],
+                    n_trials_done=n_trials_done,
+                    n_trials=search.n_trials,
+                    n_candidates=len(candidates),
+                    epoch=epoch,
+                    epochs=setting.epochs,
+                )
+            )
+
+    return train(data, candidates, setting, began=search.kept.training(name), after_epoch=after_epoch)
 
 
 _NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
@@ -37,7 +289,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Deterministic by seed; a fit that was interrupted and goes on in its folder ends as if it had not been, bit for bit.
     The number is defined by the settings, not by convergence; where the data fits in memory,
-    :class:`zoo.evaluation.probe.LogisticProbe` is faster and has an optimum to converge to.
+    :class:`zoo.evaluation.logistic.LogisticProbe` is faster and has an optimum to converge to.
 
     Parameters
     ----------
@@ -50,7 +302,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     batch_size, batch_norm, optimizer, schedule : tuple
         Choices. Batch normalisation (without scale and shift of its own) comes before the linear layer; at test time
         the moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9)
-        and "lars"; the schedules those of :func:`zoo.evaluation.streamed_optimizers.factor`.
+        and "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.factor`.
     standard_first : bool
         Try the settings of six well-known linear evaluations first, as far as they lie in the space.
     n_startup_trials : int

@@ -13,20 +13,321 @@ each candidate. The intercept is not decayed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from ..datasets.images import beside_the_first
+from ..errors import DataError
 from ..optional import requires_extra
-from .streamed_checks import Array
-from .streamed_optimizers import factor, optimizer_of
-from .streamed_rows import Labelled, Moments, ShuffledRows, near_equal, writable
+from .arrays import Array, Rows, float32_of, floats_of
 from .streamed_space import Candidate
 
 with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
+
+MOMENTUM = 0.9
+_TRUST = 0.001
+_WARM_UP = 0.1  # share of the steps
+_DROPS = (0.6, 0.8)  # after which share of the steps the learning rate falls to a tenth
+
+
+def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> torch.optim.Optimizer:
+    """The optimizer of one candidate, whose intercept does not decay."""
+    groups = [{"params": [weight], "weight_decay": candidate.weight_decay}, {"params": [bias], "weight_decay": 0.0}]
+    if candidate.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=candidate.learning_rate, fused=True)
+    if candidate.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=candidate.learning_rate, momentum=MOMENTUM, fused=True)
+    return Lars(groups, lr=candidate.learning_rate, momentum=MOMENTUM)
+
+
+class Lars(torch.optim.Optimizer):
+    """Stochastic gradient descent whose steps are proportional to the norm of what they move.
+
+    v <- momentum v + trust |w| / (|g| + decay |w|) (g + decay w);  w <- w - lr v, with trust 0.001. As is usual, a
+    parameter without decay (the intercept) moves by its plain gradient, and so does one that is 0.
+
+    References
+    ----------
+    You et al. 2017, Large Batch Training of Convolutional Networks, Eq. 6 and Algorithm 1.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step, from the gradients as they are."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                step = parameter.grad
+                if group["weight_decay"]:
+                    norm, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(step)
+                    trust = _TRUST * norm / (slope + group["weight_decay"] * norm)
+                    step = torch.add(step, parameter, alpha=group["weight_decay"])
+                    step.mul_(torch.where((norm > 0) & (slope > 0), trust, torch.ones_like(trust)))
+                state = self.state[parameter]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                moving = state["momentum_buffer"].mul_(group["momentum"]).add_(step)
+                parameter.add_(moving, alpha=-group["lr"])
+
+
+def factor(schedule: str, step: int, n_steps: int) -> float:
+    """Of the largest learning rate, at step 0 to ``n_steps - 1``.
+
+    "constant"; "multistep": a tenth after 60 % of the steps and a hundredth after 80 %; "cosine": half a wave from 1
+    to 0; "warmcosine": a straight rise over the first 10 % of the steps, and then half a wave.
+
+    >>> [factor("multistep", step, 10) for step in (0, 5, 6, 8)]
+    [1.0, 1.0, 0.1, 0.01]
+    >>> [round(factor("cosine", step, 4), 2) for step in range(4)]
+    [1.0, 0.85, 0.5, 0.15]
+    >>> [round(factor("warmcosine", step, 20), 2) for step in (0, 1, 2, 11)]
+    [0.5, 1.0, 1.0, 0.5]
+    """
+    if schedule == "constant":
+        return 1.0
+    if schedule == "multistep":
+        return float((1.0, 0.1, 0.01)[sum(step >= share * n_steps for share in _DROPS)])
+    if schedule == "cosine":
+        return _half_wave(step / n_steps)
+    rise = max(1, round(_WARM_UP * n_steps))
+    return (step + 1) / rise if step < rise else _half_wave((step - rise) / max(1, n_steps - rise))
+
+
+def _half_wave(share: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * share))
+
+
+_SEQUENTIAL_BYTES = 1 << 25  # of features read at a time where the order does not matter
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Some of the rows of a set of features, and their classes.
+
+    ``index`` are the rows of ``x`` that belong, ascending, or None for all; ``y`` int64 (n,) are numbers of classes in
+    the order of the rows, -1 for a label that no class has; ``name`` is what errors call ``x``. Rows are read as
+    float32 unless ``is_wide``, which leaves float64 as it is.
+    """
+
+    x: Rows
+    y: Array
+    index: Array | None = None
+    name: str = "x"
+    is_wide: bool = False
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.x.shape[1]
+
+    def read(self, position: slice | Array) -> Array:
+        """Rows at positions among those that belong, ascending: (m, dim)."""
+        rows = self.x[_slice_if_possible(position if self.index is None else self.index[position])]
+        return floats_of(rows, self.name) if self.is_wide else float32_of(rows, self.name)
+
+    def blocks(self, n_rows: int = 0) -> Iterator[tuple[slice, Array]]:
+        """All rows in their order, ``n_rows`` at a time or as many as are sensible."""
+        step = n_rows or max(1, _SEQUENTIAL_BYTES // (4 * max(1, self.dim)))
+        for first in range(0, len(self), step):
+            part = slice(first, min(first + step, len(self)))
+            yield part, self.read(part)
+
+    def subset(self, positions: Array) -> Labelled:
+        """Only the rows at some positions, ascending."""
+        index = positions if self.index is None else self.index[positions]
+        return Labelled(self.x, self.y[positions], index, self.name, self.is_wide)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and variance (dividing by n) of each feature, float64 (dim,)."""
+
+    mean: Array
+    variance: Array
+
+
+def scanned(data: Labelled) -> Moments:
+    """Reads all rows once: their moments.
+
+    Raises
+    ------
+    DataError
+        If a feature is not finite; names the first such row.
+    """
+    n, mean = 0, np.zeros(data.dim)
+    squares = np.zeros(data.dim)  # sum of squared deviations from the mean
+    for part, block in data.blocks():
+        require_finite(block, part, data)
+        m, own = len(block), block.mean(axis=0, dtype=np.float64)
+        shift = own.astype(np.float32)
+        centred, rest, step = block - shift, own - shift, own - mean
+        squares += np.square(centred, dtype=np.float64).sum(axis=0) - m * rest**2 + step**2 * (n * m / (n + m))
+        n += m
+        mean += step * (m / n)
+    return Moments(mean, np.maximum(squares / n, 0))
+
+
+def require_finite(block: Array, part: slice, data: Labelled) -> None:
+    """Refuses a block of rows, those of a part of the data, with NaN or infinity in it.
+
+    Raises
+    ------
+    DataError
+        Names the first such row and feature.
+    """
+    finite = np.isfinite(block)
+    if finite.all():
+        return
+    at, feature = (int(number) for number in np.argwhere(~finite)[0])
+    row = part.start + at if data.index is None else int(data.index[part.start + at])
+    raise DataError(
+        f"Row {row} of {data.name} holds {block[at, feature]} as feature {feature}, expected finite numbers (no NaN or "
+        "infinity): compute the features of that image again, or leave it out."
+    )
+
+
+class ShuffledRows:
+    """Rows in a new random order every epoch, in batches, without ever holding more than a window of them.
+
+    Parameters
+    ----------
+    batch_rows : int
+        Size of the batches; they are made nearly equal, so they have up to half as many more or fewer.
+    window_bytes : int
+        Of features in memory, but for a batch.
+    block_rows : int
+        Neighbouring rows that go to the same window.
+    """
+
+    def __init__(
+        self, data: Labelled, *, batch_rows: int, window_bytes: int, block_rows: int, device: torch.device
+    ) -> None:
+        self._data, self._device = data, device
+        rows = max(1, window_bytes // (4 * data.dim))
+        self._held: torch.Tensor | None = None
+        self._in_one = len(data) <= rows
+        self._block = max(1, min(block_rows, rows // 2))
+        self._blocks_a_window = max(1, rows // 2 // self._block)
+        self._y = torch.from_numpy(np.ascontiguousarray(data.y)).to(device)
+        self.sizes = near_equal(len(data), batch_rows)
+        """Of the batches of an epoch."""
+
+    def epoch(self, *seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Batches of an epoch: float32 (b, dim) and int64 (b,), on the device; every row once.
+
+        ``seed`` decides the order, together with the sizes of block and window, and nothing else does.
+        """
+        generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+        sizes = iter(self.sizes)
+        missing, parts = next(sizes), list[tuple[torch.Tensor, torch.Tensor]]()
+        for x, y, order in self._windows(generator):
+            at = 0
+            while at < len(order):
+                take = order[at : at + missing]
+                parts.append((x.index_select(0, take), y.index_select(0, take)))
+                at, missing = at + len(take), missing - len(take)
+                if not missing:
+                    yield (
+                        parts[0]
+                        if len(parts) == 1
+                        else (
+                            torch.cat([part for part, _ in parts]),
+                            torch.cat([part for _, part in parts]),
+                        )
+                    )
+                    missing, parts = next(sizes, 0), []
+
+    def _windows(self, generator: np.random.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Rows of each window, their classes, and the order to take them in."""
+        n = len(self._data)
+        if self._in_one:
+            if self._held is None:
+                self._held = self._tensor(slice(0, n))
+            yield self._held, self._y, torch.from_numpy(generator.permutation(n)).to(self._device)
+            return
+        blocks = generator.permutation(-(-n // self._block))
+        windows = [
+            self._positions(np.sort(blocks[first : first + self._blocks_a_window]))
+            for first in range(0, len(blocks), self._blocks_a_window)
+        ]
+        orders = [torch.from_numpy(generator.permutation(len(window))) for window in windows]
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            coming = reader.submit(self._tensor, windows[0])
+            for number, (window, order) in enumerate(zip(windows, orders, strict=True)):
+                x = coming.result()
+                if number + 1 < len(windows):
+                    coming = reader.submit(self._tensor, windows[number + 1])
+                y = self._y.index_select(0, torch.from_numpy(window).to(self._device))
+                yield x, y, order.to(self._device)
+
+    def _positions(self, blocks: Array) -> Array:
+        positions = (blocks[:, None] * self._block + np.arange(self._block)).ravel()
+        return positions[positions < len(self._data)]
+
+    def _tensor(self, position: slice | Array) -> torch.Tensor:
+        return writable(self._data.read(position)).to(self._device)
+
+
+def near_equal(n: int, batch_rows: int) -> list[int]:
+    """Sizes of the batches that n rows make: their number is rounded, and no two sizes differ by more than one.
+
+    Batches of one row are avoided, for they have no variance.
+
+    >>> near_equal(10, 4), near_equal(9, 4), near_equal(3, 4), near_equal(3, 2)
+    ([5, 5], [4, 5], [3], [3])
+    """
+    number = max(1, min(round(n / batch_rows), n // 2))
+    return [(i + 1) * n // number - i * n // number for i in range(number)]
+
+
+def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -> Array:
+    """Positions of a share of each class, ascending.
+
+    Of a class with n rows ``share * n`` are drawn, rounded, but at least one; or, to ``keep_one``, at most n - 1.
+    """
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(list(seed))))
+    drawn = []
+    order = np.argsort(y, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(y[order])) + 1):
+        wanted = max(1, int(share * len(rows) + 0.5))
+        drawn.append(generator.permutation(rows)[: min(wanted, len(rows) - keep_one)])
+    return np.sort(np.concatenate(drawn))
+
+
+def with_copies(held_out: Array, y: Array, groups: Array) -> Array:
+    """Positions held out such that every row goes with the first of its group, and no class is held out whole.
+
+    >>> with_copies(np.array([0]), np.array([0, 0, 0, 1]), np.array([5, 6, 5, 7])).tolist()
+    [0, 2]
+    """
+    is_out = np.zeros(len(y), bool)
+    is_out[held_out] = True
+    together = beside_the_first(is_out, groups)
+    whole = np.setdiff1d(y, y[~together])
+    return np.flatnonzero(together & ~np.isin(groups, groups[np.isin(y, whole)]))
+
+
+def writable(rows: Array) -> torch.Tensor:
+    """A tensor of the same numbers; memory that may only be read is copied, for torch has no such tensors."""
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
+
+
+def _slice_if_possible(index: slice | Array) -> slice | Array:
+    """A run of neighbouring rows as a slice, which reads without gathering."""
+    if isinstance(index, slice) or not len(index) or index[-1] - index[0] != len(index) - 1:
+        return index
+    return slice(int(index[0]), int(index[-1]) + 1)
+
 
 State: TypeAlias = dict[str, Any]
 EPSILON = 1e-5  # of batch normalisation, as everywhere

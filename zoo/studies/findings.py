@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ..analysis.estimates import Estimate
+from ..analysis.columns import Estimate
 from ..errors import QueryError, UnknownName
 from ..evaluation.drawing import Figure
 

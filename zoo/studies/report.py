@@ -21,7 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
-from ..analysis.estimates import estimates_frame, records
+from ..analysis.columns import estimates_frame, records
 from ..analysis.table import StudyTable
 from ..errors import MissingExtra, QueryError, StoreError
 from ..evaluation.drawing import save, style

@@ -10,10 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..analysis.estimates import Estimate
-from ..analysis.importance import Importance, tree_importance
-from ..analysis.outcomes import OUTCOMES
-from ..analysis.shap_directions import direction, level_effect, number_effect, subsampled
+from ..analysis.columns import OUTCOMES, Estimate
+from ..analysis.importance import Importance, direction, level_effect, number_effect, subsampled, tree_importance
 from ..analysis.table import StudyTable
 from ..analysis.tree_tuning import Tuned, tune_all, written_parameters
 from ..analysis.trees import number_of_workers, sample_of

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ..cards.schema import EncoderCard, Missing
 from ..errors import StoreError
 from ..files import local_folder, user_folder
-from ..metadata import EncoderCard, Missing
 from . import store
 from .download import is_left_behind
-from .environment import mirror_place, weights_folder
+from .places import mirror_place, weights_folder
 
 _HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
 _BLOCK = 4 * 1024**2

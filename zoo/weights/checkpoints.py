@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..cards.schema import Format
 from ..errors import StoreError, WeightsRefused
-from ..metadata import Format
 from ..optional import requires_extra
 from .pickle_names import STORAGES, Storage, checked, lookup, lookup_scripted
 from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded

@@ -55,11 +55,11 @@ from urllib.request import (
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import locked, publish, replaced
+from ..progress import DownloadBar as Bar
+from ..progress import DownloadProgress as Progress
 from ..version import __version__
-from .environment import is_offline, torch_checkpoints
 from .hosts import forget, why_unreachable
-from .places import Expected, Fetched, Source, file_sha256, shown, source
-from .progress import Bar, Progress
+from .places import Expected, Fetched, Source, file_sha256, is_offline, shown, source, torch_checkpoints
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PATIENCE = (408, 425, 429)  # statuses below 500 that ask to try again

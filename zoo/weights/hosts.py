@@ -83,8 +83,8 @@ def _asked(memory: _Memory, host: str) -> Question:
         return before[1]
     ask, name = no_connection, urlsplit(host).netloc
     if host == HUB:
-        from .huggingface import HOST as name  # noqa: N811
-        from .huggingface import no_connection as ask  # half a second that only the Hub needs
+        from .hub_connection import HOST as name  # noqa: N811
+        from .hub_connection import no_connection as ask  # half a second that only the Hub needs
     question = Question(host, ask, seconds=SECONDS, who=f"{name} gave")
     memory.asked[host] = time.monotonic(), question
     return question

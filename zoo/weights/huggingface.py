@@ -14,41 +14,28 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import gaierror
 from typing import NoReturn
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
-from .environment import is_offline
+from ..progress import DownloadProgress as Progress
 from .hosts import HUB, forget, why_unreachable
-from .places import Expected, Fetched, Source, file_sha256, shown
-from .progress import Progress
-from .reach import words
+from .hub_connection import FAILURES, in_one_line
+from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
-    from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
-        HfHubHTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-# The library below huggingface_hub has changed (requests, then httpx) and with it what a broken connection raises: each
-# has an HTTPError that HfHubHTTPError derives from, and whatever does not derive from that is an OSError. The machinery
-# of Xet storage raises RuntimeError, and a name or a forced download that it cannot do, ValueError.
-_TRANSPORT = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"]
-_FAILURES: tuple[type[Exception], ...] = (*_TRANSPORT, OSError, RuntimeError, ValueError)
-_UNCONNECTED = {"ConnectError", "ConnectTimeout", "ProxyError", "ConnectionError"}  # of either library
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
-
-
-HOST = urlsplit(constants.ENDPOINT).netloc
-"""The host that is the Hub here."""
 
 
 def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
@@ -87,7 +74,7 @@ def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -
         except LocalEntryNotFoundError as error:
             # no network: of the other names too only what the cache has can be given
             forget(HUB)
-            is_local, reason, sound = True, _words(error.__cause__ or error), None
+            is_local, reason, sound = True, in_one_line(error.__cause__ or error), None
         except EntryNotFoundError:
             sound = None
         if sound is None:
@@ -104,21 +91,6 @@ def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -
             progress.end()
         return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
     raise _missing(found, missing, is_local=is_local, reason=reason, unreached=unreached)
-
-
-def no_connection(address: str, seconds: float) -> str | None:
-    """Why huggingface_hub's own client, with its proxies and settings, cannot connect to the Hub; None if it can."""
-    try:
-        get_session().head(constants.ENDPOINT, timeout=seconds / 2)
-    except _FAILURES as error:
-        if not {kind.__name__ for kind in type(error).__mro__} & _UNCONNECTED:
-            return None  # it was reached, and what it answers is the request's affair
-        chain: list[BaseException] = [error]
-        while (deeper := chain[-1].__cause__ or chain[-1].__context__) is not None:
-            chain.append(deeper)
-        root = next((link for link in chain if isinstance(link, gaierror)), None)
-        return words(root or _words(error), host=HOST)
-    return None
 
 
 def _missing(
@@ -225,7 +197,7 @@ def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = Fa
             f"The Hugging Face repository {found.repository} has no revision {found.revision!r} ({found.place}); name "
             "a branch, a tag or a commit that it has."
         ) from error
-    except _FAILURES as error:
+    except FAILURES as error:
         _refuse(what, error)
 
 
@@ -236,14 +208,8 @@ def _refuse(what: str, error: BaseException) -> NoReturn:
             "it writable, or set HF_HOME to a folder that is."
         ) from error
     raise WeightsUnavailable(
-        f"{what} could not be downloaded ({_words(error)}); check the network and HF_TOKEN, and try again later."
+        f"{what} could not be downloaded ({in_one_line(error)}); check the network and HF_TOKEN, and try again later."
     ) from error
-
-
-def _words(error: BaseException) -> str:
-    """What an error of somebody else says, on one line and without the signed part of an address."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return re.sub(r"\?[^\s'\")]*", "", lines[0] if lines else type(error).__name__).rstrip(".")
 
 
 def _hashed(path: Path) -> tuple[str, int]:

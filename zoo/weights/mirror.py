@@ -30,7 +30,7 @@ from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable,
 from ..files import local_folder, replaced
 from ..optional import requires_extra
 from . import store
-from .environment import is_offline, weights_folder
+from .places import is_offline, weights_folder
 
 _BLOCK = 1024**2
 _MANIFEST = "manifest.json"

@@ -16,18 +16,55 @@ place                                  the file there
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import string
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-from ..errors import QueryError, WeightsRefused, nearest_names
+from ..errors import QueryError, WeightsRefused, WeightsUnavailable, nearest_names
+from ..files import cache_folder, content_folder, expanded
 from ..optional import requires_extra
-from .shipped import shipped_file
+
+SCHEME = "shipped"
+
+
+def is_shipped(place: str) -> bool:
+    """True for a place in the content folder.
+
+    >>> is_shipped("shipped:pocket/a.safetensors"), is_shipped("https://host/shipped:a")
+    (True, False)
+    """
+    return place.partition(":")[0].lower() == SCHEME
+
+
+def shipped_file(place: str) -> Path:
+    """Where the file of such a place is.
+
+    Raises
+    ------
+    QueryError
+        If the place would lead out of the content folder.
+    WeightsUnavailable
+        If the file is not there.
+    ContentError
+        If the content folder is not there.
+    """
+    name = place.partition(":")[2]
+    parts = PurePosixPath(name)
+    if not name or parts.is_absolute() or ".." in parts.parts or any(mark in name for mark in "\\:\0"):
+        raise QueryError(
+            f"The place {place!r} names no file that comes with the zoo, expected shipped:FOLDER/NAME.safetensors."
+        )
+    path = content_folder("metadata").joinpath(*parts.parts)
+    if not path.is_file():
+        raise WeightsUnavailable(f"The file {path} is missing; reinstall ssl-zoo or clone the repository again.")
+    return path
+
 
 _HUB_NAMES = (
     "model.safetensors",
@@ -329,3 +366,39 @@ def _path(place: str, scheme: str) -> Source:
     return Source(
         place=place, kind="path", url=None, repository=None, filenames=(path.name,), sha256_prefix="", path=path
     )
+
+
+ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
+def is_offline() -> bool:
+    """True if ``ZOO_OFFLINE`` says that no socket may be opened; an unknown word counts as yes."""
+    return os.environ.get("ZOO_OFFLINE", "").strip().casefold() not in OFF
+
+
+def weights_folder() -> Path:
+    """Where weights are cached: ``$ZOO_CACHE/weights``; without that, ``$TORCH_HOME/ssl-zoo``; else the user's cache.
+
+    It need not exist.
+
+    Raises
+    ------
+    ContentError
+        If there is no telling where that is.
+    """
+    torch_home = os.environ.get("TORCH_HOME")
+    if torch_home and not os.environ.get("ZOO_CACHE"):
+        return expanded("TORCH_HOME", torch_home) / "ssl-zoo"
+    return cache_folder() / "weights"
+
+
+def torch_checkpoints() -> Path:
+    """Where torch.hub keeps the files it downloads: they are taken from there if their hash is right."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("TORCH_HOME") or str(Path(base) / "torch")
+    return expanded("TORCH_HOME", home) / "hub" / "checkpoints"
+
+
+def mirror_place() -> str | None:
+    """The folder or address that every load must come from, ``ZOO_MIRROR``; None if there is none."""
+    return os.environ.get("ZOO_MIRROR") or None

@@ -13,17 +13,69 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
 from ..optional import requires_extra
 from .store import file_name
-from .sums import BLOCK, Summing, block_sums
 
-with requires_extra("models", needed_for="Converting weights"):
+with requires_extra("models", needed_for="Checking weights"):
     import torch
     from torch import Tensor
+
+BLOCK = 1024**2  # bytes of which one sum is kept
+_ROWS, _COLUMNS = 256, 512  # of words of 8 bytes
+
+
+class Summing:
+    """The sums of bytes that come in pieces of any length."""
+
+    def __init__(self) -> None:
+        self._block = bytearray(BLOCK)
+        self._filled = 0
+        self._sums: list[str] = []
+
+    def update(self, piece: memoryview) -> None:
+        """Takes the next bytes."""
+        while len(piece):
+            taken = piece[: BLOCK - self._filled]
+            self._block[self._filled : self._filled + len(taken)] = taken
+            self._filled += len(taken)
+            piece = piece[len(taken) :]
+            if self._filled == BLOCK:
+                self._close()
+
+    def sums(self) -> tuple[str, ...]:
+        """Of every block, the last one filled up with zeros; call it once, at the end."""
+        if self._filled:
+            self._block[self._filled :] = bytes(BLOCK - self._filled)
+            self._close()
+        return tuple(self._sums)
+
+    def _close(self) -> None:
+        self._sums += _of_blocks(self._block, 1)
+        self._filled = 0
+
+
+def block_sums(mapped: mmap.mmap) -> list[str]:
+    """The sums of a file that is mapped into memory, as :class:`Summing` gives them; torch shares them out to cores."""
+    n_whole, rest = divmod(len(mapped), BLOCK)
+    sums = _of_blocks(mapped, n_whole) if n_whole else []
+    if rest:
+        tail = Summing()
+        with memoryview(mapped) as view:
+            tail.update(view[n_whole * BLOCK :])
+        sums += tail.sums()
+    return sums
+
+
+def _of_blocks(data: mmap.mmap | bytearray, n: int) -> list[str]:
+    words = torch.frombuffer(data, dtype=torch.int64, count=n * _ROWS * _COLUMNS).view(n, _ROWS, _COLUMNS)
+    sums = torch.cat((words.sum(2), words.sum(1)), dim=1).numpy()  # (n, rows + columns)
+    return [blake2b(of_block, digest_size=8).hexdigest() for of_block in sums]
+
 
 _NAMES = {
     torch.float64: "F64",

@@ -6,18 +6,8 @@ can insist on the rest: no name missing, none left over, every shape and type ri
 parameter moved from where training starts.
 
 A new layout is one function, one line in the table ``LAYOUTS`` of the module it belongs to, and its name in
-``zoo.metadata.LAYOUT_NAMES``.
+``zoo.cards.schema.LAYOUT_NAMES``.
 
-==================  ==================================================================
-``convert``         applies a layout, and holds what comes out against the encoder
-``wrappers``        finds the encoder in a user's own file, whatever it is wrapped in
-``steps``           what layouts are made of: nesting, prefixes, declared drops, renames
-``residual``        layouts of convolutional networks
-``transformers``    layouts of vision transformers
-``contrastive``     CLIP's, OpenCLIP's and what is built on them
-``haiku``           BYOL's, from JAX
-``libraries``       files of timm, torchvision and the zoo's own, and other names for the same networks
-==================  ==================================================================
 """
 
 from __future__ import annotations

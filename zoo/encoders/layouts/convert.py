@@ -10,20 +10,84 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
-from ...metadata import LAYOUT_NAMES
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, haiku, libraries, residual, transformers
-from .steps import Layout, Misfit, State
+from . import contrastive, haiku, residual, transformers
+from .steps import Layout, Misfit, State, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, fits, found
+
+
+def torchvision(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """torchvision's ResNets."""
+    return without(state_dict(content), "fc.")
+
+
+def torchvision_children(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """``nn.Sequential(*resnet.children())`` of torchvision's ResNets, with or without pool and classifier.
+
+    The numbers are those of the children: 2 and 3 are activation and pool. Source: lightly, the examples for PyTorch
+    Lightning.
+    """
+    stages = tuple((rf"^{number}\.", f"layer{number - 3}.") for number in (4, 5, 6, 7))
+    return without(
+        renamed(state_dict(content), (r"^0\.", "conv1."), (r"^1\.", "bn1."), *stages, (r"^9\.", "fc.")), "fc."
+    )
+
+
+def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """torchvision's vision transformers, for timm's, which are the same networks.
+
+    Source: torchvision, ``models/vision_transformer.py``, whose first version named the two layers of an MLP.
+    """
+    block = r"^encoder\.layers\.encoder_layer_(\d+)\."
+    return without(
+        renamed(
+            state_dict(content),
+            (r"^class_token$", "cls_token"),
+            (r"^encoder\.pos_embedding$", "pos_embed"),
+            (r"^conv_proj\.", "patch_embed.proj."),
+            (r"^encoder\.ln\.", "norm."),
+            (block + r"ln_([12])\.", r"blocks.\1.norm\2."),
+            (block + r"self_attention\.in_proj_", r"blocks.\1.attn.qkv."),
+            (block + r"self_attention\.out_proj\.", r"blocks.\1.attn.proj."),
+            (block + r"mlp\.(?:linear_1|0)\.", r"blocks.\1.mlp.fc1."),
+            (block + r"mlp\.(?:linear_2|3)\.", r"blocks.\1.mlp.fc2."),
+        ),
+        "heads.",
+    )
+
+
+def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """timm's own files, also of weights that timm has copied: the classifier's name depends on the architecture."""
+    return without(state_dict(content), "fc.", "head.fc.", "head.weight", "head.bias")
+
+
+def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """The zoo's: the state dict of an encoder, or of its backbone alone where the pooling has no weights."""
+    state = state_dict(content)
+    if not any(name.startswith("backbone.") for name in state):
+        return state
+    pooling = {name: tensor for name, tensor in state.items() if name.startswith("pooling.")}
+    return below(state, "backbone.", beside=("pooling.",)) | pooling
+
+
+LIBRARY_LAYOUTS: dict[str, Layout] = {
+    "torchvision": Layout(convert=torchvision),
+    "torchvision_children": Layout(convert=torchvision_children),
+    "torchvision_vit": Layout(convert=torchvision_vit),
+    "timm": Layout(convert=timm),
+    "zoo": Layout(convert=zoo),
+}
+
 
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
     **transformers.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
-    **libraries.LAYOUTS,
+    **LIBRARY_LAYOUTS,
 }
 
 _PREFIX = "backbone."

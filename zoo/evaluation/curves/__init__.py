@@ -8,22 +8,6 @@ Of anybody's table of risks:
 >>> round(cumulative_improvement(encoder, scratch).value, 3)
 0.5
 
-==============================  ==================================================================================
-``calibration``                 calibrated risk (Eq. 2 and 3)
-``improvement``, ``savings``    calibrated cumulative improvement; labels that scratch needs for the same risk
-``blind``, ``directions``       constants with the lowest risk; that of angles
-``curve``                       all of it for one encoder, with intervals (``draws``) and sentences (``curve_notes``)
-``tasks``, ``recipe``           what is transferred to, how it is trained, and the name of that protocol
-``data``, ``candidates``        images with classes or maps; encoders with their architecture at random weights
-``decoders``, ``models``        linear head, U-Net; an encoder with one of them
-``tuning``                      one run: ``choosing`` its learning rate, ``fitting``, and its ``training_state``;
-                                ``inputs`` (read by ``reading``) and ``losses``; ``blind_runs`` see no image
-``nested``, ``regimes``         which labels; how many are worth asking for, by ``searching``
-``measuring``                   ``learning_curves``: all runs of several encoders; ``jobs`` that ``running`` gets done,
-                                each by ``performing`` it, ``kept`` as they finish, with ``progress``
-``assembling``, ``bootstrap``   from runs to curves; intervals over test images and seeds
-``rows``                        measurements for the results
-==============================  ==================================================================================
 
 References
 ----------
@@ -37,37 +21,36 @@ from typing import TYPE_CHECKING
 from ...optional import lazy
 
 if TYPE_CHECKING:
+    from ..bootstrap import Drawn as Drawn
     from .blind import majority_class as majority_class
     from .blind import mean_target as mean_target
     from .blind import pixelwise_direction as pixelwise_direction
     from .blind import pixelwise_median as pixelwise_median
     from .calibration import calibrated_risk as calibrated_risk
-    from .candidates import Candidate as Candidate
-    from .candidates import candidate as candidate
-    from .candidates import own_candidate as own_candidate
+    from .calibration import cumulative_improvement as cumulative_improvement
+    from .calibration import labels_saved as labels_saved
     from .curve import CalibratedCurve as CalibratedCurve
-    from .curve import Drawn as Drawn
     from .curve import calibrated_curve as calibrated_curve
-    from .data import transfer_data as transfer_data
-    from .improvement import cumulative_improvement as cumulative_improvement
-    from .measuring import CurveRequest as CurveRequest
-    from .measuring import learning_curves as learning_curves
+    from .losses import transfer_data as transfer_data
+    from .models import Candidate as Candidate
+    from .models import candidate as candidate
+    from .models import own_candidate as own_candidate
     from .recipe import Recipe as Recipe
-    from .savings import labels_saved as labels_saved
+    from .report import CurveRequest as CurveRequest
+    from .report import learning_curves as learning_curves
     from .tuning import Training as Training
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            ".bootstrap": ["Drawn"],
             "blind": ["majority_class", "mean_target", "pixelwise_direction", "pixelwise_median"],
-            "calibration": ["calibrated_risk"],
-            "candidates": ["Candidate", "candidate", "own_candidate"],
-            "curve": ["CalibratedCurve", "Drawn", "calibrated_curve"],
-            "data": ["transfer_data"],
-            "improvement": ["cumulative_improvement"],
-            "measuring": ["CurveRequest", "learning_curves"],
+            "calibration": ["calibrated_risk", "cumulative_improvement", "labels_saved"],
+            "curve": ["CalibratedCurve", "calibrated_curve"],
+            "losses": ["transfer_data"],
+            "models": ["Candidate", "candidate", "own_candidate"],
             "recipe": ["Recipe"],
-            "savings": ["labels_saved"],
+            "report": ["CurveRequest", "learning_curves"],
             "tuning": ["Training"],
         },
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...errors import DataError
 from ...optional import requires_extra
-from .arrays import finite_numbers, numbers, position
+from ..arrays import finite_numbers, numbers, position
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
@@ -130,3 +131,317 @@ def no_scale(*, blind: float, maximal: float, where: str = "") -> str:
         "maximal supervision to be lower, for calibrated risk runs from one to the other: train it on more labels or "
         "for longer, or take a recorded risk."
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Improvement:
+    """A calibrated cumulative improvement, and the range it is of.
+
+    Attributes
+    ----------
+    value : float
+        Share of the area under the diagonal; higher is better.
+    from_scratch, to_scratch : float
+        Calibrated risks of scratch in the first and the last regime, between which the area lies; at least 0.
+    n_regimes : int
+        Points of the curve.
+    """
+
+    value: float
+    from_scratch: float
+    to_scratch: float
+    n_regimes: int
+
+
+def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike) -> Improvement:
+    """Area between the diagonal and an encoder's curve, as a share of the area under the diagonal.
+
+    The curve has the calibrated risk of scratch as its x and that of the encoder as its y. It is followed from the
+    regime with the fewest labels to that with the most, straight between neighbours, and x - y is integrated over the
+    way that x goes down; where x goes up again, with scratch getting worse with more labels, the integral is taken
+    back. Both areas lie over the measured range of x alone, from its first to its last value, which the result
+    states: what is outside is unknown and does not count.
+
+    0 is an encoder that is worth as much as random weights, in every regime or in the sum; 1 is one that reaches
+    maximal supervision throughout; below 0 pre-training does harm. Above 1 the encoder is better than maximal
+    supervision (its calibrated risk is below 0), which is not cut off. Where scratch is better than maximal supervision
+    (x below 0) there is no area under the diagonal: that part of the curve is cut off at x = 0.
+
+    Parameters
+    ----------
+    calibrated : float array, shape (n_regimes,)
+        Calibrated risk of the encoder, in the order of the number of labels; lower is better.
+    calibrated_scratch : float array, shape (n_regimes,)
+        That of scratch in the same regimes.
+
+    Returns
+    -------
+    Improvement
+
+    Raises
+    ------
+    DataError
+        If there is one regime only, scratch does not improve from the first to the last, scratch is no worse than
+        maximal supervision from the first on, the shapes differ, or a value is not finite.
+
+    References
+    ----------
+    Measuring the Effectiveness of Self-Supervised Learning using Calibrated Learning Curves, under review at ICLR
+    2022, section 3.3, Calibrated Cumulative Improvement.
+
+    Examples
+    --------
+    >>> cumulative_improvement([0.45, 0.25, 0.05], [0.9, 0.5, 0.1]).value  # half the risk of scratch in every regime
+    0.5
+    >>> cumulative_improvement([0.0, 0.0], [0.9, 0.1])
+    Improvement(value=1.0, from_scratch=0.9, to_scratch=0.1, n_regimes=2)
+    """
+    y = finite_numbers(calibrated, name="The calibrated risk", n_axes=1)
+    x = finite_numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=1)
+    _check_shapes(y, x)
+    if len(x) < 2:
+        raise DataError(
+            f"A curve of {len(x)} regime{'s' * (len(x) != 1)} spans no area in the plot against scratch; expected at "
+            "least two numbers of labels for a cumulative improvement."
+        )
+    if x[0] <= 0:
+        raise DataError(
+            f"Scratch has a calibrated risk of {x[0]:.3g} in the first regime, no worse than maximal supervision, so "
+            "that there is no area under the diagonal; expected regimes with fewer labels."
+        )
+    if x[-1] >= x[0]:
+        raise DataError(
+            f"Scratch does not improve from the first regime (calibrated risk {x[0]:.3g}) to the last ({x[-1]:.3g}), "
+            "so that the curve spans no range; expected regimes with more labels, or more seeds."
+        )
+    value = float(_improvements(y[None], x[None])[0])
+    if not np.isfinite(value):
+        raise DataError(
+            "The calibrated risks are too large for their area to be a float; expected risks of about the size of the "
+            "blind guess."
+        )
+    return Improvement(value=value, from_scratch=float(x[0]), to_scratch=max(float(x[-1]), 0.0), n_regimes=len(x))
+
+
+def cumulative_improvements(calibrated: ArrayLike, calibrated_scratch: ArrayLike) -> Floats:
+    """:func:`cumulative_improvement` of every row: of each bootstrap draw, for an interval.
+
+    Parameters
+    ----------
+    calibrated, calibrated_scratch : float arrays, shape (n_draws, n_regimes)
+        Row i of both is of one draw. NaN is allowed.
+
+    Returns
+    -------
+    float array, shape (n_draws,); higher is better
+        NaN for a draw that :func:`cumulative_improvement` would refuse, or that holds a NaN.
+
+    Raises
+    ------
+    DataError
+        If the shapes differ or have not two axes.
+
+    Examples
+    --------
+    >>> cumulative_improvements([[0.4, 0.0], [0.4, 0.3]], [[0.8, 0.0], [0.2, 0.3]])
+    array([0.5, nan])
+    """
+    y = numbers(calibrated, name="The calibrated risk", n_axes=2)
+    x = numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=2)
+    _check_shapes(y, x)
+    found = np.full(len(x), np.nan)
+    if x.shape[1] >= 2:
+        usable = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1) & (x[:, 0] > 0) & (x[:, -1] < x[:, 0])
+        found[usable] = _improvements(y[usable], x[usable])
+        found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def _improvements(y: Floats, x: Floats) -> Floats:
+    """Of rows that are identified, shape (n_draws, n_regimes)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = x[:, :1]  # squares of very small numbers would vanish
+        gap = (x - y) / scale  # (n_draws, n_regimes); exactly 0 for an encoder that equals scratch
+        x = x / scale
+        left, right, gap_left, gap_right = x[:, :-1], x[:, 1:], gap[:, :-1], gap[:, 1:]  # (n_draws, n_regimes - 1)
+        crosses = (left < 0) != (right < 0)
+        share = left / np.where(crosses, left - right, 1.0)  # of the way from left to right, at which x is 0
+        gap_at_zero = gap_left + share * (gap_right - gap_left)
+        gap_left = np.where(crosses & (left < 0), gap_at_zero, gap_left)
+        gap_right = np.where(crosses & (right < 0), gap_at_zero, gap_right)
+        way = np.maximum(left, 0) - np.maximum(right, 0)  # 0 where both ends are cut off
+        twice_between = ((gap_left + gap_right) * way).sum(axis=1)
+        last = np.maximum(x[:, -1], 0)
+        return np.asarray(twice_between / ((1 - last) * (1 + last)))  # twice the area under the diagonal, exactly
+
+
+def _check_shapes(y: Floats, x: Floats) -> None:
+    if y.shape != x.shape:
+        raise DataError(
+            f"The calibrated risk has the shape {y.shape} and that of scratch {x.shape}; expected the same regimes of "
+            "both."
+        )
+
+
+Bound: TypeAlias = Literal["=", ">", "<"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsSaved:
+    """What scratch needs to reach the encoder's risk, one entry a regime.
+
+    Attributes
+    ----------
+    n : tuple of int
+        Labels that the encoder was trained on.
+    scratch_n : tuple of float or None
+        Labels with which scratch has the encoder's risk; None where only a bound is known.
+    bound : tuple of "=", ">" or "<"
+        "=": scratch needs ``limit`` labels; ">": more than that, and nobody measured how many; "<": fewer than that.
+    limit : tuple of float
+        Of the bound: the most or the fewest labels that scratch was measured with, or ``scratch_n`` itself.
+    share_saved : tuple of float
+        1 - n / limit: share of scratch's labels that the encoder makes superfluous, below 1; higher is better, below 0
+        the encoder needs more labels than scratch. The bound holds for it too: ">" is at least so much.
+    """
+
+    n: tuple[int, ...]
+    scratch_n: tuple[float | None, ...]
+    bound: tuple[Bound, ...]
+    limit: tuple[float, ...]
+    share_saved: tuple[float, ...]
+
+
+def labels_saved(
+    n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike, *, maximal: tuple[int, float] | None = None
+) -> LabelsSaved:
+    """How many labels scratch needs to reach the encoder's risk in each regime.
+
+    Between the regimes that were measured, the risk of scratch is taken to be linear in the logarithm of the number of
+    labels. If scratch reaches a risk more than once, its curve going up and down, the fewest labels count. Outside of
+    what was measured only a bound is given: a curve is not continued.
+
+    Risks may be calibrated or not, which makes no difference.
+
+    Parameters
+    ----------
+    n : int array, shape (n_regimes,)
+        Labels, rising.
+    risk : float array, shape (n_regimes,)
+        Of the encoder with so many labels, any unit; lower is better.
+    risk_scratch : float array, shape (n_regimes,)
+        Of scratch with as many, in the same unit.
+    maximal : (int, float), optional
+        Labels and risk of maximal supervision, if it is scratch with more labels than the last regime: one more point
+        of the curve of scratch.
+
+    Returns
+    -------
+    LabelsSaved
+
+    Raises
+    ------
+    DataError
+        If there is no regime, the shapes differ, a value is not finite, the numbers of labels are not whole, positive
+        and rising, or maximal supervision has no more labels than the last regime.
+
+    Examples
+    --------
+    >>> saved = labels_saved([100, 400, 1600], risk=[30.0, 20.0, 5.0], risk_scratch=[60.0, 40.0, 20.0])
+    >>> round(saved.scratch_n[0]), saved.scratch_n[1], saved.scratch_n[2]
+    (800, 1600.0, None)
+    >>> saved.bound, saved.limit[2]  # scratch needs more than 1600 labels to err on 5 %
+    (('=', '=', '>'), 1600.0)
+    >>> saved.share_saved[1]
+    0.75
+    """
+    labels = finite_numbers(n, name="The number of labels", n_axes=1)
+    risks = finite_numbers(risk, name="The risk", n_axes=1)
+    scratch = finite_numbers(risk_scratch, name="The risk of scratch", n_axes=1)
+    if not len(labels) == len(risks) == len(scratch) > 0:
+        raise DataError(
+            f"There are {len(labels)} numbers of labels, {len(risks)} risks and {len(scratch)} risks of scratch; "
+            "expected one of each a regime, and at least one regime."
+        )
+    _check_labels(labels)
+    path_n, path = labels, scratch
+    if maximal is not None:
+        point = finite_numbers(maximal, name="The labels and risk of maximal supervision", n_axes=1)
+        if len(point) != 2 or point[0] <= labels[-1]:
+            raise DataError(
+                f"Maximal supervision is given as {maximal!r}, and the last regime has {labels[-1]:.0f} labels; "
+                "expected its number of labels, above that, and its risk."
+            )
+        path_n, path = np.append(labels, point[0]), np.append(scratch, point[1])
+    needed = labels_of_scratch(path_n, risks, np.broadcast_to(path, (len(risks), len(path))))
+    found = [_bounded(float(each), path_n) for each in needed]
+    return LabelsSaved(
+        n=tuple(int(each) for each in labels),
+        scratch_n=tuple(limit if bound == "=" else None for bound, limit in found),
+        bound=tuple(bound for bound, _ in found),
+        limit=tuple(limit for _, limit in found),
+        share_saved=tuple(1 - float(own) / limit for own, (_, limit) in zip(labels, found, strict=True)),
+    )
+
+
+def labels_of_scratch(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) -> Floats:
+    """How many labels scratch needs for a risk, in every bootstrap draw, for an interval of :func:`labels_saved`.
+
+    Parameters
+    ----------
+    n : int array, shape (n_points,)
+        Labels with which scratch was measured, rising.
+    risk : float array, shape (n_draws,)
+        The risk to reach, any unit. NaN is allowed.
+    risk_scratch : float array, shape (n_draws, n_points)
+        Of scratch with so many labels, in the same unit; row i is of the draw of entry i of ``risk``.
+
+    Returns
+    -------
+    float array, shape (n_draws,)
+        0 where scratch needs fewer labels than the first of ``n``, infinity where it needs more than the last, NaN for
+        a draw that holds a NaN.
+
+    Raises
+    ------
+    DataError
+        If the shapes do not go together, or the numbers of labels are not whole, positive and rising.
+
+    Examples
+    --------
+    >>> labels_of_scratch([100, 400], risk=[30.0, 50.0, 10.0], risk_scratch=[[40.0, 20.0]] * 3)
+    array([200.,   0.,  inf])
+    """
+    labels = finite_numbers(n, name="The number of labels", n_axes=1)
+    wanted = numbers(risk, name="The risk", n_axes=1)
+    path = numbers(risk_scratch, name="The risk of scratch", n_axes=2)  # (n_draws, n_points)
+    if path.shape != (len(wanted), len(labels)) or not len(labels):
+        raise DataError(
+            f"There are {len(labels)} numbers of labels, {len(wanted)} risks, and risks of scratch of the shape "
+            f"{path.shape}; expected these to be of shape ({len(wanted)}, {len(labels)}), with at least one column."
+        )
+    _check_labels(labels)
+    draws = np.arange(len(wanted))
+    reached = path <= wanted[:, None]
+    right = reached.argmax(axis=1)
+    left = np.maximum(right - 1, 0)
+    above, below = path[draws, left], path[draws, right]
+    between = reached.any(axis=1) & (right > 0) & (below < wanted)  # else reached at a point, without a logarithm
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = np.where(between, above - wanted, 1) / np.where(between, above - below, 1)
+    found = np.where(between, labels[left] * (labels[right] / labels[left]) ** share, labels[right])
+    found = np.where(reached.any(axis=1), found, np.inf)
+    found = np.where(path[:, 0] < wanted, 0.0, found)
+    return np.where(np.isfinite(path).all(axis=1) & np.isfinite(wanted), found, np.nan)
+
+
+def _bounded(needed: float, n: Floats) -> tuple[Bound, float]:
+    if np.isinf(needed):
+        return ">", float(n[-1])
+    return ("=", needed) if needed else ("<", float(n[0]))
+
+
+def _check_labels(labels: Floats) -> None:
+    if (labels < 1).any() or (labels != np.round(labels)).any() or (np.diff(labels) <= 0).any():
+        shown = ", ".join(f"{each:g}" for each in labels)
+        raise DataError(f"The numbers of labels are {shown}; expected whole numbers from 1 on, each above the last.")

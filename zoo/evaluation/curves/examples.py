@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...datasets.dense import MapSet, aligned
+from ...cards.schema import Preprocess
+from ...datasets.maps import MapSet, aligned
+from ...encoders.preprocess import build_preprocess
 from ...errors import MissingExtra
-from ...metadata import Preprocess
-from ...preprocess import build_preprocess
-from .data import TransferData
 from .figures import Column, Strip
+from .losses import TransferData
 from .runs import Control, CurveRun
 
 try:

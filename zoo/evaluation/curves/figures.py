@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from ..intervals import Interval
+    from ..bootstrap import Interval
     from .curve import CalibratedCurve, CurvePoint
 
     Maps = NDArray[np.float32]

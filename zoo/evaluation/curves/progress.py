@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .jobs import Job
-    from .runs import CurveRun
+    from .runs import CurveRun, Job
     from .tuning import Step
 
 _LONG_S = 1e7  # four months, and nobody believes an estimate

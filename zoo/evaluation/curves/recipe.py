@@ -8,8 +8,73 @@ from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any
 
-from ...errors import QueryError
-from .tasks import Task
+from ...errors import QueryError, UnknownName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One kind of transfer task."""
+
+    name: str
+    is_dense: bool  # a map an image, by a U-Net decoder; else a class, by a linear head
+    n_channels: int | None  # of a map; None: as many outputs as the data has classes
+    metrics: tuple[
+        str, ...
+    ]  # names in zoo.results.vocabulary.METRICS; curves are of the first unless another is asked for
+    loss: str  # what is minimised
+    decoder: str
+    meaning: str
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task(
+            name="classification",
+            is_dense=False,
+            n_channels=None,
+            metrics=("transfer_error",),
+            loss="cross-entropy",
+            decoder="linear head",
+            meaning="the class of an image",
+        ),
+        Task(
+            name="depth",
+            is_dense=True,
+            n_channels=1,
+            metrics=("depth_l1_error",),
+            loss="mean absolute error over valid pixels",
+            decoder="U-Net",
+            meaning="the depth at each pixel",
+        ),
+        Task(
+            name="normals",
+            is_dense=True,
+            n_channels=3,
+            metrics=("normals_l1_error", "normals_angular_error"),
+            loss="mean absolute error over the three components of valid pixels",
+            decoder="U-Net",
+            meaning="the surface normal at each pixel: x to the right, y upwards, z towards the camera",
+        ),
+    )
+}
+
+
+def task_named(name: str) -> Task:
+    """One of :data:`TASKS`.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such task.
+
+    >>> task_named("depth").metrics
+    ('depth_l1_error',)
+    """
+    if name not in TASKS:
+        raise UnknownName("task", name, TASKS, hint=f"Expected {', '.join(TASKS)}.")
+    return TASKS[name]
+
 
 _RULES = {  # what no option changes; part of the digest, so that a changed rule is a new protocol
     "optimizer": "AdamW, learning rate rising over the first tenth of the steps, then half a cosine",
@@ -88,7 +153,7 @@ class Recipe:
 def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
     """Name of the protocol, with the options that are not its defaults and the control, in the order of the alphabet.
 
-    >>> from zoo.evaluation.curves.tasks import TASKS
+    >>> from zoo.evaluation.curves.recipe import TASKS
     >>> protocol_of(TASKS["depth"], Recipe(frozen=True, epochs=3.0))
     'zoo-curve-depth-1 (epochs=3.0, frozen=true)'
     >>> protocol_of(TASKS["depth"], Recipe(frozen=True), control="scratch")
@@ -105,7 +170,7 @@ def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
 def base_protocol(task: Task) -> str:
     """Name of the protocol of a task with its defaults.
 
-    >>> from zoo.evaluation.curves.tasks import TASKS
+    >>> from zoo.evaluation.curves.recipe import TASKS
     >>> base_protocol(TASKS["normals"])
     'zoo-curve-normals-1'
     """

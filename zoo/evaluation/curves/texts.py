@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...errors import QueryError
 
 if TYPE_CHECKING:
-    from ..intervals import Interval
+    from ..bootstrap import Interval
     from .curve import CalibratedCurve
 
 
@@ -20,7 +20,7 @@ def label_of(curve: CalibratedCurve) -> str:
 def improvement_text(improvement: Interval | None) -> str:
     """A calibrated cumulative improvement as figures and tables show it.
 
-    >>> from zoo.evaluation.intervals import Interval
+    >>> from zoo.evaluation.bootstrap import Interval
     >>> improvement_text(Interval(value=0.42, ci_low=0.3, ci_high=0.55)), improvement_text(None)
     ('0.42 [0.30, 0.55]', 'not identified')
     """

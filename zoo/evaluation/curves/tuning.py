@@ -18,31 +18,169 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...datasets.imagesets import digest
+from ...cards.schema import Preprocess
+from ...datasets.images import digest
+from ...datasets.maps import MapSet
 from ...drift import full_precision
 from ...errors import DataError, QueryError
-from ...features.forward import device_for
-from ...features.hashes import weights_hash
-from ...metadata import Preprocess
+from ...features.computing import device_for
+from ...features.store import weights_hash
 from ...optional import requires_extra
 from ...version import __version__
-from .choosing import Chosen, Step, fitted, none_is_finite
-from .data import TransferData
-from .fitting import Setting, evaluated
-from .inputs import HeldInputs, Inputs, cuts_of, inputs_of
-from .losses import Scale, scale_of
+from .blind import majority_class, pixelwise_direction, pixelwise_median
+from .inputs import HeldInputs, Inputs, cuts_of, inputs_of, read_targets
+from .losses import TargetScale as Scale
+from .losses import TransferData, TransferSet, risks_of, scale_of
 from .models import TransferModel, transfer_model
 from .recipe import Recipe, recipe_digest
 from .runs import N_EXAMPLES
-from .training_state import KeptTraining
+from .training import Fitting, KeptTraining, Setting, State, copied, evaluated, trained_weights
 
 with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
-    from torch import nn
+    from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from ...encoders import Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a run is.
+
+    Attributes
+    ----------
+    step : int
+        Steps done, those at learning rates that were given up included.
+    n_steps : int
+        At most.
+    validation_risk : float or None
+        After this step, in the unit of the first metric; None if nobody looked.
+    """
+
+    step: int
+    n_steps: int
+    validation_risk: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chosen:
+    """A training that is over.
+
+    Attributes
+    ----------
+    fitting : Fitting
+        At the learning rate that was chosen.
+    trials : list of dict
+        What each learning rate had reached at the end of the tuning, in their order.
+    earlier_s : float
+        Seconds of the processes that worked on it before.
+    """
+
+    fitting: Fitting
+    trials: list[dict[str, Any]]
+    earlier_s: float
+
+
+def fitted(
+    setting: Setting,
+    network: nn.Module,
+    kept: KeptTraining,
+    tell: Callable[[Step], None] | None,
+    *,
+    began_s: float,
+) -> Chosen | None:
+    """Trains at all learning rates, and to the end at the best; None if none gives finite losses.
+
+    Parameters
+    ----------
+    setting : Setting
+    network : nn.Module
+        With the weights to begin with, on the device; has those of the last step afterwards.
+    kept : KeptTraining
+        From where it goes on, and where it is kept after steps.
+    tell : callable, optional
+        Told after every step.
+    began_s : float
+        When this process began with it, by the monotonic clock.
+    """
+    rates, n_tuning = setting.recipe.learning_rates, setting.n_tuning
+    first = copied(trained_weights(network)) if len(rates) > 1 else {}
+    found = kept.find()
+    trials: list[dict[str, Any]] = [] if found is None else found["trials"]
+    leader: State | None = None if found is None else found["leader"]
+    earlier_s = 0.0 if found is None else found["seconds"]
+
+    def advance(fitting: Fitting, until: int, *, before: int) -> None:
+        """Goes on to a step; ``before`` steps were done at learning rates that are no longer trained."""
+
+        def state() -> State:
+            seconds = earlier_s + time.monotonic() - began_s
+            return {"trials": trials, "leader": leader, "fitting": fitting.state(), "seconds": seconds}
+
+        def after(risk: float | None) -> None:
+            kept.keep(state)
+            if tell is not None:
+                tell(Step(before + fitting.step, (len(rates) - 1) * n_tuning + setting.n_steps, risk))
+
+        fitting.advance(until, after)
+
+    fitting: Fitting | None = None
+    for number in range(len(trials), len(rates)):
+        network.load_state_dict(first, strict=False)
+        fitting = Fitting(setting, network, rates[number])
+        if found is not None:
+            fitting.load(found["fitting"])
+            found = None
+        advance(fitting, n_tuning, before=number * n_tuning)
+        trials.append(_trial(fitting))
+        if _best(trials) == number and number + 1 < len(rates):
+            leader = copied(fitting.state())
+    best = _best(trials)
+    if best is None:
+        return None
+    if fitting is None or best + 1 < len(rates):
+        fitting = Fitting(setting, network, rates[best])
+        if leader is not None:
+            fitting.load(leader)
+    if found is not None:  # of the training after the choice
+        fitting.load(found["fitting"])
+    leader = None
+    advance(fitting, setting.n_steps, before=(len(rates) - 1) * n_tuning)
+    return Chosen(fitting=fitting, trials=trials, earlier_s=earlier_s)
+
+
+def none_is_finite(setting: Setting, *, data: str) -> DataError:
+    """The sentence for :func:`fitted` that gave nothing."""
+    tried = ", ".join(f"{rate:g}" for rate in setting.recipe.learning_rates)
+    return DataError(
+        f"Training on {len(setting.train):,} images of {data!r} in {setting.recipe.precision} gives losses that are "
+        f"not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check weights and "
+        "targets, or give it smaller learning rates."
+    )
+
+
+def _trial(fitting: Fitting) -> dict[str, Any]:
+    step, risk, loss = fitting.history[-1]
+    finite = not fitting.diverged
+    return {
+        "learning_rate": fitting.learning_rate,
+        "validation_risk": risk if finite else None,
+        "validation_loss": loss if finite else None,
+        "diverged_at_step": None if finite else int(step),
+    }
+
+
+def _best(trials: list[dict[str, Any]]) -> int | None:
+    """The number of the best; of equals the first."""
+    ranks = [
+        (trial["validation_risk"], trial["validation_loss"], number)
+        for number, trial in enumerate(trials)
+        if trial["diverged_at_step"] is None
+    ]
+    return min(ranks)[2] if ranks else None
+
 
 __all__ = ["Step", "Trained", "Training", "as_examples", "train_run"]
 
@@ -285,3 +423,107 @@ def _report(chosen: Chosen, setting: Setting) -> dict[str, Any]:
         "scale": asdict(setting.scale),
         "precision": setting.recipe.precision,
     }
+
+
+_CONSTANTS = {
+    "depth_l1_error": (pixelwise_median, "the pixel-wise median"),
+    "normals_l1_error": (pixelwise_median, "the pixel-wise median of each component"),
+    "normals_angular_error": (pixelwise_direction, "the pixel-wise direction with the least mean angle"),
+}
+"""What is guessed blindly for the lowest risk by a metric, and how to say it."""
+
+
+def blind_run(
+    data: TransferData, preprocess: Preprocess, *, train: np.ndarray, memory_bytes: int, n_workers: int = 0
+) -> Trained:
+    """The constant with the lowest risk on the training images, tested; each metric has its own.
+
+    Parameters
+    ----------
+    data : TransferData
+    preprocess : Preprocess
+        Of the encoders that it is compared with: maps are cropped as their images are.
+    train : int64 array
+        Images of ``data.train``, in any order.
+    memory_bytes : int
+        For their maps; if they take more, evenly spaced ones that fit stand for all, as the report says.
+    n_workers : int
+        Processes that read maps; with none, a thread does.
+
+    Returns
+    -------
+    Trained
+        ``examples`` is the constant of the first metric, as often as there are examples. The report says in words what
+        each metric's constant is, and how many training images it is of.
+
+    Raises
+    ------
+    DataError
+        If there is no training image, their targets are all the same, or a map cannot be read.
+
+    Examples
+    --------
+    >>> from zoo.cards.catalogue import catalogue
+    >>> from zoo.evaluation.curves.losses import transfer_data
+    >>> data = transfer_data("shapes:classes=4,train=40,val=20", "classification")
+    >>> card = catalogue()["pocket_sup_rn_shapes"]
+    >>> blind = blind_run(data, card.preprocess, train=np.arange(40), memory_bytes=1 << 20)
+    >>> float(blind.risks["transfer_error"].mean())
+    75.0
+    """
+    began = time.monotonic()
+    train = np.sort(np.asarray(train, np.int64))
+    if not len(train):
+        raise DataError(f"There is no training image of {data.name!r} to guess blindly from; expected at least two.")
+    if isinstance(data.train, MapSet):
+        risks, examples, about = _of_maps(data, data.train, preprocess, train, memory_bytes, n_workers)
+    else:
+        labels = data.train.labels[train]
+        guess = majority_class(labels, data.n_outputs)
+        share = 100 * float(np.mean(labels == guess))
+        metric = data.task.metrics[0]
+        name = data.train.classes[guess]
+        risks, examples = {metric: np.where(data.test.labels == guess, 0, 100).astype(np.float32)}, None  # type: ignore[union-attr]
+        about = {
+            "constants": {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"},
+            "n_images": len(train),
+        }
+    seconds = time.monotonic() - began
+    return Trained(risks=risks, examples=examples, report={**about, "n_train": len(train), "seconds": seconds})
+
+
+def _of_maps(
+    data: TransferData, part: MapSet, preprocess: Preprocess, train: np.ndarray, memory_bytes: int, n_workers: int
+) -> tuple[dict[str, np.ndarray], np.ndarray, dict[str, Any]]:
+    px, n_channels = preprocess.crop_px, int(data.task.n_channels or 1)
+    n_fitting = max(1, memory_bytes // (px**2 * (4 * n_channels + 1)))
+    chosen = train[np.linspace(0, len(train) - 1, min(n_fitting, len(train))).astype(np.int64)]
+    maps = np.empty((len(chosen), n_channels, px, px), np.float32)
+    valid = np.empty((len(chosen), px, px), bool)
+    done = 0
+    with closing(read_targets(part, chosen, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
+        for target, seen in batches:
+            maps[done : done + len(target)] = target.numpy()
+            valid[done : done + len(target)] = True if seen is None else seen.numpy()
+            done += len(target)
+    constants = {metric: _CONSTANTS[metric][0](maps, valid).astype(np.float32) for metric in data.task.metrics}
+    risks = _risks(data, constants, preprocess, n_workers)
+    first = constants[data.task.metrics[0]]
+    examples = as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
+    some = f"{len(chosen):,} evenly spaced of the {len(train):,}" if len(chosen) < len(train) else f"the {len(train):,}"
+    words = {metric: f"{_CONSTANTS[metric][1]} of {some} training images" for metric in constants}
+    return risks, examples, {"constants": words, "n_images": len(chosen)}
+
+
+def _risks(
+    data: TransferData, constants: dict[str, np.ndarray], preprocess: Preprocess, n_workers: int
+) -> dict[str, np.ndarray]:
+    found: dict[str, list[Tensor]] = {metric: [] for metric in constants}
+    part: TransferSet = data.test
+    everything = np.arange(len(part))
+    with closing(read_targets(part, everything, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
+        for target, valid in batches:
+            for metric, constant in constants.items():
+                prediction = torch.from_numpy(constant).expand(len(target), *constant.shape)
+                found[metric].append(risks_of(data.task, prediction, target, valid, scale=Scale())[metric])
+    return {metric: torch.cat(ones).numpy() for metric, ones in found.items()}

@@ -7,12 +7,16 @@ reads the value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
+from hashlib import blake2b
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
-from ...labelfree import LABEL_FREE_METRICS, NEEDS, LabelFreeMetric, metric
+from ...results.vocabulary import LABEL_FREE_METRICS, NEEDS, LabelFreeMetric
+from ...results.vocabulary import label_free_metric as metric
 
 __all__ = ["LABEL_FREE_METRICS", "NEEDS", "LabelFreeMetric", "Value", "compute", "function_of", "metric", "value_of"]
 
@@ -62,3 +66,59 @@ def value_of(found: Any) -> Value:
         details = asdict(found)
         return Value(value=float(details.pop("value")), details=details, notes=details.pop("notes", ()))
     return Value(value=float(found), details={})
+
+
+PROTOCOL = "zoo-label-free-1"
+"""Name of this way of measuring, with whatever a user chose otherwise behind it."""
+
+MEANING = (
+    "label-free metric of the features of images, of views by the augmentations of the encoder's training, or of "
+    "turned images; with the options that follow unless its name says others"
+)
+SAMPLES: Mapping[str, Any] = MappingProxyType(
+    {
+        "n_images": 25_600,  # as in RankMe (arXiv:2210.02885, section 3.1)
+        "n_and_q_up_to_1024_dimensions": [1_000, 50],  # LiDAR (arXiv:2312.04000, section 4.3) takes more images where
+        "n_and_q_above": [5_000, 10],  # features are longer
+        "n_pixels": 10_000,
+    }
+)
+OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "rankme": {"eps": 1e-7},
+        "feature_rank": {"eps": 1e-7},
+        "correlation_rank": {"atol": 1e-4, "rtol": 0.01},
+        "alpha_req": {"first": 4, "last": None, "weighted": True},
+        "lidar": {"delta": 0.0, "eps": 1e-7},
+        "rankme_augmented": {"ids": None, "eps": 1e-7},
+        "alignment": {"alpha": 2.0, "normalise": True},
+        "uniformity": {"t": 2.0, "normalise": True},
+        "contrast": {"alpha": 2.0, "t": 2.0},
+        "intrinsic_dimension": {"fit": "linear", "discard": None, "distance": "euclidean"},
+        "cluster_learnability": {"n_clusters": None, "k": 1, "train_share": 0.5},
+        "coding_rate_reduction": {"clusters": None, "n_clusters": None, "eps2": 0.5},
+        "mutual_information": {
+            "n_steps": 1500, "batch_size": 128, "learning_rate": 5e-4, "weight_decay": 1e-3, "critic": None,
+            "n_shuffles": 4, "stopping_share": 0.1,
+        },
+        "rotation_accuracy": {"k": 20, "temperature": 0.07, "one_each": False},
+        "source_label_entropy": {"C": None, "select": "log_loss"},
+        "target_label_entropy": {"C": None, "select": "log_loss"},
+        "one_shot_accuracy": {"n_draws": 10, "classifier": "nearest", "C": 1.0},
+        "local_dimension_entropy": {"k": 10, "normalised": False},
+        "neural_collapse": {"y": None, "definition": "papyan"},
+    }
+)  # fmt: skip
+
+
+def digest(name: str) -> str:
+    """Hash of what defines the numbers of a metric."""
+    content = {"samples": dict(SAMPLES), "options": dict(OPTIONS[name])}
+    return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def protocol_row() -> str:
+    """Its line in the table of protocols of ``results/README.md``."""
+    options = "; ".join(f"{name} {json.dumps(dict(chosen), sort_keys=True)}" for name, chosen in OPTIONS.items())
+    samples = "; ".join(f"{name} {json.dumps(value)}" for name, value in SAMPLES.items())
+    return f"| `{PROTOCOL}` | {MEANING} | {samples}; {options} |"

@@ -10,21 +10,67 @@ float32, sums of rows in float64. Random numbers are drawn for rows in an order 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..streamed_checks import Array
+from ..arrays import Array, features_of, labels_of, require_varied, width_checked
 from ..threads import threads_for
-from .arrays import features_of
-from .distinct import fingerprints
-from .points import Points, blocks, points_of, product
-from .seeding import reduced, spread_rows
+from .dimension import near_duplicates, worth_telling
+from .nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product, require_k
+from .pairs import unit_rows
+from .spectrum import second_moments
 
 with requires_extra("evaluate", needed_for="k-means"):
     import numpy as np
     import torch
+
+_DIRECTIONS = 128
+_SKETCHED_ROWS = 1536
+
+
+def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
+    """Centred rows (n, dim) in orthonormal directions that hold most of their variance, float32 (n, 128), or ``x``.
+
+    The directions span what random combinations of features become by one multiplication with the covariance of some
+    thousand rows (Halko et al. 2011).
+    """
+    if x.shape[1] <= _DIRECTIONS:
+        return x
+    drawn = generator.standard_normal((x.shape[1], _DIRECTIONS), dtype=np.float32)
+    some = x[:: -(-len(x) // _SKETCHED_ROWS)].contiguous().numpy()
+    basis = torch.linalg.qr(torch.from_numpy(some.T @ (some @ drawn)))[0]  # (dim, 128)
+    return product(x, basis.T)
+
+
+def spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator) -> Array:
+    """Rows to start from, int64 (n_clusters,): greedy k-means++ (Arthur and Vassilvitskii 2007, as in scikit-learn).
+
+    The first is drawn at random, every other one with a probability in proportion to its squared distance from those
+    that are chosen; of several draws the one that leaves the smallest sum is taken.
+    """
+    n_draws = 2 + int(math.log(n_clusters))
+    squares = x.square().sum(dim=1)
+    chosen = [int(generator.integers(len(x)))]
+    left = _squared_distances(x, squares, torch.tensor(chosen))[0]
+    for _ in range(1, n_clusters):
+        sums = left.double().cumsum(dim=0)
+        marks = torch.from_numpy(generator.random(n_draws)) * sums[-1]
+        draws = torch.searchsorted(sums, marks, right=True).clamp_(max=len(x) - 1)
+        after = torch.minimum(_squared_distances(x, squares, draws), left)  # (n_draws, n)
+        best = int(after.sum(dim=1, dtype=torch.float64).argmin())
+        chosen.append(int(draws[best]))
+        left = after[best]
+    return np.array(chosen)
+
+
+def _squared_distances(x: torch.Tensor, squares: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Of some rows from all: float32 (m, n)."""
+    found: torch.Tensor = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
+    return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
+
 
 _ROUNDS_IN_SEEDING = 50  # of Lloyd's iteration in the few directions
 _LEAST_WIDTH = 1024  # in working out how many rows are compared together
@@ -284,3 +330,336 @@ def _sums(x: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> tuple[torch
     for part in blocks(*x.shape):
         sums.index_add_(0, labels[part], x[part].double())
     return sums, torch.bincount(labels, minlength=n_clusters)
+
+
+_FOR = "cluster learnability"
+_ONE_DIRECTION = 1e-6  # of a row of length 1: within float32 rounding of all others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLearnability:
+    """A value and how it came about."""
+
+    value: float
+    """Share of validation rows whose cluster was told, 0 to 1; higher is more learnable."""
+    n_clusters: int
+    k: int
+    n_train: int
+    n_val: int
+    objective: float
+    """Of k-means: mean squared distance of a row of length 1 from its centroid."""
+    n_duplicates: int
+    """Rows that equal an earlier one; all of them are on one side of the split."""
+    n_near_duplicates: int
+    """Validation rows a thousand times nearer to a training row than the median."""
+    value_without_near_duplicates: float | None
+    """The share among the other validation rows, if those are more than 0.5 %."""
+    notes: tuple[str, ...] = ()
+
+
+def cluster_learnability(
+    z: Any,
+    z_val: Any = None,
+    *,
+    n_clusters: int | None = None,
+    k: int = 1,
+    train_share: float = 0.5,
+    seed: int = 0,
+) -> ClusterLearnability:
+    """How often the nearest neighbours of an image tell its k-means cluster.
+
+    Features are scaled to length 1, so that Euclidean and cosine distances order rows alike. All rows, training and
+    validation, are clustered by k-means; the k nearest training rows of a validation row vote for its cluster, of
+    clusters with equal votes that of the nearest voter. With one cluster the value is 1; with one cluster for each row
+    it is 0, for no validation row's cluster is among those of the training rows.
+
+    Rows that equal each other are drawn together, so that none is told by its own copy; of z_val, rows that equal one
+    of z are left out. Rows that nearly equal each other are counted where they lie on both sides.
+
+    Nothing depends on the order of the rows: the split and the start of k-means are drawn for rows in an order of their
+    own.
+
+    Parameters
+    ----------
+    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
+    z_val : the same, optional
+        Validation rows; by default a share of z, drawn by ``seed``.
+    n_clusters : int, optional
+        By default the square root of the number of all rows, rounded.
+    k : int
+        Neighbours that vote.
+    train_share : float
+        Share of z that is learnt from where there is no z_val, above 0 and below 1.
+    seed : int
+        Of the split and of k-means.
+
+    Returns
+    -------
+    ClusterLearnability
+        ``value`` from 0 to 1; higher is better.
+
+    Raises
+    ------
+    DataError
+        If there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one direction; or if
+        every row of z_val equals one of z.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 2 and section 3.1.
+
+    Examples
+    --------
+    >>> z = np.repeat(np.eye(4), 50, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((200, 4))
+    >>> cluster_learnability(z, n_clusters=4).value
+    1.0
+    """
+    wanted = None if n_clusters is None else [n_clusters]
+    return cluster_learnability_grid(z, z_val, n_clusters=wanted, k=[k], train_share=train_share, seed=seed)[0]
+
+
+def cluster_learnability_grid(
+    z: Any,
+    z_val: Any = None,
+    *,
+    n_clusters: Iterable[int] | None = None,
+    k: Iterable[int] = (1,),
+    train_share: float = 0.5,
+    seed: int = 0,
+) -> tuple[ClusterLearnability, ...]:
+    """The same for numbers of clusters and of neighbours, each with each, those of neighbours changing faster.
+
+    As for Figure 2 of the paper; k-means is run once for each number of clusters, and neighbours are sought once.
+
+    Raises
+    ------
+    DataError, QueryError
+        As :func:`cluster_learnability`.
+    """
+    numbers_of_neighbours = list(k)
+    for number in numbers_of_neighbours:
+        require_k(number)
+    if not 0 < train_share < 1:
+        raise QueryError(f"train_share is {train_share}, expected a share above 0 and below 1.")
+    rows = features_of(z, least=4 if z_val is None else 1, needed_for=_FOR)
+    n_given = len(rows)
+    if z_val is not None:
+        other = features_of(z_val, "z_val", needed_for=_FOR)
+        width_checked(other, rows.shape[1], "z_val", _FOR)
+        rows = np.concatenate([rows, other])
+    numbers_of_clusters = [round(math.sqrt(len(rows)))] if n_clusters is None else list(n_clusters)
+    for number in numbers_of_clusters:
+        require_n_clusters(number)
+    if not numbers_of_clusters or not numbers_of_neighbours:
+        raise QueryError("n_clusters or k is empty, expected at least one number each.")
+    require_varied(rows, "z", needed_for=_FOR)
+    points = points_of(rows, "cosine")
+    if points.squares.max() < _ONE_DIRECTION**2:
+        raise DataError(
+            f"All {len(rows)} rows of z have the same direction, so {_FOR} is not defined: the representation has "
+            "collapsed."
+        )
+    marks, firsts = fingerprints(points), first_equals(points, np.arange(len(points)))
+    if z_val is not None:
+        train, val = np.arange(n_given), n_given + np.flatnonzero(firsts[n_given:] >= n_given)
+        if not len(val):
+            raise DataError(f"Every row of z_val equals a row of z, so {_FOR} would tell each by its own copy.")
+    else:
+        train, val = _split(marks, firsts, train_share, seed)
+    most = max(numbers_of_neighbours)
+    if most > len(train):
+        raise DataError(
+            f"z has {len(train)} row{'s' * (len(train) != 1)} to learn from, but {most} neighbours are to vote: give "
+            "it more images, or ask for fewer neighbours."
+        )
+    partitions = [kmeans_points(points, number, seed=seed, marks=marks) for number in numbers_of_clusters]
+    distances, neighbours = nearest_points(points, max(most, min(2, len(train))), queries=val, among=train)
+    n_duplicates = len(rows) - len(np.unique(firsts))
+    near = near_duplicates(distances) if distances.shape[1] > 1 else np.zeros(len(val), dtype=bool)
+    found = []
+    for clusters in partitions:
+        for voters in numbers_of_neighbours:
+            right = voted(clusters.labels[neighbours[:, :voters]]) == clusters.labels[val]
+            found.append(_record(clusters, right, near, voters, len(train), n_duplicates))
+    return tuple(found)
+
+
+def voted(labels: Array) -> Array:
+    """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest.
+
+    >>> voted(np.array([[3, 1, 1], [5, 2, 7]])).tolist()
+    [1, 5]
+    """
+    votes = np.zeros(labels.shape, dtype=np.int64)
+    for place in range(labels.shape[1]):
+        votes += labels == labels[:, place, None]
+    found: Array = np.take_along_axis(labels, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return found
+
+
+def _split(marks: Array, firsts: Array, train_share: float, seed: int) -> tuple[Array, Array]:
+    """Training and validation rows, ascending, at least one of each; equal rows, of one ``firsts``, on one side."""
+    order = np.argsort(marks, kind="stable")
+    _, start, group = np.unique(firsts[order], return_index=True, return_inverse=True)
+    place = np.argsort(np.argsort(start))  # of each group, by its first row in the order
+    drawn = np.random.default_rng(seed).permutation(len(start))
+    ends = np.cumsum(np.bincount(place[group])[drawn])
+    n_train = min(max(1, round(train_share * len(order))), len(order) - 1)
+    n_groups = min(max(1, int((ends <= n_train).sum())), len(start) - 1)
+    is_train = np.isin(place[group], drawn[:n_groups])
+    return np.sort(order[is_train]), np.sort(order[~is_train])
+
+
+def _record(
+    clusters: Clusters, right: Array, near: Array, k: int, n_train: int, n_duplicates: int
+) -> ClusterLearnability:
+    n_val, n_near = len(right), int(near.sum())
+    without, notes = None, []
+    if worth_telling(n_duplicates, n_train + n_val):
+        notes.append(
+            f"{n_duplicates:,} of {n_train + n_val:,} rows equal an earlier one; copies lie on one side of the split."
+        )
+    if worth_telling(n_near, n_val):
+        without = float(right[~near].mean()) if n_near < n_val else None
+        value = "" if without is None else f"; of the others {without:.4g} are"
+        notes.append(
+            f"{n_near:,} of {n_val:,} validation rows are near duplicates of training rows, a thousand times nearer "
+            f"than is usual, and are told by these{value}: remove near duplicates from the images."
+        )
+    return ClusterLearnability(
+        value=float(right.mean()),
+        n_clusters=clusters.n_clusters,
+        k=k,
+        n_train=n_train,
+        n_val=n_val,
+        objective=clusters.objective,
+        n_duplicates=n_duplicates,
+        n_near_duplicates=n_near,
+        value_without_near_duplicates=without,
+        notes=tuple(notes),
+    )
+
+
+_PIECE_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingRateReduction:
+    """Coding rates in nats an image.
+
+    Attributes
+    ----------
+    value : float
+        ``rate`` less ``rate_within``; higher is better.
+    rate : float
+        Of all features together.
+    rate_within : float
+        Mean of the rates within clusters, weighted by their sizes.
+    n_clusters, n : int
+    eps2 : float
+    """
+
+    value: float
+    rate: float
+    rate_within: float
+    n_clusters: int
+    n: int
+    eps2: float
+
+
+def coding_rate_reduction(
+    z: Any, *, clusters: Any = None, n_clusters: int | None = None, eps2: float = 0.5, seed: int = 0
+) -> CodingRateReduction:
+    """Coding-rate reduction Delta R (MCR2) of normalised features, with clusters by k-means unless they are given.
+
+    R = 1/2 logdet(I + dim / (n eps2) Z Z') for the normalised features Z (dim, n), and R_c the mean of the same within
+    clusters, weighted by their sizes; the answer is R - R_c.
+
+    Parameters
+    ----------
+    z : float array, shape (n, dim)
+        Features of images, neither centred nor scaled; rows are divided by their Euclidean length here.
+    clusters : n numbers or names, optional
+        Classes, or clusters found elsewhere.
+    n_clusters : int, optional
+        For k-means of the normalised features; the square root of n, rounded, by default.
+    eps2 : float
+        Squared distortion up to which features are told. 0.5 is the default of the method's own code, whose argument
+        ``eps`` is this square; CLID uses that code as it comes.
+    seed : int
+        Of k-means.
+
+    Returns
+    -------
+    CodingRateReduction
+        With ``value`` in nats, 0 or above; higher is better.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 4 rows; on NaN or infinity; if a feature is all 0; if clusters do not match, or are one.
+    QueryError
+        If eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters and n_clusters are both given.
+
+    References
+    ----------
+    Yu et al. 2020, Learning Diverse and Discriminative Representations via the Principle of Maximal Coding Rate
+    Reduction, Eq. 6; Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
+
+    Examples
+    --------
+    >>> found = coding_rate_reduction([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], clusters=[0, 0, 1, 1])
+    >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
+    (1.098612, 0.804719)
+    """
+    if not (math.isfinite(eps2) and eps2 > 0):
+        raise QueryError(f"eps2 is {eps2}, expected a number above 0, such as 0.5.")
+    rows = features_of(z, least=4, needed_for="coding-rate reduction")
+    unit = np.empty(rows.shape, dtype=np.float64)
+    step = max(1, _PIECE_BYTES // (8 * rows.shape[1]))
+    for start in range(0, len(rows), step):
+        which = np.arange(start, min(start + step, len(rows)))
+        unit[start : start + step] = unit_rows(rows, which).numpy()
+    numbers = _clusters(unit, clusters, n_clusters, seed)
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers)
+    within = 0.0
+    for members in np.split(order, np.cumsum(sizes)[:-1]):
+        within += len(members) / len(unit) * _rate(unit[members], eps2)
+    rate = _rate(unit, eps2)
+    return CodingRateReduction(
+        value=rate - within, rate=rate, rate_within=within, n_clusters=len(sizes), n=len(unit), eps2=eps2
+    )
+
+
+def _clusters(unit: Array, clusters: Any, n_clusters: int | None, seed: int) -> Array:
+    """Number of the cluster of each row, from 0 without gaps."""
+    if clusters is not None and n_clusters is not None:
+        raise QueryError("Got both clusters and n_clusters, expected the clusters or how many k-means shall find.")
+    if clusters is None:
+        wanted = round(math.sqrt(len(unit))) if n_clusters is None else n_clusters
+        if not 2 <= wanted < len(unit):
+            raise QueryError(
+                f"n_clusters is {wanted}, expected a number from 2 to {len(unit) - 1}, less than the rows."
+            )
+
+        clusters = kmeans(unit, wanted, seed=seed).labels
+    numbers: Array = np.unique(labels_of(clusters, len(unit), "clusters"), return_inverse=True)[1]
+    if not numbers.any():
+        raise DataError(
+            f"All {len(unit)} rows are in one cluster, but coding-rate reduction compares at least 2: it would be 0 "
+            "for any features."
+        )
+    return numbers
+
+
+def _rate(unit: Array, eps2: float) -> float:
+    """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, which have the same one."""
+    n, dim = unit.shape
+    narrow = unit if dim <= n else np.ascontiguousarray(unit.T)
+    moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1]).mul_(dim / (n * eps2))
+    moments.diagonal().add_(1.0)
+    factor = torch.linalg.cholesky(moments)  # no eigenvalue is below 1
+    return float(factor.diagonal().log().sum())

@@ -6,29 +6,153 @@ on where it was, and metrics that need the same images share them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...cards import catalogue
-from ...datasets import ImageData
-from ...datasets.augmentations import Recipe, recipe_of
+from ...cards.catalogue import catalogue
+from ...cards.schema import EncoderCard
+from ...datasets import ImageData, ImageSet
 from ...datasets.imagefiles import notes_on
-from ...datasets.views import ANGLES, drawn_images
-from ...errors import QueryError, UnknownName
-from ...features import Progress
-from ...labelfree import NEEDS
-from ...metadata import EncoderCard
+from ...datasets.recipes import Recipe, recipe_of
+from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
+from ...errors import DataError, QueryError, UnknownName
+from ...features import Features, load_features
+from ...features import featurise as compute_features
+from ...features.store import INDEX
 from ...optional import requires_extra
-from ..featurising import PARTS, Featurising, evaluations_folder
-from ..rows import chosen_rows
-from .pixels import pixels_of_images
-from .protocol import SAMPLES
-from .samples import N_IMAGES, Featuriser, Load, Sample, Sizes
+from ...progress import ImageProgress as Progress
+from ...results.vocabulary import NEEDS, LabelFreeMetric
+from ..arrays import chosen_rows
+from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
+from .catalogue import SAMPLES
+from .mutual_information import pixels_of_images
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
+
+N_IMAGES: int = SAMPLES["n_images"]
+"""Images whose features are taken at most."""
+
+OF_SHORT_FEATURES, OF_LONG_FEATURES = SAMPLES["n_and_q_up_to_1024_dimensions"], SAMPLES["n_and_q_above"]
+LONGEST_SHORT_DIM = 1_024
+
+Load = Callable[[str], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Features of some images of a set."""
+
+    features: Features  # of these images, or of more
+    images: ImageSet  # one image a row of z, or a view
+    z: Any  # float32 (n, dim): an array, or rows that stay on the disk
+    y: np.ndarray  # int64 (n,)
+    seconds: float  # that featurising took in this run; nearly none where features were found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much was asked for; what there is may be less."""
+
+    n_images: int
+    n: int  # images with views
+    q: int  # views of each
+    seed: int
+
+    @classmethod
+    def usual(cls, dim: int, *, seed: int) -> Sizes:
+        """What is asked for where nobody says otherwise, for features of so many dimensions.
+
+        >>> Sizes.usual(2048, seed=0)
+        Sizes(n_images=25600, n=5000, q=10, seed=0)
+        """
+        n, q = OF_SHORT_FEATURES if dim <= LONGEST_SHORT_DIM else OF_LONG_FEATURES
+        return cls(n_images=N_IMAGES, n=n, q=q, seed=seed)
+
+
+class Featuriser:
+    """One encoder, loaded once, with where its features go."""
+
+    def __init__(
+        self,
+        card: EncoderCard,
+        *,
+        root: Path,
+        how: Featurising,
+        load: Load | None,
+        progress: Callable[[str], Progress] | None,
+        sizes: Sizes,
+    ) -> None:
+        from ...loading import load as load_encoder
+
+        self.card, self.root, self.how, self.progress, self.sizes = card, root, how, progress, sizes
+        self.notes: list[str] = []  # what there was less of than asked for
+        found: tuple[Any, Any] = (load or load_encoder)(card.id)
+        self.encoder, self.preprocess = found
+
+    def of_images(self, label: str, images: ImageSet) -> Sample:
+        """Features of images as they are, of at most so many of them."""
+        chosen = drawn_images(images, self._capped(images, self.sizes.n_images), seed=self.sizes.seed)
+        subset = images.subset(chosen, split=images.split)
+        if len(chosen) == len(images) or (self._folder(images) / INDEX).exists():
+            return self._sample(label, images, subset, chosen)  # those of all images lie there, or may lie there
+        drawn = images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
+        return self._sample(label, drawn, subset, np.arange(len(chosen)))
+
+    def of_turns(self, label: str, images: ImageSet) -> Sample:
+        """Features of turned images."""
+        turned = rotations_of(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
+        return self._sample(label, turned, turned, np.arange(len(turned)))
+
+    def of_views(self, label: str, images: ImageSet, recipe: Recipe) -> Sample:
+        """Features of augmented views."""
+        n, q, seed = self._capped(images, self.sizes.n), self.sizes.q, self.sizes.seed
+        views = views_of(images, recipe, n=n, q=q, seed=seed)
+        return self._sample(label, views, views, np.arange(len(views)), preprocess=view_preprocess(self.card))
+
+    def _capped(self, images: ImageSet, n: int) -> int:
+        if len(images) < n != N_IMAGES:
+            self.notes.append(
+                f"{n:,} images of {images.name} ({images.split}) were to be taken, and it has {len(images):,}: all are."
+            )
+        return min(n, len(images))
+
+    def _folder(self, images: ImageSet) -> Path:
+        return features_folder(self.root, self.card.id, images, precision=self.how.precision)
+
+    def _sample(
+        self, label: str, featurised: ImageSet, images: ImageSet, chosen: np.ndarray, *, preprocess: Any = None
+    ) -> Sample:
+        begun_s = time.perf_counter()
+        features = compute_features(
+            self.encoder,
+            preprocess or self.preprocess,
+            featurised,
+            name=self.card.id,
+            folder=self._folder(featurised),
+            batch_size=self.how.batch_size,
+            n_workers=self.how.n_workers,
+            device=self.how.device,
+            precision=self.how.precision,
+            representation=self.card.id.partition("@")[2] or "card",
+            skip_corrupt=self.how.skip_corrupt,
+            progress=None if self.progress is None else self.progress(label),
+        )
+        seconds = time.perf_counter() - begun_s
+        lost = [image.position for image in features.skipped]
+        kept = np.setdiff1d(np.arange(len(featurised)), np.array(lost, np.int64))  # positions of the rows
+        rows = np.flatnonzero(np.isin(kept, chosen))
+        if lost:
+            self.notes.append(f"{len(lost):,} images of {featurised.name} ({featurised.split}) could not be read.")
+            readable = np.flatnonzero(np.isin(chosen, kept))
+            images = images.subset(readable, split=images.split)
+        return Sample(
+            features=features, images=images, z=chosen_rows(features.x, rows), y=features.y[rows], seconds=seconds
+        )
+
 
 N_PIXELS: int = SAMPLES["n_pixels"]
 """Images whose pixels are held in memory at most: 0.5 GB at 64 px."""
@@ -73,7 +197,7 @@ class Inputs:
         return {name: self.samples[name] for name in names}
 
     def arguments(self, need: str) -> dict[str, Any]:
-        """The arrays that a metric of this need takes, by the names in :data:`zoo.labelfree.NEEDS`.
+        """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
 
         Views and turns come as arrays in memory, everything else stays on the disk until it is read.
 
@@ -123,7 +247,7 @@ def inputs_of(
         Id of an encoder of the zoo, with its representation if it is not that of the card.
     data : ImageData
     needs : collection of str
-        Keys of :data:`zoo.labelfree.NEEDS`.
+        Keys of :data:`zoo.results.vocabulary.NEEDS`.
     target : ImageData, optional
         The data set to transfer to, for "source and target".
     part : {"train", "val"}
@@ -152,7 +276,7 @@ def inputs_of(
     QueryError
         If a number makes no sense.
     CorruptImage, DataError, MissingExtra and what :func:`zoo.load` raises
-        As :func:`zoo.evaluation.featurising.featurise_data`.
+        As :func:`zoo.evaluation.evaluating.featurise_data`.
     """
     card = catalogue()[name]
     for need in needs:
@@ -218,3 +342,94 @@ def _pixel_pairs(sample: Sample, card: EncoderCard, seed: int) -> tuple[np.ndarr
     chosen = drawn_images(sample.images, min(N_PIXELS, len(sample.images)), seed=seed)
     images = sample.images.subset(chosen, split=sample.images.split)
     return pixels_of_images(images, card.preprocess), chosen_rows(sample.z, chosen)
+
+
+ARGUMENTS = {
+    "features": ("z",),
+    "views": ("z",),
+    "rotations": ("z", "z_val"),
+    "labelled": ("z", "y", "z_val", "y_val"),
+    "source and target": ("z", "y", "z_target"),
+    "pixels": ("images", "z", "images_val", "z_val"),
+}
+"""The arrays that each need takes, by the names of an npz file."""
+_VIEWS = "augmented"  # how the splits of views end
+
+
+def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
+    """The arrays of a folder of features, an npy file or an npz file, by the names in :data:`ARGUMENTS`.
+
+    Parameters
+    ----------
+    path : Path
+        A folder that ``zoo features`` or ``zoo metric`` wrote: z stays on the disk, and is that of views, with ``ids``,
+        where the folder is one of views. An npy file holds z, (n, dim) or (n_images, n_views, dim). An npz file holds
+        the arrays under their names, and may hold ``ids``.
+    beside : Path, optional
+        A folder or npy file with the features of validation images: z_val, and y_val.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or holds no z.
+    """
+    found = _read(path)
+    if beside is not None:
+        other = _read(beside)
+        found |= {f"{name}_val": other[name] for name in ("z", "y") if name in other}
+    return found
+
+
+def arguments_for(one: LabelFreeMetric, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays that a metric takes.
+
+    Raises
+    ------
+    QueryError
+        If they are not all there; says which are missing.
+    """
+    wanted = ARGUMENTS[one.needs]
+    missing = [name for name in wanted if name not in arrays]
+    if missing:
+        raise QueryError(
+            f"{one.title} needs {', '.join(wanted)}, and the file holds {', '.join(arrays)}: {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing; pass an npz file with all of them, or an encoder and "
+            "images."
+        )
+    views = arrays.get("ids") is not None or np.ndim(arrays["z"]) == 3
+    if one.needs == "views":
+        if not views:
+            raise QueryError(
+                f"{one.title} needs several views of each image, and the file holds one row an image; pass z of shape "
+                "(n_images, n_views, dim), ids beside it, or an encoder and images."
+            )
+        return {"z": arrays["z"]} if arrays.get("ids") is None else {"z": arrays["z"], "ids": arrays["ids"]}
+    if one.needs == "features" and np.ndim(arrays["z"]) == 3:
+        raise QueryError(
+            f"{one.title} needs one row an image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
+            "them to (n, dim) if that is what is meant."
+        )
+    return {name: arrays[name] for name in wanted}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        features = load_features(path)
+        if features.origin.split.endswith(_VIEWS):
+            return {"z": features.x, "ids": features.y}
+        return {"z": features.x, "y": features.y}
+    try:
+        found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+        arrays = {"z": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    except FileNotFoundError as error:
+        raise DataError(
+            f"There is no {path}; expected a folder of features, an .npy or an .npz file, or the id of an encoder "
+            "followed by images."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as features ({error}); expected a folder of features, an .npy or an .npz file."
+        ) from error
+    if "z" not in arrays:
+        raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")
+    return arrays

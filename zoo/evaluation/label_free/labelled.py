@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from hashlib import blake2b
+from numbers import Integral
+from typing import Any, Literal
 
-from ...errors import DataError
+from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..streamed_checks import Array, classes_of, labels_of, numbered, width_checked
-from .arrays import features_of, require_varied
+from ..arrays import Array, classes_of, features_of, labels_of, numbered, require_varied, views_of, width_checked
+from ..logistic import LogisticProbe
+from ..neighbours import NeighbourProbe
+from .lidar import Views, grouped, unit_roundoff
+from .nearest import in_range
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
+
+with requires_extra("evaluate", needed_for="Label entropy"):
+    import numpy as np
+    import torch
+    from scipy.special import entr
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -67,3 +77,595 @@ def _labels(y: Any, n: int, name: str) -> Array:
     if y is None:
         raise DataError(f"{name} is None, expected one label for each of the {n} rows.")
     return labels_of(y.detach().cpu() if hasattr(y, "detach") else y, n, name)
+
+
+_LEAST = 4
+_LARGEST = 1e30  # products of features with weights stay within float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEntropy:
+    """Mean entropy in nats, between 0 and log ``n_classes``, and the classifier that it is of.
+
+    ``standard_error`` is over the ``n_val`` images (None for one); ``C`` is the inverse regularisation, ``converged``
+    whether the classifier reached its optimum for it. ``accuracy`` in percent is that on these images, None where
+    their labels are unknown; ``held_out_accuracy`` that on the part of the training images on which C was chosen, None
+    where C was given.
+    """
+
+    value: float
+    standard_error: float | None
+    C: float
+    converged: bool
+    n_train: int
+    n_val: int
+    n_classes: int
+    accuracy: float | None
+    held_out_accuracy: float | None
+
+
+def source_label_entropy(
+    z: Any,
+    y: Any,
+    z_val: Any,
+    y_val: Any,
+    *,
+    C: float | None = None,  # noqa: N803  (scikit-learn's name)
+    select: str = "log_loss",
+    seed: int = 0,
+    device: str | None = None,
+) -> LabelEntropy:
+    """H(Y|X) of a linear classifier's predictions for new images of the data set that it was trained on.
+
+    The classifier is a multinomial logistic regression (:class:`zoo.evaluation.logistic.LogisticProbe`). Its
+    regularisation is chosen on a stratified fifth of the training images; validation images choose nothing.
+
+    Parameters
+    ----------
+    z, y : arrays, shapes (n, dim) and (n,)
+        Features and labels of training images.
+    z_val, y_val : arrays, shapes (m, dim) and (m,)
+        Validation images of the same classes; their labels are used for ``accuracy`` alone.
+    C : float, optional
+        Inverse regularisation, as scikit-learn defines it; nothing is chosen then. With a given C the value depends on
+        the scale of the features.
+    select : {"log_loss", "error"}
+        What the choice of C makes least. Entropies mean most where probabilities are honest, hence log loss.
+    seed : int
+        Of the images on which C is chosen.
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+
+    Returns
+    -------
+    LabelEntropy
+        ``value`` in nats; LOWER is better: the paper ranks encoders by its negative.
+
+    Raises
+    ------
+    DataError
+        If features are not finite, are all the same or have different widths, there are fewer than 4 training images,
+        labels do not match rows, there is one class only, or a class of y_val has no training image.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Source Ent").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> found = source_label_entropy(z, [0, 0, 1, 1], [[0.0], [3.0]], [0, 1], C=1.0)
+    >>> bool(0 < found.value < np.log(2)), found.n_classes
+    (True, 2)
+    """
+    name = "source label entropy"
+    train = labelled_of(z, y, least=_LEAST, needed_for=name)
+    validation = validation_of(train, z_val, y_val, needed_for=name)
+    return _entropy_of(train.z, train.y, validation.z, validation.y, _probe(C, select, seed, device))
+
+
+def target_label_entropy(
+    z: Any,
+    y: Any,
+    z_target: Any,
+    *,
+    C: float | None = None,  # noqa: N803
+    select: str = "log_loss",
+    seed: int = 0,
+    device: str | None = None,
+) -> LabelEntropy:
+    """H(Y|X) of the same classifier's predictions for images of another data set, whose labels nobody looks at.
+
+    The classes of the two data sets may have nothing in common.
+
+    Parameters
+    ----------
+    z, y : arrays, shapes (n, dim) and (n,)
+        Features and labels of the source's training images.
+    z_target : array, shape (m, dim)
+        Features of the target's images.
+    C, select, seed, device
+        As in :func:`source_label_entropy`.
+
+    Returns
+    -------
+    LabelEntropy
+        ``value`` in nats; LOWER is better: the paper ranks encoders by its negative. ``accuracy`` is None.
+
+    Raises
+    ------
+    DataError, QueryError
+        As :func:`source_label_entropy`.
+
+    References
+    ----------
+    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> near, far = (target_label_entropy(z, [0, 0, 1, 1], [[x]], C=1.0).value for x in (0.0, 99.0))
+    >>> round(near, 3), far < 0.001
+    (0.693, True)
+    """
+    name = "target label entropy"
+    train = labelled_of(z, y, least=_LEAST, needed_for=name)
+    rows = features_of(z_target, "z_target", needed_for=name)
+    width_checked(rows, train.z.shape[1], "z_target", name)
+    return _entropy_of(train.z, train.y, rows, None, _probe(C, select, seed, device))
+
+
+def _probe(c: float | None, select: str, seed: int, device: str | None) -> LogisticProbe:
+    return LogisticProbe(C=c, select=select, seed=seed, device=device, precision="float32")  # on every machine
+
+
+def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: LogisticProbe) -> LabelEntropy:
+    largest, largest_val = (max(float(one.max()), -float(one.min())) for one in (z, z_val))
+    if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
+        raise DataError(
+            f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images that entropy was "
+            "asked of, too far from 1 or from each other for a classifier: scale the features of all images by the "
+            "same number."
+        )
+    probe.fit(z, y)
+    probabilities = probe.predict_proba(z_val)  # (m, n_classes)
+    entropies = entr(probabilities).sum(axis=1)
+    report = probe.report_
+    error_percent = report["validation_error_percent"]
+    return LabelEntropy(
+        value=abs(float(entropies.mean())),  # 0, where certainty gives -0
+        standard_error=float(entropies.std(ddof=1)) / len(entropies) ** 0.5 if len(entropies) > 1 else None,
+        C=float(report["C"]),
+        converged=bool(report["converged"]),
+        n_train=len(z),
+        n_val=len(z_val),
+        n_classes=probabilities.shape[1],
+        accuracy=None if y_val is None else 100 * float((probabilities.argmax(axis=1) == y_val).mean()),
+        held_out_accuracy=None if error_percent is None else 100 - float(error_percent),
+    )
+
+
+CLASSIFIERS = ("nearest", "logistic")
+_ONE_SHOT = "one-shot accuracy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotAccuracy:
+    """Mean accuracy in percent over draws of the labelled images, and each draw's.
+
+    ``standard_error`` (percentage points, None for one draw) is that of the mean over draws; the validation images are
+    the same in all of them. ``n_train`` images were there to draw from. Chance is 100 / ``n_classes``.
+    """
+
+    value: float
+    standard_error: float | None
+    draws: tuple[float, ...]
+    classifier: str
+    n_classes: int
+    n_train: int
+    n_val: int
+
+
+def one_shot_accuracy(
+    z: Any,
+    y: Any,
+    z_val: Any,
+    y_val: Any,
+    *,
+    n_draws: int = 10,
+    classifier: str = "nearest",
+    C: float = 1.0,  # noqa: N803  (scikit-learn's name)
+    seed: int = 0,
+    device: str | None = None,
+) -> OneShotAccuracy:
+    """Accuracy on validation images of a classifier from one image a class, drawn at random, mean over draws.
+
+    The same seed draws the same images for every encoder whose rows are in the same order, so that encoders are
+    compared on equal terms; what classes are called changes nothing.
+
+    Parameters
+    ----------
+    z, y : arrays, shapes (n, dim) and (n,)
+        Features and labels of the images from which one a class is drawn.
+    z_val, y_val : arrays, shapes (m, dim) and (m,)
+        Validation images of these classes.
+    n_draws : int
+    classifier : {"nearest", "logistic"}
+        The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity,
+        neither centred nor scaled otherwise, as the paper's other neighbours; of equally near ones the lower class.
+        "logistic": multinomial logistic regression on features of length 1.
+    C : float
+        Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
+    seed : int
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+
+    Returns
+    -------
+    OneShotAccuracy
+        ``value`` in percent; higher is better.
+
+    Raises
+    ------
+    DataError
+        If features are not finite, are all the same or have different widths, labels do not match rows, there is one
+        class only, or a class of y_val has no image in y.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    CLID, arXiv:2206.01251, Table 5, footnote a.
+
+    Examples
+    --------
+    >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0], [0.0, 1.0]]), ["cat", "cat", "dog"]
+    >>> found = one_shot_accuracy(z, y, [[2.0, 1.0], [1.0, 9.0]], ["cat", "dog"])
+    >>> found.value, len(found.draws)
+    (100.0, 10)
+    """
+    if classifier not in CLASSIFIERS:
+        raise QueryError(f"classifier is {classifier!r}, expected one of {', '.join(map(repr, CLASSIFIERS))}.")
+    if not isinstance(n_draws, Integral) or isinstance(n_draws, bool) or n_draws < 1:
+        raise QueryError(f"n_draws is {n_draws!r}, expected a whole number of at least 1.")
+    train = labelled_of(z, y, least=2, needed_for=_ONE_SHOT)
+    validation = validation_of(train, z_val, y_val, needed_for=_ONE_SHOT)
+    rows, rows_val = in_range(train.z), in_range(validation.z)
+    if classifier == "logistic":
+        rows, rows_val = _unit(rows), _unit(rows_val)
+    probe: NeighbourProbe | LogisticProbe = NeighbourProbe(k=1, device=device)
+    if classifier == "logistic":
+        probe = LogisticProbe(C=C, device=device, seed=seed, precision="float32")  # on every machine
+    generator = np.random.default_rng(seed)
+    accuracies = []
+    for _ in range(n_draws):
+        drawn = _one_each(train.y, generator)
+        predicted = probe.fit(rows[drawn], np.arange(len(drawn))).predict(rows_val)
+        accuracies.append(100 * float((predicted == validation.y).mean()))
+    spread = float(np.std(accuracies, ddof=1)) / n_draws**0.5 if n_draws > 1 else None
+    return OneShotAccuracy(
+        value=float(np.mean(accuracies)),
+        standard_error=spread,
+        draws=tuple(accuracies),
+        classifier=classifier,
+        n_classes=len(train.classes),
+        n_train=len(train.z),
+        n_val=len(validation.z),
+    )
+
+
+def _one_each(y: Array, generator: np.random.Generator) -> Array:
+    """A row of each class, in the order of classes: the first of its rows in a random order of all rows.
+
+    Classes are drawn from by where their rows are, not by their numbers, so that naming them otherwise draws the same.
+    """
+    order = generator.permutation(len(y))
+    first = np.unique(y[order], return_index=True)[1]
+    drawn: Array = order[first]
+    return drawn
+
+
+def _unit(rows: Array) -> Array:
+    """Rows of length 1, or 0."""
+    wide = rows.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit: Array = (wide / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return unit
+
+
+ROTATIONS_DEGREES = (0, 90, 180, 270)
+"""In the order in which they are expected."""
+_ROTATION = "rotation prediction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationAccuracy:
+    """Accuracy in percent, 25 being chance, and how it came about.
+
+    ``value`` is over all turned validation images; ``standard_error`` (percentage points) takes the four turns of an
+    image as one observation, and is None for a single validation image; ``per_rotation`` are the accuracies for 0, 90,
+    180 and 270 degrees. ``k`` is smaller than was asked for where there are fewer training rows. ``n_train`` and
+    ``n_val`` count images, not turned ones. ``n_shared`` validation images have, unturned, exactly the features of a
+    training image.
+    """
+
+    value: float
+    standard_error: float | None
+    per_rotation: tuple[float, float, float, float]
+    k: int
+    temperature: float
+    n_train: int
+    n_val: int
+    n_shared: int
+
+
+def rotation_accuracy(
+    z: Any,
+    z_val: Any,
+    *,
+    k: int = 20,
+    temperature: float = 0.07,
+    one_each: bool = False,
+    seed: int = 0,
+    device: str | None = None,
+) -> RotationAccuracy:
+    """Accuracy at telling 0, 90, 180 and 270 degrees apart, from features of turned images.
+
+    Neighbours are sought by cosine similarity among the turned training images, and vote with the weight
+    exp(similarity / temperature) (:class:`zoo.evaluation.neighbours.NeighbourProbe`). Of equal votes the smaller turn
+    wins, so that features which do not change with the turn give 25 percent.
+
+    Parameters
+    ----------
+    z : array, shape (n_images, 4, dim)
+        Features of training images, each turned by 0, 90, 180 and 270 degrees, in that order.
+    z_val : array, shape (n_images, 4, dim)
+        The same of other images. No image belongs in both, for an image would then find itself.
+    k : int
+        Neighbours that vote. The paper does not say how many.
+    temperature : float
+    one_each : bool
+        Train on one turn of each image, drawn by ``seed``, as a loader that turns images at random would give them.
+        By default all four are used, which no draw of a seed can change.
+    seed : int
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+
+    Returns
+    -------
+    RotationAccuracy
+        ``value`` in percent; higher is better.
+
+    Raises
+    ------
+    DataError
+        If the shape is not (n_images, 4, dim), there are fewer than 4 training or 2 validation images, widths differ,
+        features are not finite or all the same, or the validation images are all among the training images.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    CLID, arXiv:2206.01251, section 3.2, after Reed et al. 2021.
+
+    Examples
+    --------
+    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has a direction of its own
+    >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
+    >>> found.value, found.n_train
+    (100.0, 6)
+    """
+    rows, n_train = _turned(z, "z")
+    rows_val, n_val = _turned(z_val, "z_val")
+    width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)
+    if n_train < _LEAST:
+        raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST} to learn from.")
+    require_varied(rows, "z", needed_for=_ROTATION)
+    n_shared = _shared(rows[::4], rows_val[::4])
+    if n_shared == n_val:
+        raise DataError(
+            f"All {n_val} images of z_val are also in z, but {_ROTATION} tests on images that it has not learnt "
+            "from: divide the images first, with all four turns of an image on one side."
+        )
+    turns = np.tile(np.arange(4), n_train)
+    if one_each:
+        drawn = 4 * np.arange(n_train) + np.random.default_rng(seed).integers(4, size=n_train)
+        rows, turns = rows[drawn], turns[drawn]
+        if len(np.unique(turns)) < 4:
+            raise DataError(
+                f"Of the turns of {n_train} images, drawn one each with the seed {seed}, some were never drawn, "
+                "expected all four: give it more images, or leave out one_each."
+            )
+    probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(in_range(rows), turns)
+    correct = (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
+    shares = correct.mean(axis=1)
+    zero, quarter, half, three_quarters = (100 * correct.mean(axis=0)).tolist()
+    return RotationAccuracy(
+        value=100 * float(correct.mean()),
+        standard_error=100 * float(shares.std(ddof=1)) / n_val**0.5,
+        per_rotation=(zero, quarter, half, three_quarters),
+        k=int(probe.k_),
+        temperature=float(temperature),
+        n_train=n_train,
+        n_val=n_val,
+        n_shared=n_shared,
+    )
+
+
+def _turned(z: Any, name: str) -> tuple[Array, int]:
+    """Features of turned images as rows (4 n_images, dim), the four turns of an image in succession."""
+    shape = tuple(getattr(z, "shape", ())) or np.shape(z)
+    if len(shape) != 3 or shape[1] != 4:
+        raise DataError(
+            f"{name} has the shape {shape}, expected (n_images, 4, dim): the features of each image turned by 0, 90, "
+            "180 and 270 degrees, in that order."
+        )
+    return views_of(z, name=name, needed_for=_ROTATION)[0], int(shape[0])
+
+
+def _shared(rows: Array, rows_val: Array) -> int:
+    """How many validation rows equal a training row to the last digit."""
+    dtype = np.result_type(rows, rows_val)
+    known = {_digest(row) for row in rows.astype(dtype, copy=False)}
+    return sum(_digest(row) in known for row in rows_val.astype(dtype, copy=False))
+
+
+def _digest(row: Array) -> bytes:
+    return blake2b(row.tobytes(), digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeuralCollapse:
+    """Variability within classes.
+
+    Attributes
+    ----------
+    value : float
+        NC1, dimensionless; 0 is full collapse.
+    definition : str
+    n_classes : int
+        Images, or labels.
+    n_members : tuple of int
+        Rows of the class with the fewest, and with the most.
+    rank_between : int
+        Directions in which the means differ and which therefore count.
+    variance_within, variance_between : float
+        Traces of the two population covariances, in squared units of the features.
+    """
+
+    value: float
+    definition: str
+    n_classes: int
+    n_members: tuple[int, int]
+    rank_between: int
+    variance_within: float
+    variance_between: float
+
+
+def neural_collapse(
+    z: Any, ids: Any = None, *, y: Any = None, definition: Literal["papyan", "dubois"] = "papyan"
+) -> NeuralCollapse:
+    """NC1: trace of the covariance within classes times the pseudo-inverse of that between them.
+
+    Parameters
+    ----------
+    z : float array, shape (n_images, n_views, dim), or (n_rows, dim) with ``ids`` or ``y``
+        Features, neither centred nor scaled.
+    ids : n_rows numbers or names, optional
+        Which image each row is a view of: images are the classes.
+    y : n_rows labels, optional
+        Labels are the classes, in place of images.
+    definition : {"papyan", "dubois"}
+        "papyan": tr(Sigma_W pinv(Sigma_B)) / n_classes with population covariances, Sigma_B that of the means of
+        classes; directions in which the means differ by rounding only do not count. "dubois", as in the published
+        statistics of 169 encoders: not divided by the number of classes, unbiased covariances, that within the mean
+        over classes, and of the covariance between only eigenvalues above 1 % of the largest and above 1e-4 count, so
+        that it depends on the scale of the features. Their ``nc1norm`` is this over the root of the rank of the
+        correlation matrix.
+
+    Returns
+    -------
+    NeuralCollapse
+        With ``value`` 0 or above; smaller means that features vary less within classes.
+
+    Raises
+    ------
+    DataError
+        If there is one class, or one with one member; on NaN or infinity; if ids or labels do not match; if all rows or
+        all means are equal, or no direction counts.
+    QueryError
+        If both ids and y are given, or a definition that is not known.
+
+    References
+    ----------
+    Papyan, Han and Donoho 2020, Prevalence of neural collapse during the terminal phase of deep learning training,
+    NC1; Dubois et al. 2023, arXiv:2302.03068.
+
+    Examples
+    --------
+    >>> views = np.array([[[1.0, 1.0], [1.0, -1.0]], [[-1.0, 1.0], [-1.0, -1.0]]])
+    >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
+    (0.0, 0.5)
+    """
+    if definition not in ("papyan", "dubois"):
+        raise QueryError(f"definition is {definition!r}, expected 'papyan' or 'dubois'.")
+    if y is not None and ids is not None:
+        raise QueryError("Got both ids and y, expected one of them: classes are images or labels.")
+    rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for="neural collapse")
+    require_varied(rows, "z", needed_for="neural collapse")
+    views = grouped(rows, numbers)
+    spread = views.squared_deviations()
+    means = views.centred_means()
+    noise = views.noise(spread, unit_roundoff(z, rows))
+    if not bool((means.square().mean(dim=0) > noise.square()).any()):
+        raise DataError(
+            f"The means of all {views.n_images} classes are the same, so that neural collapse is not defined: expected "
+            "classes or images that the representation tells apart."
+        )
+    scale = float(views.scale[noise > 0].min())  # one for all columns, for the pseudo-inverse depends on it
+    means, noise = means * (scale / views.scale), noise * (scale / views.scale)
+    if definition == "papyan":
+        value, rank = _papyan(views, means, noise, scale)
+    else:
+        value, rank = _dubois(views, means, scale)
+    least, most = views.n_views
+    return NeuralCollapse(
+        value=value,
+        definition=definition,
+        n_classes=views.n_images,
+        n_members=(least, most),
+        rank_between=rank,
+        variance_within=float((spread / views.scale.square()).sum() / len(rows)),
+        variance_between=float((means / scale).square().sum() / views.n_images),
+    )
+
+
+def _papyan(views: Views, means: torch.Tensor, noise: torch.Tensor, scale: float) -> tuple[float, int]:
+    """Deviations in the directions of the means, each in units of how much the means vary in it."""
+    _, lengths, directions = torch.linalg.svd(means / views.n_images**0.5, full_matrices=False)
+    counted = lengths > (directions.square() @ noise.square()).sqrt()
+    axes = (directions[counted] / lengths[counted][:, None]).T  # (dim, rank)
+    to_scale = scale / views.scale
+    total = sum(float(((piece * to_scale) @ axes).square().sum()) for piece in views.deviations())
+    return total / len(views.rows) / views.n_images, int(counted.sum())
+
+
+def _dubois(views: Views, means: torch.Tensor, scale: float) -> tuple[float, int]:
+    _, lengths, directions = torch.linalg.svd(means / (views.n_images - 1) ** 0.5, full_matrices=False)
+    variances = lengths.square()
+    counted = variances > max(0.01 * float(variances[0]), 1e-4 * scale**2)
+    if not bool(counted.any()):
+        raise DataError(
+            "No direction has a variance of the means above 1e-4, so that neural collapse as of 'dubois' is not "
+            "defined: take 'papyan', which does not depend on the scale of the features."
+        )
+    axes = (directions[counted] / lengths[counted][:, None]).T
+    weights = 1 / ((views.counts - 1) * views.n_images)  # the mean over classes of unbiased covariances
+    to_scale = scale / views.scale
+    total, at = 0.0, 0
+    for piece in views.deviations():
+        own = weights[views.ids[at : at + len(piece)]]
+        total += float((((piece * to_scale) @ axes).square().sum(dim=1) * own).sum())
+        at += len(piece)
+    return total, int(counted.sum())
+
+
+def _classes(z: Any, y: Any) -> tuple[Any, Any]:
+    """Rows and the number of the class of each."""
+    shape = tuple(getattr(z, "shape", np.shape(z)))
+    n = int(np.prod(shape[:-1])) if len(shape) > 1 else 0
+    if len(shape) == 3 and len(np.shape(y)) == 1 and len(y) == shape[0]:
+        y = np.repeat(np.asarray(y), shape[1])  # views of an image are of its class
+    labels = np.unique(labels_of(y, n, "y"), return_inverse=True)[1]
+    counts = np.bincount(labels)
+    if len(counts) < 2 or counts.min() < 2:
+        raise DataError(
+            f"y has {len(counts)} class{'es' * (len(counts) != 1)}, the smallest with {int(counts.min())} of the {n} "
+            "rows, but neural collapse needs at least 2 classes of at least 2 rows."
+        )
+    flat = (z if hasattr(z, "reshape") else np.asarray(z)).reshape(n, shape[-1]) if len(shape) == 3 else z
+    return views_of(flat, labels, needed_for="neural collapse")

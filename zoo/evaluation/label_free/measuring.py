@@ -11,13 +11,12 @@ from datetime import date
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
-from ...labelfree import LabelFreeMetric, metric
-from ...measurements import Measurement
-from ..evaluation_rows import SOURCE, features_digest
-from .catalogue import compute
-from .inputs import Inputs
-from .protocol import OPTIONS, PROTOCOL
-from .samples import Sizes
+from ...results.rows import Measurement
+from ...results.vocabulary import LabelFreeMetric
+from ...results.vocabulary import label_free_metric as metric
+from ..evaluating import SOURCE, features_digest
+from .catalogue import OPTIONS, PROTOCOL, compute
+from .inputs import Inputs, Sizes
 from .spectrum import spectrum_of
 
 _KINDS: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}
@@ -138,7 +137,7 @@ def _one(
 def rows_of_measured(
     measured: Iterable[Measured], inputs: Inputs, *, source: str = SOURCE, day: date | None = None
 ) -> dict[Measurement, dict[str, Any]]:
-    """Rows of ``results/`` with their provenance, for :func:`zoo.recording.record`; refused metrics have none.
+    """Rows of ``results/`` with their provenance, for :func:`zoo.results.recording.record`; refused metrics have none.
 
     Parameters
     ----------

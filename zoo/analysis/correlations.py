@@ -1,0 +1,636 @@
+"""Whether two measurements of the same encoders agree: their mean difference, and how they order the encoders.
+
+Agreement has two sides that a correlation alone confuses. Two columns can differ by a constant and order the encoders
+alike, or have the same mean and order them differently; so each question has its own function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..errors import QueryError
+from ..optional import requires_extra
+from .columns import OUTCOMES, Estimate, Outcome
+from .groups import n_best
+from .ols import adjusted
+from .table import StudyTable, require_columns
+
+with requires_extra("study", needed_for="A comparison of two measurements"):
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+    from scipy import stats
+    from scipy.stats import kendalltau
+    from statsmodels.regression.linear_model import OLS
+    from statsmodels.stats.power import TTestPower
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
+_LEVEL, _POWER = 0.05, 0.8
+_ROUNDING = 1e-12  # share of the largest value below which a spread is none
+_KENDALL_VARIANCE = 0.437  # of atanh(tau), times n - 4: Fieller, Hartley and Pearson 1957
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedComparison:
+    """Two measurements of the same encoders, by their differences."""
+
+    mean: Estimate  # of the differences, with the paired t-test
+    median: Estimate  # of the differences, with Wilcoxon's signed-rank test, which one outlier cannot move
+    by_group: Estimate | None  # the mean again, with standard errors that let the members of a group err alike
+    sd: float  # of the differences, n - 1 in the denominator
+    smallest_p: float  # that Wilcoxon's test can give with so many pairs
+    detectable: float  # mean difference that a paired t-test at 5 % would find in four of five repetitions
+    n: int
+
+
+def paired_comparison(
+    differences: pd.Series[float],
+    *,
+    term: str,
+    outcome: str = "",
+    unit: str = "percentage points",
+    groups: pd.Series[str] | None = None,
+) -> PairedComparison:
+    """Mean and median of paired differences.
+
+    Parameters
+    ----------
+    differences : Series of float, shape (n_pairs,)
+        One measurement minus the other, none missing.
+    term, outcome, unit : str
+        Labels of the estimates.
+    groups : Series of str, shape (n_pairs,), optional
+        Pairs of one group, such as encoders of one objective, may err alike: standard errors are clustered by it too.
+
+    Returns
+    -------
+    PairedComparison
+        The interval of the median is the exact one by order statistics; below six pairs there is none.
+
+    Raises
+    ------
+    QueryError
+        If there are fewer than two pairs, one is missing or infinite, or all differences are the same.
+    """
+    values = differences.to_numpy(dtype=float)
+    n = len(values)
+    if n < 2:
+        raise QueryError(f"A paired comparison of {term} has {n} pairs, expected at least 2; measure more encoders.")
+    if wrong := int((~np.isfinite(values)).sum()):
+        raise QueryError(f"{wrong} of {n} differences of {term} are missing or infinite; leave these pairs out first.")
+    sd = float(values.std(ddof=1))
+    if _never_varies(values):
+        raise QueryError(f"All {n} differences of {term} are {values[0]:g}, expected some spread to judge them by.")
+    t_test = stats.ttest_1samp(values, 0.0)
+    low, high = t_test.confidence_interval(1 - _LEVEL)
+    label = Estimate(term=term, value=None, n=n, outcome=outcome, unit=unit)
+    mean = label.described(value=float(values.mean()), ci_low=float(low), ci_high=float(high),
+                           p=float(t_test.pvalue), method="paired t-test")  # fmt: skip
+    effect = float(TTestPower().solve_power(nobs=n, alpha=_LEVEL, power=_POWER))
+    return PairedComparison(
+        mean=mean, median=_median(values, label), by_group=None if groups is None else _by_group(values, groups, mean),
+        sd=sd, smallest_p=min(1.0, 2.0 ** (1 - n)), detectable=effect * sd, n=n,
+    )  # fmt: skip
+
+
+def pair_estimates(
+    differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
+) -> list[Estimate]:
+    """The difference of every pair, an estimate from one pair and so without an interval, in the order of the index.
+
+    Parameters
+    ----------
+    differences : Series of float, shape (n_pairs,)
+        One measurement minus the other, none missing; the index holds the terms, such as ids of encoders.
+    """
+    return [
+        Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
+        for term, value in differences.items()
+    ]
+
+
+def correlations(
+    first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
+) -> tuple[Estimate, Estimate]:
+    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both.
+
+    Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4); p-values those of scipy,
+    exact for tau where nothing is tied.
+
+    Raises
+    ------
+    QueryError
+        If fewer than five rows have both, or one column never varies.
+
+    References
+    ----------
+    Fieller, Hartley and Pearson 1957, Tests for rank correlation coefficients I, Biometrika 44.
+    """
+    pairs = pd.DataFrame({"first": first, "second": second}).dropna()
+    n = len(pairs)
+    if n < 5:
+        raise QueryError(f"A correlation ({term}) has {n} rows, expected at least 5; measure more encoders.")
+    for name, values in pairs.items():
+        if _never_varies(values.to_numpy(dtype=float)):
+            raise QueryError(f"The {name} column of a correlation ({term}) never varies over {n} rows.")
+    pearson = stats.pearsonr(pairs["first"], pairs["second"])
+    low, high = pearson.confidence_interval(1 - _LEVEL)
+    tau = stats.kendalltau(pairs["first"], pairs["second"])
+    tau_low, tau_high = _kendall_interval(float(tau.statistic), n)
+    r = Estimate(term=term, value=float(pearson.statistic), ci_low=float(low), ci_high=float(high), n=n, unit="r",
+                 p=float(pearson.pvalue), outcome=outcome, method=f"{method}, Pearson")  # fmt: skip
+    ordered = Estimate(term=term, value=float(tau.statistic), ci_low=tau_low, ci_high=tau_high, n=n, unit="tau",
+                       p=float(tau.pvalue), outcome=outcome, method=f"{method}, Kendall",
+                       note="" if tau_low is not None else "no interval: the order is the same throughout")  # fmt: skip
+    return r, ordered
+
+
+def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
+    """True if a correlation is at least 0.5 in size, on the encoders at hand, whatever its interval is.
+
+    Parameters
+    ----------
+    sign : int
+        1 or -1 for the direction that it must have; 0 for either.
+    """
+    value = correlation.value or 0.0
+    return (abs(value) if sign == 0 else sign * value) >= HIGH
+
+
+def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
+    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation.
+
+    Raises
+    ------
+    QueryError
+        If fewer than five rows have both, or a column never varies without one of them.
+    """
+    pairs = pd.DataFrame({"first": first, "second": second}).dropna()
+    if len(pairs) < 5:
+        raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
+    found = {}
+    for row in pairs.index:
+        rest = pairs.drop(index=row)
+        if any(_never_varies(rest[name].to_numpy(dtype=float)) for name in rest):
+            raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
+        found[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
+    return pd.Series(found, dtype="float64", name="r")
+
+
+def _never_varies(values: np.ndarray) -> bool:
+    """True if what differs is rounding: a test of it would divide by about 0."""
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+
+
+def _median(values: np.ndarray, label: Estimate) -> Estimate:
+    low, high = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
+    known = bool(np.isfinite(low) and np.isfinite(high))
+    return label.described(
+        value=float(np.median(values)), ci_low=float(low) if known else None, ci_high=float(high) if known else None,
+        p=float(stats.wilcoxon(values).pvalue), method="Wilcoxon signed-rank test",
+        note="" if known else "too few pairs for a 95 % interval of the median",
+    )  # fmt: skip
+
+
+def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Estimate | None:
+    codes = pd.factorize(groups.astype(str))[0]
+    if len(set(codes)) < 2 or len(set(codes)) == len(codes):  # clustering then says nothing, or nothing new
+        return None
+    fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
+    (low, high), *_ = fit.conf_int(alpha=_LEVEL)
+    return mean.described(ci_low=float(low), ci_high=float(high), p=float(fit.pvalues[0]),
+                          method=f"mean, standard errors clustered in {len(set(codes))} groups")  # fmt: skip
+
+
+def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
+    if abs(tau) > 1 - 1e-9:
+        return None, None
+    half = stats.norm.ppf(1 - _LEVEL / 2) * np.sqrt(_KENDALL_VARIANCE / (n - 4))
+    return float(np.tanh(np.arctanh(tau) - half)), float(np.tanh(np.arctanh(tau) + half))
+
+
+FEWEST = 5  # encoders for a rank correlation
+TAU = "Kendall's tau"
+
+
+def rank_correlations(
+    table: StudyTable,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    family: str,
+    drawn: str | None = None,
+    seed: int = 0,
+    n_resamples: int = 1_000,
+) -> list[Estimate]:
+    """Kendall's tau-b of each pair of columns, over the encoders that have both.
+
+    Parameters
+    ----------
+    pairs : sequence of (str, str)
+        A number column, and the one that it should rank.
+    family : str
+        Name of these tests, over which the false-discovery rate is computed.
+    drawn : str, optional
+        A column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
+        objectives allows for encoders of one objective being alike. There is no p-value then: the usual one takes
+        encoders as independent.
+    n_resamples : int
+        Of the bootstrap, whose percentiles are the interval.
+
+    Returns
+    -------
+    list of Estimate
+        Term: the first column; outcome: the second. Values in [-1, 1], 1 if both give the same order.
+
+    Raises
+    ------
+    UnknownName, QueryError
+        If a column does not exist, fewer than 5 encoders have both, or one of them never varies.
+    """
+    found = []
+    for first, second in pairs:
+        rows = _rows(table, (first, second), drawn)
+        statistic, p = _tau(rows, first, second)
+        spread = _resampled(rows, [(first, second)], drawn, seed, n_resamples)[0]
+        low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
+        found.append(
+            Estimate(term=first, value=statistic, ci_low=float(low), ci_high=float(high),
+                     p=p if drawn is None else None, n=len(rows),
+                     unit=TAU, outcome=second, method=f"rank correlation, bootstrap over {drawn or 'encoder'}s")
+        )  # fmt: skip
+    return adjusted(found, family=family)
+
+
+def correlation_change(
+    table: StudyTable,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    *,
+    drawn: str | None = None,
+    seed: int = 0,
+    n_resamples: int = 1_000,
+) -> Estimate:
+    """How much larger Kendall's tau-b of one pair of columns is than that of another, over the same encoders.
+
+    Parameters
+    ----------
+    drawn : str, optional
+        What the bootstrap draws, as in :func:`rank_correlations`.
+
+    Returns
+    -------
+    Estimate
+        Tau of the first pair minus tau of the second, with the percentile interval of a bootstrap that draws the same
+        encoders for both; no p-value.
+
+    Raises
+    ------
+    UnknownName, QueryError
+        If a column does not exist, fewer than 5 encoders have them all, or one of them never varies.
+    """
+    rows = _rows(table, (*first, *second), drawn)
+    value = _tau(rows, *first)[0] - _tau(rows, *second)[0]
+    one, other = _resampled(rows, [first, second], drawn, seed, n_resamples)
+    spread = one - other
+    low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
+    return Estimate(
+        term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})", value=value, ci_low=float(low),
+        ci_high=float(high), n=len(rows), unit=TAU, outcome=first[1],
+        method=f"difference of rank correlations, bootstrap over {drawn or 'encoder'}s",
+    )  # fmt: skip
+
+
+def beyond_selection(
+    table: StudyTable,
+    first: str,
+    second: str,
+    *,
+    total: str = "train_test",
+    within: str = "year",
+    fraction: float = 0.2,
+    seed: int = 0,
+    n_shuffles: int = 999,
+) -> tuple[Estimate, ...]:
+    """Whether the best encoders trade two risks off more than choosing them by a sum of both makes any numbers do.
+
+    Encoders with a low sum of two risks have, among themselves, one low where the other is high, whether or not the
+    risks have anything to do with each other (Berkson 1946). So the second risk is shuffled among the encoders of each
+    group, the total is computed anew, and the best are chosen from that: what tau they have then is due to the choice
+    alone.
+
+    Parameters
+    ----------
+    first, second : str
+        Two risks that are parts of the total.
+    total, within : str
+        The column by which the best are chosen, and the column of the groups within which they are.
+    fraction : float
+        The best fraction of each group, in (0, 1], rounded up.
+
+    Returns
+    -------
+    tuple of Estimate
+        Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group with at least
+        two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of the
+        shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
+        p-value. ``n`` are chosen encoders.
+
+    Raises
+    ------
+    UnknownName, QueryError
+        If a column does not exist, fewer than 5 encoders have both risks, one of them never varies, or in no group two
+        encoders are chosen.
+    """
+    table = table.only(table.complete(total, within).index, because=f"no {total} or no {within}")
+    rows = _rows(table, (first, second), None)
+    groups = [
+        (str(label).removesuffix(".0"), group[[first, second, total]].to_numpy())
+        for label, group in rows.groupby(within)
+        if n_best(len(group), fraction) >= 2
+    ]
+    if not groups:
+        raise QueryError(
+            f"In no {within} the best {100 * fraction:g} % of the encoders with {first} and {second} are two or more; "
+            "expected a pair to compare."
+        )
+    observed = [_concordance(values, values[:, 1], fraction) for _, values in groups]
+    pairs = np.array([k * (k - 1) / 2 for _, k in observed])
+    chosen = int(sum(k for _, k in observed))
+    method = f"best {100 * fraction:g} % of each {within}"
+    found = [
+        Estimate(term=label, value=float(signs / n_pairs), n=k, unit=TAU, outcome=f"{first}, {second}", method=method)
+        for (label, _), (signs, k), n_pairs in zip(groups, observed, pairs, strict=True)
+    ]
+    value = sum(signs for signs, _ in observed) / pairs.sum()
+    rng = np.random.default_rng(seed)
+    shuffled = np.array([
+        sum(_concordance(values, rng.permutation(values[:, 1]), fraction)[0] for _, values in groups) / pairs.sum()
+        for _ in range(n_shuffles)
+    ])  # fmt: skip
+    alone, (low, high) = float(shuffled.mean()), np.quantile(shuffled, [0.025, 0.975])
+    extreme = int((np.abs(shuffled - alone) >= abs(value - alone) - 1e-12).sum())
+    label = Estimate(term="", value=None, n=chosen, unit=TAU, outcome=f"{first}, {second}", method=method)
+    return (
+        *found,
+        label.described(term="all groups", value=float(value)),
+        label.described(term="by selection alone", value=alone, ci_low=float(low), ci_high=float(high),
+                        note=f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"),
+        label.described(term="beyond selection", value=float(value - alone), ci_low=float(value - high),
+                        ci_high=float(value - low), p=(extreme + 1) / (n_shuffles + 1)),
+    )  # fmt: skip
+
+
+def pareto_front(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """Encoders that no other one beats: none is at most as high in both columns and lower in one of them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows without one of the columns do not count; lower is better in both.
+
+    Returns
+    -------
+    DataFrame
+        Its rows on the front, by the first column, then the second, then the id.
+    """
+    rows = frame.dropna(subset=[first, second]).sort_index().sort_values([first, second], kind="stable")
+    x, y = rows[first].to_numpy(), rows[second].to_numpy()
+    beaten = [bool((((x <= x[i]) & (y <= y[i])) & ((x < x[i]) | (y < y[i]))).any()) for i in range(len(rows))]
+    return rows[~np.array(beaten, dtype=bool)]
+
+
+def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.DataFrame:
+    names = list(dict.fromkeys(columns))
+    needed = names if drawn is None else [*names, drawn]
+    require_columns(needed)
+    rows = table.frame.dropna(subset=needed).sort_index()  # resamples must not depend on the order of the rows
+    if len(rows) < FEWEST:
+        raise QueryError(
+            f"{len(rows)} of the {len(table)} encoders have {' and '.join(names)}, expected at least {FEWEST} for a "
+            "rank correlation."
+        )
+    for name in names:
+        if rows[name].nunique() == 1:
+            raise QueryError(f"{name} is the same for all {len(rows)} encoders, so it ranks none; expected it to vary.")
+    return rows
+
+
+def _tau(rows: pd.DataFrame, first: str, second: str) -> tuple[float, float]:
+    result: Any = kendalltau(rows[first], rows[second])
+    return float(result.statistic), float(result.pvalue)
+
+
+def _signs(values: Floats) -> Floats:
+    return np.sign(values[:, None] - values)  # (n, n): which of two encoders is higher
+
+
+def _resampled(
+    rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], drawn: str | None, seed: int, n_resamples: int
+) -> list[Floats]:
+    """Tau-b of bootstrap samples, each sample the same for all pairs; NaN where a sample does not vary.
+
+    How often each encoder is drawn weights the signs of all pairs of encoders, which is tau-b of the drawn rows (pairs
+    of one and the same encoder are ties) without ranking every sample anew.
+    """
+    units = np.arange(len(rows)) if drawn is None else rows[drawn].astype(str).factorize(sort=True)[0]
+    draws = _counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
+    values = {name: rows[name].to_numpy(dtype=float) for pair in pairs for name in pair}
+    untied = {name: _untied(draws, column) for name, column in values.items()}
+    taus = []
+    for one, two in pairs:
+        concordant = ((draws @ (_signs(values[one]) * _signs(values[two]))) * draws).sum(axis=1)
+        with np.errstate(invalid="ignore"):  # 0 / 0 in a sample of one value
+            taus.append(concordant / np.sqrt(untied[one] * untied[two]))
+    return taus
+
+
+def _untied(draws: Floats, values: Floats) -> Floats:
+    """Ordered pairs of drawn rows that differ in a column, by resample."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)  # of the groups of equal values
+    in_groups = np.add.reduceat(draws[:, order], starts, axis=1)
+    pairs: Floats = draws.sum(axis=1) ** 2 - (in_groups**2).sum(axis=1)
+    return pairs
+
+
+@lru_cache(maxsize=4)  # many pairs of columns have the same rows
+def _counts(n: int, n_resamples: int, seed: int) -> Floats:
+    """How often each of n units is drawn in each resample."""
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
+    counts.flags.writeable = False
+    return counts
+
+
+def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float, int]:
+    """Sum of signs over the pairs of the best, and how many they are, if the second risk were this one."""
+    total = values[:, 2] - values[:, 1] + second
+    k = n_best(len(values), fraction)
+    best = np.argsort(total, kind="stable")[:k]
+    return float((_signs(values[best, 0]) * _signs(second[best])).sum() / 2), k
+
+
+Floats = NDArray[np.float64]
+FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
+N_RESAMPLES = 1_000
+ROUNDING = 1e-12  # share of the largest value below which a spread is none
+_SHARE = 0.5  # of samples in which a statistic must exist for an interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampling:
+    """How intervals are made."""
+
+    clusters: pd.Series[str] | None = None  # index: encoders; what is drawn together, such as their objectives
+    n_resamples: int = N_RESAMPLES
+    seed: int = 0
+
+    def counts(self, rows: pd.Index[str]) -> tuple[Floats, str]:
+        """How often each of the rows is drawn, shape (n_resamples, n_rows), and in words what was drawn."""
+        if self.clusters is not None:
+            of = self.clusters.to_dict()  # reindexing a column of text for every pair of metrics took most of the time
+            codes = np.unique([str(of.get(row)) for row in rows], return_inverse=True)[1]
+            n_clusters = int(codes.max()) + 1
+            if n_clusters >= FEWEST_CLUSTERS:
+                return drawn_counts(n_clusters, self.n_resamples, self.seed)[:, codes], f"{n_clusters} clusters"
+        return drawn_counts(len(rows), self.n_resamples, self.seed), "encoders"
+
+
+def pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
+    """Pearson's r of each sample; columns of shape (n,) or (n_resamples, n)."""
+    total = counts.sum(axis=1, keepdims=True)
+    dx, dy = (one - (counts * one).sum(axis=1, keepdims=True) / total for one in (_scaled(x), _scaled(y)))
+    variances = (counts * dx * dx).sum(axis=1), (counts * dy * dy).sum(axis=1)
+    return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > ROUNDING, one, 0.0) for one in variances))
+
+
+def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
+    """Spearman's rho of each sample: ranks are counts of drawn rows below, and half of those that are equal."""
+    below = ((one[:, None] < one) + 0.5 * (one[:, None] == one) for one in (x, y))  # (n, n)
+    ranks_x, ranks_y = (counts @ one for one in below)  # (n_resamples, n)
+    return pearson(ranks_x, ranks_y, counts)
+
+
+def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) -> Floats:
+    """Kendall's tau-b of each sample, over the pairs that a mask (n, n) admits; copies of one row are ties."""
+    signs = [np.sign(one[:, None] - one) for one in (x, y)]
+    if mask is not None:
+        signs = [one * mask for one in signs]
+    concordant, *untied = (
+        ((counts @ one) * counts).sum(axis=1) for one in (signs[0] * signs[1], np.abs(signs[0]), np.abs(signs[1]))
+    )
+    return _ratio(concordant, *untied)
+
+
+RESAMPLED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+    "Pearson": pearson, "Spearman": spearman, "Kendall": kendall,
+}  # fmt: skip
+
+
+def _scaled(values: Floats) -> Floats:
+    scaled: Floats = (values - values.min()) / (np.ptp(values) or 1.0)
+    return scaled
+
+
+def _ratio(numerator: Floats, first: Floats, second: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):  # samples in which a column does not vary are NaN
+        found: Floats = np.where(first * second > 0, numerator / np.sqrt(first * second), np.nan)
+    return found
+
+
+def percentiles(spread: Floats) -> tuple[float | None, float | None]:
+    """The middle 95 % of a statistic over samples; none if it exists in fewer than half of them."""
+    known = spread[np.isfinite(spread)]
+    if len(known) < _SHARE * len(spread):
+        return None, None
+    low, high = np.quantile(known, [0.025, 0.975])
+    return float(low), float(high)
+
+
+@lru_cache(maxsize=32)  # many columns have the same rows
+def drawn_counts(n: int, n_resamples: int, seed: int) -> Floats:
+    """How often each of n units is drawn, shape (n_resamples, n)."""
+    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
+    counts.flags.writeable = False
+    return counts
+
+
+AXES: tuple[Outcome, ...] = tuple(
+    OUTCOMES[name] for name in ("train_test", "enc_gen", "probe_gen", "usability", "approx")
+)  # in the order of the paper's Figure 26, from the top
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Encoders by their place between the worst and the best."""
+
+    places: pd.DataFrame  # index "enc", one column an axis; 0 worst, 1 best, NaN where it was not measured
+    values: pd.DataFrame  # the risks themselves, same shape
+    best: pd.Series[float]  # lowest risk of the reference, by axis
+    worst: pd.Series[float]  # highest
+    reference: tuple[str, ...]  # encoders that set the scale: those that have every axis and are not the user's
+
+    def average(self) -> pd.Series[float]:
+        """Mean place of the encoders of the reference, by axis."""
+        return self.places.loc[list(self.reference)].mean()
+
+    def known(self, encoder: str) -> list[str]:
+        """The axes on which an encoder has a place."""
+        row = self.places_of(encoder)
+        return [axis for axis, place in row.items() if place == place]
+
+    def beyond(self, encoder: str) -> list[str]:
+        """The axes on which an encoder is better than the best of the reference, or worse than its worst."""
+        row = self.places_of(encoder)
+        return [axis for axis, place in row.items() if place < 0 or place > 1]
+
+    def estimates(self, encoder: str) -> list[Estimate]:
+        """The place of an encoder on each axis; without a value where the axis was not measured for it."""
+        return [
+            Estimate(
+                term=encoder, value=place if place == place else None, n=len(self.reference), outcome=axis,
+                unit="share of the range from worst to best", method="radar profile",
+                note="n counts the encoders of the scale" if place == place else "not measured for this encoder",
+            )
+            for axis, place in self.places_of(encoder).items()
+        ]  # fmt: skip
+
+    def places_of(self, encoder: str) -> dict[str, float]:
+        """The place of an encoder on each axis; NaN where it was not measured."""
+        row = self.places.loc[[encoder]].to_numpy(dtype=float)[0]
+        return dict(zip(map(str, self.places.columns), map(float, row), strict=True))
+
+
+def profiles_of(table: StudyTable, *, axes: Sequence[Outcome] = AXES) -> Profiles:
+    """The place of every encoder of a table on every axis that was measured for it.
+
+    The scale is set by the encoders that have all axes. Those of the user take their places on that scale without
+    changing it, so that a published encoder looks the same in every run; they can lie beyond its ends.
+
+    Raises
+    ------
+    QueryError
+        If fewer than two encoders have all axes, or one of the axes never varies among them.
+    """
+    names = [axis.column for axis in axes]
+    values = table.frame[names].astype(float)
+    complete = values.dropna()
+    reference = complete.loc[~complete.index.isin(table.mine)]
+    if len(reference) < 2:
+        raise QueryError(
+            f"{len(reference)} encoders of the table have all of {', '.join(names)}, expected at least 2 to set the "
+            "scale of a profile; choose a table with more encoders."
+        )
+    best, worst = reference.min(), reference.max()
+    for name in names:
+        if best[name] == worst[name]:
+            raise QueryError(
+                f"{name} is {best[name]:g} for all {len(reference)} encoders, so it has no worst and best."
+            )
+    return Profiles((worst - values) / (worst - best), values, best, worst, tuple(map(str, reference.index)))

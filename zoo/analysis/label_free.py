@@ -1,0 +1,435 @@
+"""Populations of the rows of ``results/``: each data set on which encoders have label-free metrics and accuracies.
+
+Numbers of two protocols, or of two kinds of image, are not compared with each other: of each metric those count that
+most encoders have. Rows of one encoder that differ in their seed are averaged, over the newest of its campaigns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from ..cards.catalogue import catalogue
+from ..cards.schema import Missing
+from ..errors import QueryError, warn
+from ..evaluation.label_free.population import clid, w_clid
+from ..files import content_folder
+from ..optional import requires_extra
+from ..results.rows import Key, Row, believable_rows_of, errata, without_wrong
+from ..results.tables import study_facts
+from ..results.values import PUBLISHED_SOURCE, read_files
+from ..results.vocabulary import DATASET, DATE, ENCODER, LABEL_FREE_METRICS, METRIC, PROTOCOL, SOURCE, SPLIT, VALUE
+from .columns import ERRORS, STUDY_COLUMNS
+from .table import FEWEST, StudyTable, table_of
+
+with requires_extra("study", needed_for="A study of metrics"):
+    import numpy as np
+    import pandas as pd
+
+Direction = Literal["more", "less", "1", "none"]
+FULL_SHOT = "full-shot"
+PUBLISHED = "published encoders"
+RESNETS = "published ResNet-50s"
+STATISTIC_COLUMNS = {  # metric -> column of the study table; views are the pretraining's own augmentations of an image
+    "correlation_rank": "train_rank", "feature_rank": "train_rank_Z", "uniformity": "train_uniformity",
+    "alignment": "trainrealaug_alignment", "neural_collapse": "trainrealaug_nc1",
+}  # fmt: skip
+CLID, W_CLID = "clid", "w_clid"
+LEARNABILITY, DIMENSION = "cluster_learnability", "intrinsic_dimension"
+_TITLES = {CLID: "CLID", W_CLID: "W-CLID"}
+_BEST_AT_1 = "alpha_req"
+TOLD: Mapping[Direction, str] = {
+    "more": "as it is: more is better", "less": "negated: less is better", "1": "minus the distance from 1",
+    "none": "as it is: its paper claims no direction",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Population:
+    """Encoders with metrics and accuracies on one data set."""
+
+    name: str
+    dataset: str
+    values: pd.DataFrame  # index: encoders; columns: metrics as measured; NaN where missing
+    accuracies: pd.DataFrame  # the same index; percent, higher is better; the first column is the oracle
+    facts: StudyTable  # of the encoders: what was chosen
+    left_out: Mapping[str, int]  # reason -> encoders that the population could have had
+    unanswered: tuple[str, ...] = ()  # a sentence for each metric that could not be made of the others
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def oracle(self) -> pd.Series[float]:
+        """The accuracy that the others are held against."""
+        return self.accuracies.iloc[:, 0]
+
+    @property
+    def predictors(self) -> pd.DataFrame:
+        """Metrics turned so that more is better, those that at least 5 encoders have."""
+        enough = [name for name in self.values if self.values[name].notna().sum() >= FEWEST]
+        return pd.DataFrame({name: directed(self.values[name]) for name in enough}, index=self.values.index)
+
+    @property
+    def choosers(self) -> list[str]:
+        """The predictors that say which encoder is better."""
+        return [str(name) for name in self.predictors if direction_of(str(name)) != "none"]
+
+    @property
+    def objectives(self) -> pd.Series[str]:
+        """The objective of each encoder, which is what its relatives share."""
+        known = self.facts.frame["objective"].reindex(self.values.index)
+        return known.fillna("unknown").astype(str)
+
+    def only(self, encoders: Iterable[str], *, name: str, because: str) -> Population:
+        """The same population with these encoders only."""
+        kept = self.values.index[self.values.index.isin(list(encoders))]
+        gone = len(self) - len(kept)
+        return replace(
+            self, name=name, values=self.values.loc[kept], accuracies=self.accuracies.loc[kept],
+            facts=self.facts.only(kept, because=because),
+            left_out={**self.left_out, **({because: gone} if gone else {})},
+        )  # fmt: skip
+
+
+def direction_of(metric: str) -> Direction:
+    """Which way a metric points, as its paper reads it.
+
+    >>> direction_of("rankme"), direction_of("uniformity"), direction_of("alpha_req"), direction_of("neural_collapse")
+    ('more', 'less', '1', 'none')
+    """
+    if metric == _BEST_AT_1:
+        return "1"
+    known = LABEL_FREE_METRICS.get(metric)
+    higher = True if known is None else known.higher_is_better
+    return "none" if higher is None else "more" if higher else "less"
+
+
+def needs_labels(metric: str) -> bool:
+    """True for metrics that the papers compare with although labels go into them.
+
+    >>> needs_labels("w_clid"), needs_labels("one_shot_accuracy"), needs_labels("rankme")
+    (True, True, False)
+    """
+    known = LABEL_FREE_METRICS.get(metric)
+    return metric == W_CLID if known is None else known.needs in ("labelled", "source and target")
+
+
+def title_of(metric: str) -> str:
+    """The words for a metric.
+
+    >>> title_of("lidar"), title_of("clid")
+    ('LiDAR', 'CLID')
+    """
+    known = LABEL_FREE_METRICS.get(metric)
+    return _TITLES.get(metric, metric) if known is None else known.title
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric; empty if it has none.
+
+    >>> unit_of("lidar"), unit_of("rotation_accuracy"), unit_of("clid"), unit_of("w_clid")
+    ('dimensions', '%', '', '%')
+    """
+    known = LABEL_FREE_METRICS.get(metric)
+    if known is None:
+        return "%" if metric == W_CLID else ""  # W-CLID is a prediction of the accuracy
+    return {"dimensionless": "", "percent": "%"}.get(known.unit, known.unit)
+
+
+def directed(values: pd.Series[float]) -> pd.Series[float]:
+    """A metric turned so that more is better; the name of the column says which metric it is.
+
+    >>> directed(pd.Series([0.5, 2.0], name="alpha_req")).tolist()
+    [-0.5, -1.0]
+    """
+    direction = direction_of(str(values.name))
+    if direction == "1":
+        return -(values - 1).abs()
+    return -values if direction == "less" else values
+
+
+def published_population(table: StudyTable) -> Population:
+    """The encoders of the study table with statistics of their features on ImageNet-1K, and errors by labels.
+
+    Contrast is the sum of uniformity and alignment, where both were published.
+    """
+    frame = table.frame
+    values = pd.DataFrame({name: frame[column] for name, column in STATISTIC_COLUMNS.items()}, index=frame.index)
+    values["contrast"] = values["alignment"] + values["uniformity"]
+    accuracies = pd.DataFrame({_setting(one.label): 100 - frame[one.column] for one in ERRORS}, index=frame.index)
+    return _population_of(PUBLISHED, "imagenet-1k", values, accuracies, table)
+
+
+def resnets_of(population: Population) -> Population:
+    """The ResNet-50s, of which architecture and dimensions are the same."""
+    frame = population.facts.frame
+    resnets = frame.index[frame["architecture_exact"] == "resnet50"]
+    return population.only(resnets, name=RESNETS, because="not a ResNet-50")
+
+
+def population_of(
+    name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
+) -> Population:
+    """A population of values measured anywhere; encoders without the first accuracy or any metric are left out.
+
+    Parameters
+    ----------
+    values : DataFrame, index: encoders
+        Metrics as measured, one column each under its name.
+    accuracies : DataFrame, the same index
+        In percent; the first column is the oracle.
+    facts : StudyTable
+        With these encoders.
+    """
+    return _population_of(name, dataset, values, accuracies, facts)
+
+
+def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
+    """By choice, the groups of encoders that differ in that choice alone.
+
+    Parameters
+    ----------
+    treatments : sequence of str
+        Columns of the study table. What has to change with one may: the layer with the dimensions, and the columns of
+        the projector with each other.
+
+    Returns
+    -------
+    dict of Series
+        Choice -> id of the group's first encoder, by encoder; choices that vary in no group are left out.
+    """
+    from .controlled import VARIED_TOGETHER, controlled_groups
+
+    found = {}
+    for treatment in treatments:
+        together = VARIED_TOGETHER.get(treatment, (treatment,))
+        facts = population.facts
+        known = facts.frame.index[facts.why_missing[treatment] != "not published"]
+        among = [encoder for encoder in population.values.index if encoder in known]
+        groups = controlled_groups(facts, together, among=among)
+        levels = facts.frame[treatment].astype(object).fillna("not applicable")[groups.index]
+        varying = levels.astype(str).groupby(groups["group"]).transform("nunique") > 1
+        if varying.any():
+            found[treatment] = groups["group"][varying].astype(str)
+    return found
+
+
+def _population_of(
+    name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
+) -> Population:
+    has_oracle, has_metric = accuracies.iloc[:, 0].notna(), values.notna().any(axis=1)
+    why = {
+        f"{accuracies.columns[0]} accuracy not measured": int((~has_oracle).sum()),
+        "no label-free metric measured": int((has_oracle & ~has_metric).sum()),
+    }
+    kept = values.index[has_oracle & has_metric]
+    return Population(
+        name=name, dataset=dataset, values=values.loc[kept].astype(np.float64), accuracies=accuracies.loc[kept],
+        facts=facts.only(kept, because="metric or accuracy missing"),
+        left_out={reason: n for reason, n in why.items() if n},
+    )  # fmt: skip
+
+
+def _setting(label: str) -> str:
+    return label.removesuffix(" error").replace("Full", "full")
+
+
+ORACLES = {  # name -> metric and split of an error in percent
+    FULL_SHOT: ("linear_probe_error", "train -> val"), "nearest neighbours": ("knn_error", "train -> val"),
+    "3-shot": ("linear_probe_error", "train 3-shot -> val"),
+}  # fmt: skip
+_OTHERS = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of what is not known to be self-supervised
+_VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
+_IMAGES = ("train", "val")
+_SETTING = re.compile(r"\b(n_clusters|k)=\[?(\d+)")  # of a protocol with options of one's own
+
+Values = Mapping[str, float]  # by encoder
+_Kind = tuple[str, str]  # split, protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What ``results/`` has of label-free metrics beside accuracies."""
+
+    populations: tuple[Population, ...]  # one a data set
+    grids: Mapping[str, Mapping[tuple[int, int], pd.Series[float]]]  # data set -> clusters, neighbours -> learnability
+    refused: Mapping[str, str]  # data set -> why it has no population
+
+
+def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
+    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user.
+
+    Raises
+    ------
+    ResultsError
+        If a file is unreadable or a row in it is wrong.
+    """
+    cards, shipped = catalogue(), content_folder("results")
+    seen: dict[Key, str] = {}
+    found: list[Row] = []
+    left_out: list[str] = []
+    for path, content in read_files(".csv").items():
+        if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
+            continue
+        rows = believable_rows_of(path, content, cards, seen, left_out)
+        if with_mine or path.is_relative_to(shipped):
+            found += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
+    warn(left_out)
+    return without_wrong(found, errata()) if exclude_wrong else found
+
+
+def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
+    """One population for every data set on which at least ``fewest`` self-supervised encoders have both.
+
+    Accuracies of the same encoders on the other data sets stand beside the own ones, as ``full-shot on NAME``.
+
+    CLID and W-CLID are added where learnability and dimension are known; W-CLID by weights that were learnt without
+    the encoder that they are applied to.
+
+    Parameters
+    ----------
+    rows : iterable of rows
+        As of :func:`measured_rows`.
+    """
+    cards = catalogue()
+    by_dataset: dict[str, list[Row]] = {}
+    for row in rows:
+        if cards[row[ENCODER]].objective.mode not in _OTHERS:
+            by_dataset.setdefault(row[DATASET], []).append(row)
+    populations, grids, refused = [], {}, {}
+    elsewhere = {_on(dataset): _errors(own, FULL_SHOT) for dataset, own in sorted(by_dataset.items())}
+    for dataset, own in sorted(by_dataset.items()):
+        errors = {name: _errors(own, name) for name in ORACLES}
+        errors |= {name: values for name, values in elsewhere.items() if name != _on(dataset)}
+        accuracies = {name: {encoder: 100 - error for encoder, error in values.items()}
+                      for name, values in errors.items()}  # fmt: skip
+        metrics = {name: _values_of(own, name, _VIEWS if one.needs == "views" else _IMAGES)
+                   for name, one in LABEL_FREE_METRICS.items()}  # fmt: skip
+        metrics = {name: values for name, values in metrics.items() if values}
+        oracle = accuracies[FULL_SHOT]
+        both = [encoder for encoder in oracle if any(encoder in values for values in metrics.values())]
+        if len(both) < fewest:
+            refused[dataset] = (
+                f"{len(both)} of the {len(oracle)} self-supervised encoders with a full-shot accuracy on {dataset!r} "
+                f"have a label-free metric in results/, expected at least {fewest}; measure and record some."
+            )
+            continue
+        populations.append(_population(dataset, metrics, accuracies))
+        grids[dataset] = _grid(own)
+    return Measured(populations=tuple(populations), grids=grids, refused=refused)
+
+
+def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension.
+
+    Parameters
+    ----------
+    values : DataFrame, index: encoders
+        Metrics as measured.
+    oracle : Series of float
+        Accuracies that the weights of W-CLID are learnt from, one encoder always left out.
+
+    Returns
+    -------
+    DataFrame, tuple of str
+        The metrics, and a sentence for what cannot be had.
+    """
+    if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
+        return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
+    pair = values[[LEARNABILITY, DIMENSION]].assign(oracle=oracle).dropna()
+    found, refused = values.copy(), []
+    learnability, dimension, accuracy = (pair[name].tolist() for name in pair)
+    makers: dict[str, Callable[[], Sequence[float]]] = {
+        CLID: lambda: clid(learnability, dimension).tolist(),
+        W_CLID: lambda: w_clid(learnability, dimension, accuracy, leave_one_out=True).values,
+    }
+    for name, make in makers.items():
+        try:
+            found[name] = pd.Series(make(), index=pair.index)
+        except QueryError as error:
+            refused.append(str(error))
+    return found, tuple(refused)
+
+
+def clid_of(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
+    """CLID of the encoders that have both.
+
+    Raises
+    ------
+    QueryError
+        If there are fewer than two, or one never varies.
+    """
+    pair = pd.DataFrame({"learnability": learnability, "dimension": dimension}).dropna()
+    return pd.Series(clid(pair["learnability"].tolist(), pair["dimension"].tolist()), index=pair.index)
+
+
+def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping[str, Values]) -> Population:
+    cards = catalogue()
+    encoders = [encoder for encoder in cards if encoder in accuracies[FULL_SHOT]]
+    encoders += [encoder for encoder in accuracies[FULL_SHOT] if encoder not in encoders]  # with other features
+    index = pd.Index(encoders, name="enc", dtype="object")
+    values = pd.DataFrame({name: pd.Series(own, dtype="float64").reindex(index) for name, own in metrics.items()})
+    known = {name: pd.Series(own, dtype="float64").reindex(index) for name, own in accuracies.items() if own}
+    facts = {encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
+             for encoder in encoders}  # fmt: skip
+    complete, refused = with_clid(values, known[FULL_SHOT])
+    return replace(
+        population_of(f"encoders measured on {dataset}", dataset, complete, pd.DataFrame(known), table_of(facts)),
+        unanswered=refused,
+    )
+
+
+def _errors(rows: Iterable[Row], oracle: str) -> dict[str, float]:
+    metric, split = ORACLES[oracle]
+    return _values_of(rows, metric, [split])
+
+
+def _on(dataset: str) -> str:
+    return f"{FULL_SHOT} on {dataset}"
+
+
+def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[str, float]:
+    """A metric by encoder, on the split and by the protocol that most encoders have; the earlier split if even."""
+    by_kind: dict[_Kind, dict[str, list[Row]]] = {}
+    for row in rows:
+        if row[METRIC] == metric and (row[SPLIT] in splits or metric in _ELSEWHERE):
+            by_kind.setdefault((row[SPLIT], row[PROTOCOL]), {}).setdefault(row[ENCODER], []).append(row)
+    if not by_kind:
+        return {}
+
+    def preference(kind: _Kind) -> tuple[int, bool, int, str]:
+        split, protocol = kind
+        place = splits.index(split) if split in splits else len(splits)
+        return -len(by_kind[kind]), "(" in protocol, place, protocol  # options of one's own come last
+
+    return {encoder: _newest(own) for encoder, own in by_kind[min(by_kind, key=preference)].items()}
+
+
+_ELSEWHERE = frozenset(name for name, one in LABEL_FREE_METRICS.items() if one.needs not in ("features", "views"))
+
+
+def _newest(rows: Iterable[Row]) -> float:
+    """Mean over the seeds of the newest campaign."""
+    campaigns: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        campaigns.setdefault((row[DATE], row[SOURCE]), []).append(float(row[VALUE]))
+    return fmean(campaigns[max(campaigns)])
+
+
+def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
+    """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
+    found: dict[tuple[int, int], dict[str, list[Row]]] = {}
+    for row in rows:
+        if row[METRIC] != LEARNABILITY or row[SPLIT] != "train":
+            continue
+        changed = row[PROTOCOL].partition(" (")[2].removesuffix(")")
+        setting = {"k": "1"} | dict(_SETTING.findall(changed))  # 1 is what goes without saying
+        if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
+            place = int(setting["n_clusters"]), int(setting["k"])
+            found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
+    return {place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")
+            for place, encoders in sorted(found.items()) if len(encoders) >= FEWEST}  # fmt: skip

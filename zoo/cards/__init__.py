@@ -1,0 +1,1 @@
+"""What is known of each encoder: cards, read from ``metadata/`` and checked."""

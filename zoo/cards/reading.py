@@ -1,0 +1,382 @@
+"""Reads card files: lays defaults, ``like`` and own facts over each other, and holds the cards against each other.
+
+Every refusal is one sentence: file, encoder, field, what was found, what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+import types
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from ..errors import CardError, nearest_names
+from ..optional import requires_extra
+from .schema import EncoderCard, Missing
+
+Facts = dict[str, Any]
+
+MISSING_WORDS = tuple(reason.value for reason in Missing)
+_HINTS = get_type_hints(EncoderCard)
+PARTS = {name: hint for name, hint in _HINTS.items() if isinstance(hint, type) and is_dataclass(hint)}
+_HINTS_OF = {part: get_type_hints(part) for part in PARTS.values()}  # finding them again takes as long as all checks
+TOP_LEVEL = {*PARTS, "released", "errata"}
+_RESERVED = {"metadata_dict", "metadata_df", "results_df", "dependencies"}  # entry points of torch.hub
+_LARGEST = 2**63 - 1  # tables keep whole numbers in 64 bits
+_AT_LEAST_1 = {
+    "architecture.n_parameters", "architecture.patch_size_px", "representation.dim", "pretraining.epochs",
+    "pretraining.batch_size", "pretraining.n_processors", "preprocess.resize_px", "preprocess.crop_px",
+    "weights.size_bytes",
+}  # fmt: skip
+_ABOVE_0 = {"preprocess.std"}
+_SPDX = ("licence.code", "licence.weights")
+
+
+def check_id(where: str, encoder: str) -> None:
+    """An id is a Python name, for torch.hub makes an attribute of it."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", encoder) or encoder in _RESERVED:
+        raise CardError(
+            f"{where}: found the id {shown(encoder)}, expected letters, digits and '_' after a letter, and none of "
+            f"{', '.join(sorted(_RESERVED))}."
+        )
+
+
+def check_facts(where: str, merged: Facts) -> Facts:
+    """The facts of an encoder in the order of the schema, once everything about them is right."""
+    unknown = set(merged) - TOP_LEVEL
+    if unknown:
+        _refuse_unknown(where, min(unknown), TOP_LEVEL)
+    checked: Facts = {}
+    for part, kind in PARTS.items():
+        table = merged.get(part, {})
+        if not isinstance(table, dict):
+            raise CardError(f"{where}, field {part!r}: found {shown(table)}, expected a table.")
+        checked[part] = _check_part(where, part, table, kind)
+    checked["released"] = _check_released(where, merged)
+    checked["errata"] = _check_errata(where, merged.get("errata", []))
+    _check_licences(where, checked)
+    sha256 = checked["weights"]["sha256"]
+    if sha256 not in MISSING_WORDS and not re.fullmatch("[0-9a-f]{64}", sha256):
+        _refuse(f"{where}, field 'weights.sha256'", sha256, "64 hexadecimal digits in lower case")
+    return checked
+
+
+def expectation(hint: Any) -> str:
+    """What a field takes, in words, from its annotation."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(expectation(option) for option in get_args(hint))
+    if hint is Missing:
+        return "one of the words " + ", ".join(map(repr, MISSING_WORDS))
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, get_args(hint)))
+    if origin is tuple:
+        items = get_args(hint)
+        many = "a list, each item" if items[-1] is Ellipsis else f"a list of {len(items)}, each item"
+        return f"{many} {expectation(items[0])}"
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "a table"}
+    return names[origin or hint]
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
+    hints = _HINTS_OF[kind]
+    names = [field.name for field in fields(kind)]
+    unknown = set(table) - set(names)
+    if unknown:
+        _refuse_unknown(where, f"{part}.{min(unknown)}", {f"{part}.{name}" for name in names})
+    absent = [name for name in names if name not in table]
+    if absent:
+        raise CardError(
+            f"{where}, field '{part}.{absent[0]}': found nothing, expected {expectation(hints[absent[0]])}; "
+            "a fact without a value must say why."
+        )
+    for name in names:
+        _check_value(f"{where}, field '{part}.{name}'", table[name], hints[name], f"{part}.{name}")
+    return {name: table[name] for name in names}
+
+
+def _check_value(here: str, value: Any, hint: Any, field: str) -> None:
+    if not _fits(value, hint):
+        _refuse(here, value, expectation(hint))
+    for number in value if isinstance(value, list) else [value]:
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            _check_number(here, number, field)
+
+
+def _check_number(here: str, number: float, field: str) -> None:
+    if not math.isfinite(number) or number > _LARGEST:
+        _refuse(here, number, "a finite number of at most 64 bits")
+    if field in _AT_LEAST_1 and number < 1:
+        _refuse(here, number, "a whole number from 1")
+    if number < 0 or (field in _ABOVE_0 and number == 0):
+        _refuse(here, number, f"a number {'above' if field in _ABOVE_0 else 'from'} 0")
+    if field.startswith("reported.") and number > 100:
+        _refuse(here, number, "a percentage from 0 to 100")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, option) for option in get_args(hint))
+    if hint is Missing:
+        return isinstance(value, str) and value in MISSING_WORDS
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is tuple:
+        items = get_args(hint)
+        if not isinstance(value, list) or (items[-1] is not Ellipsis and len(value) != len(items)):
+            return False
+        return all(_fits(item, items[0]) for item in value)
+    if origin is dict:  # only architecture.options: keyword arguments of a constructor
+        return isinstance(value, dict) and all(isinstance(item, (bool, int, float, str)) for item in value.values())
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is str:
+        return isinstance(value, str) and value.strip() != "" and value not in MISSING_WORDS
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _check_released(where: str, merged: Facts) -> str:
+    value = merged.get("released")
+    if isinstance(value, str) and (value in MISSING_WORDS or re.fullmatch(r"(19|20)[0-9]{2}-(0[1-9]|1[0-2])", value)):
+        return value
+    found = "nothing" if value is None else shown(value)
+    raise CardError(f"{where}, field 'released': found {found}, expected a month like '2021-04' or 'not published'.")
+
+
+def _check_errata(where: str, errata: Any) -> list[Facts]:
+    if not isinstance(errata, list):
+        _refuse(f"{where}, field 'errata'", errata, "a list of tables")
+    for number, erratum in enumerate(errata, start=1):
+        here = f"{where}, erratum {number}"
+        if not isinstance(erratum, dict) or set(erratum) != {"field", "published", "reason"}:
+            _refuse(here, erratum, "the keys field, published and reason")
+        field, reason = erratum["field"], erratum["reason"]
+        part, _, name = str(field).partition(".")
+        hint: Any = None
+        if part in PARTS:
+            hint = _HINTS_OF[PARTS[part]].get(name) if name else str  # of a whole part: a description
+        elif field == "released":
+            hint = str
+        if hint is None:
+            _refuse(f"{here}, 'field'", field, "a field or a part of a card")
+        _check_value(f"{here}, 'published' of {field}", erratum["published"], hint | Missing, str(field))
+        _check_value(f"{here}, 'reason'", reason, str, "")
+    return list(errata)
+
+
+def _check_licences(where: str, facts: Facts) -> None:
+    with requires_extra("models", needed_for="Checking the licences of cards"):  # torch.hub installs no dependencies
+        from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    for field in _SPDX:
+        value = facts["licence"][field.partition(".")[2]]
+        if value in MISSING_WORDS:
+            continue
+        try:
+            canonical = canonicalize_license_expression(value)
+        except InvalidLicenseExpression:
+            canonical = None
+        if canonical != value:
+            advice = f"such as {canonical!r}" if canonical else "such as 'MIT' or 'CC-BY-NC-4.0'"
+            _refuse(f"{where}, field {field!r}", value, f"an SPDX licence id {advice}")
+
+
+def _refuse(here: str, found: object, expected: str) -> NoReturn:
+    raise CardError(f"{here}: found {shown(found)}, expected {expected}.")
+
+
+def _refuse_unknown(where: str, key: str, known: set[str]) -> NoReturn:
+    close = nearest_names(key, known, n=1)
+    raise CardError(f"{where}: unknown field {key!r}{f', expected perhaps {close[0]!r}' if close else ''}.")
+
+
+_BY_CONTENT = "zoo:"  # registered weights, of which two processes may make two cards at once
+
+
+def parse_cards(sources: Mapping[Path, bytes]) -> dict[str, Facts]:
+    """Checked facts by encoder id, from the content of card files.
+
+    Raises
+    ------
+    CardError
+        At the first card that breaks the schema.
+    """
+    return parse_cards_with_own(sources, frozenset())[0]
+
+
+def parse_cards_with_own(sources: Mapping[Path, bytes], own: Collection[Path]) -> tuple[dict[str, Facts], list[str]]:
+    """Checked facts by encoder id, and a sentence for each card or file of the user's that is wrong and left out.
+
+    Parameters
+    ----------
+    sources : mapping of Path to bytes
+        Content of every card file, the shipped ones first.
+    own : collection of Path
+        Those of the user; any other must be right.
+
+    Raises
+    ------
+    CardError
+        At the first other card that breaks the schema.
+    """
+    refused = _Refused(own)
+    files = _Files(sources, refused)
+    cards: dict[str, Facts] = {}
+    for encoder, path in files.of.items():
+        where = f"{path}: encoder {encoder!r}"
+        with refused.of(path):
+            cards[encoder] = {"id": encoder, "family": path.stem, **check_facts(where, files.merged(encoder))}
+    _check_shared_weights(cards, files.of, refused)
+    return cards, refused.sentences
+
+
+class _Refused:
+    """What is wrong in the user's own files, where it does not end everything."""
+
+    def __init__(self, own: Collection[Path]) -> None:
+        self.own = own
+        self.sentences: list[str] = []
+
+    @contextmanager
+    def of(self, path: Path) -> Iterator[None]:
+        """Ends the block at a CardError, and goes on after it if the file is the user's own."""
+        try:
+            yield
+        except CardError as error:
+            if path not in self.own:
+                raise
+            self.sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
+
+
+class _Files:
+    """The documents as they are written, and which of them defines which encoder."""
+
+    def __init__(self, sources: Mapping[Path, bytes], refused: _Refused) -> None:
+        self.documents: dict[Path, Facts] = {}
+        self.of: dict[str, Path] = {}
+        folded: dict[str, str] = {}
+        for path, content in sources.items():
+            with refused.of(path):
+                self.documents[path] = _document(path, content)
+            for encoder in self.documents.get(path, {}).get("encoders", ()):
+                with refused.of(path):
+                    self._add(encoder, path, folded)
+
+    def _add(self, encoder: str, path: Path, folded: dict[str, str]) -> None:
+        check_id(str(path), encoder)
+        other = folded.setdefault(encoder.casefold(), encoder)
+        if other in self.of:
+            raise CardError(
+                f"{path}: encoder {encoder!r} is already defined as {other!r} in {self.of[other]} "
+                "(ids are compared without case); give one of them another id."
+            )
+        self.of[encoder] = path
+
+    def merged(self, encoder: str, above: tuple[str, ...] = ()) -> Facts:
+        """All facts of an encoder, unchecked: those of the one it is like, the file's defaults, its own.
+
+        The defaults of a file come in once: an encoder that is like a neighbour has them through that neighbour.
+        """
+        path = self.of[encoder]
+        document = self.documents[path]
+        own = document["encoders"][encoder]
+        if not isinstance(own, dict):
+            raise CardError(f"{path}: encoder {encoder!r} is {shown(own)}, expected a table of facts.")
+        like = own.get("like")
+        facts: Facts = {}
+        if like is not None:
+            above = (*above, encoder)
+            if not isinstance(like, str) or like not in self.of or like in above:
+                raise CardError(
+                    f"{path}: encoder {encoder!r}, field 'like': found {shown(like)}, "
+                    "expected the id of another encoder, without a circle."
+                )
+            facts = self.merged(like, above)
+        if like is None or self.of[like] != path:
+            _merge(facts, document.get("defaults", {}))
+        _merge(facts, {key: value for key, value in own.items() if key != "like"})
+        return facts
+
+
+def _document(path: Path, content: bytes) -> Facts:
+    try:
+        document = tomllib.loads(content.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CardError(f"{path} is not readable as TOML ({error}); correct the file or restore it.") from error
+    unknown = set(document) - {"defaults", "encoders"}
+    if unknown:
+        raise CardError(f"{path}: unknown table {min(unknown)!r}, expected only [defaults] and [encoders.ID].")
+    for name in ("defaults", "encoders"):
+        if not isinstance(document.get(name, {}), dict):
+            raise CardError(f"{path}: {name!r} is {shown(document[name])}, expected a table.")
+    if not document.get("encoders"):
+        raise CardError(f"{path}: holds no encoder, expected at least one table [encoders.ID].")
+    return document
+
+
+def _merge(into: Facts, table: Facts) -> None:
+    """Tables add to the tables below them, errata to the errata; any other value replaces the one below."""
+    for key, value in table.items():
+        below = into.get(key)
+        if key == "errata" and isinstance(value, list) and isinstance(below, list):
+            fields = [erratum.get("field") for erratum in value if isinstance(erratum, dict)]
+            kept = [old for old in below if not isinstance(old, dict) or old.get("field") not in fields]
+            into[key] = kept + deepcopy(value)
+        elif key != "options" and isinstance(value, dict) and isinstance(below, dict):
+            _merge(below, value)
+        else:
+            into[key] = deepcopy(value)
+
+
+def _check_shared_weights(cards: dict[str, Facts], of: Mapping[str, Path], refused: _Refused) -> None:
+    """Two encoders may use one file only if a card says so; what is refused is no card any more."""
+    n_before = -1
+    while n_before != len(cards):  # again without what was refused, for another card may name it
+        n_before = len(cards)
+        first_with: dict[str, str] = {}
+        for encoder in list(cards):
+            n_refused = len(refused.sentences)
+            with refused.of(of[encoder]):
+                _check_weights_of(encoder, cards, of, first_with)
+            if len(refused.sentences) > n_refused:
+                del cards[encoder]
+
+
+def _check_weights_of(
+    encoder: str, cards: Mapping[str, Facts], of: Mapping[str, Path], first_with: dict[str, str]
+) -> None:
+    facts = cards[encoder]
+    weights = facts["weights"]
+    same, url = weights["same_file_as"], weights["url"]
+    where = f"{of[encoder]}: encoder {encoder!r}"
+    if same not in MISSING_WORDS:
+        if same not in cards or cards[same]["weights"]["url"] != url:
+            raise CardError(
+                f"{where}, field 'weights.same_file_as': found {same!r}, "
+                "expected an encoder whose weights.url is the same."
+            )
+        return
+    if url in MISSING_WORDS or url.startswith(_BY_CONTENT):
+        return
+    explained = any(erratum["field"] in ("weights", "weights.url") for erratum in facts["errata"])
+    if url in first_with and not explained:
+        raise CardError(
+            f"{where}, field 'weights.url': found the file that {first_with[url]!r} has already, "
+            "expected another one, 'weights.same_file_as' or an erratum."
+        )
+    first_with.setdefault(url, encoder)

@@ -1,0 +1,328 @@
+"""Other features of the same encoder: how they are named, how many dimensions they have, and the card of each.
+
+A card says which features its encoder gives. A vision transformer holds more, and each may be evaluated on its own, as
+Dubois et al. 2023 do in Figure 8 and Table 4. What is taken instead is written behind the id:
+
+==========================  ===================================================================================
+``dino_vitS16@cls``         the class token of the last block
+``dino_vitS16@avg``         the mean of its patch tokens; class and register tokens do not count
+``dino_vitS16@cls+avg``     the class token, then that mean; block by block if there are several
+``dino_vitS16@cls:9+11``    the class tokens of blocks 9 and 11, counted from 0, the earliest first
+``dino_vitS16@cls:-2+-1``   blocks counted from the end; this name is ``dino_vitS16@cls:10+11``
+``dino_vitS16@3xcls``       the last three blocks; this name is ``dino_vitS16@cls:9+10+11``
+``dino_vitS16@4xcls``       the last four, which cards call so, and the name of ``cls:8+9+10+11`` too
+``clip...@proj``            the projection of the last class token, where the encoder has one: its card takes it
+``clip...@proj+cls``        the projection and the class token; the class token comes first, as in the cards
+==========================  ===================================================================================
+
+Tokens of every block go through the final norm. Where a backbone norms after its pooling (``fc_norm``, as those do that
+average by themselves), what was pooled of each block goes through that norm instead. An average beside a class token
+follows it and is not interleaved with it, as some cards have it; a linear probe cannot tell the two apart.
+
+Many spellings, without regard to case, are one name, and the name of what the card itself takes is the id of the card.
+Everything but the features is that of the encoder: weights, where they are kept, and what is recorded of them. What an
+erratum says of the measurements of an encoder is said of its own features alone.
+
+>>> from zoo.cards import catalogue
+>>> card = catalogue()["DINO_vitS16@3xCLS"]
+>>> card.id, card.representation.dim
+('dino_vitS16@cls:9+10+11', 1152)
+>>> catalogue().id_of("dino_vitS16@cls:8+9+10+11")
+'dino_vitS16'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from operator import index
+from typing import NoReturn, cast
+
+from ..errors import QueryError
+from .schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
+
+PROJECTED = ("proj", "proj+cls")
+"""What is there only where the encoder has a projection, and of the last block alone."""
+
+_SIZES = {  # width and blocks of the transformers that timm calls so
+    "tiny": (192, 12),
+    "small": (384, 12),
+    "base": (768, 12),
+    "large": (1024, 24),
+    "huge": (1280, 32),
+    "giant": (1408, 40),
+    "gigantic": (1664, 48),
+}
+_PLAIN_NAME = re.compile(
+    rf"timm:(?:vit|beit|beitv2|deit)_({'|'.join(_SIZES)})_patch[0-9]+(?:_clip(?:_quickgelu)?)?_[0-9]+"
+)
+_WIDTHS = {"cls": 1, "cls+avg": 2, "4xcls": 4}  # of a token, by what a card takes
+_OWN = {  # what a card takes, and of how many last blocks
+    "cls": ("cls", 1),
+    "4xcls": ("cls", 4),
+    "cls+avg": ("cls+avg", 1),
+    "proj": ("proj", 1),
+    "proj+cls": ("proj+cls", 1),
+    "avgpool": ("avg", 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Which tokens are taken, of which blocks."""
+
+    words: str  # "cls", "avg", "cls+avg", "proj" or "proj+cls"
+    blocks: tuple[int, ...]  # the earliest first; counted from 0, or all of them, being negative, from the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """A network of blocks that keep the number and the width of their tokens."""
+
+    width: int  # of a token
+    n_blocks: int | None  # None: the card does not tell
+    has_class_token: bool
+    n_projected: int  # dimensions of the projection; 0 if there is none
+    own: Tokens | None  # what the card takes; None if that is more than tokens
+
+    @property
+    def words(self) -> list[str]:
+        """What can be taken from the last block."""
+        plain = ["cls", "avg", "cls+avg"] if self.has_class_token else ["avg"]
+        return plain + (list(PROJECTED) if self.n_projected else [])
+
+    def last(self, n: int = 1) -> tuple[int, ...]:
+        """The last blocks; counted from the end if nobody knows how many there are."""
+        return tuple(range((self.n_blocks or 0) - n, self.n_blocks or 0))
+
+    def dim(self, tokens: Tokens) -> int:
+        """Dimensions of such features."""
+        widths = {"cls": self.width, "avg": self.width, "proj": self.n_projected}
+        return len(tokens.blocks) * sum(widths[word] for word in tokens.words.split("+"))
+
+
+def transformer(card: EncoderCard) -> Transformer | None:
+    """The vision transformer of a card; None for networks without tokens, and where nobody can tell.
+
+    Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of a name that is none of
+    the plain ones, the dimensions of the card tell the width, and nothing tells the depth.
+    """
+    options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
+    name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
+    if name is None and layer not in (*_WIDTHS, *PROJECTED, "pred"):
+        return None
+    width: int | None = dim // _WIDTHS[layer] if layer in _WIDTHS else None
+    n_blocks: int | None = None
+    if name is not None:
+        width, n_blocks = _SIZES[name[1]]
+    width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
+    if width is None:
+        return None
+    found = Transformer(
+        width=width,
+        n_blocks=n_blocks,
+        has_class_token=bool(options.get("class_token", True)),
+        n_projected={"proj": dim, "pred": dim, "proj+cls": dim - width}.get(layer, 0),
+        own=None,
+    )
+    if layer not in _OWN or (layer == "avgpool" and options.get("pool_include_prefix")):
+        return found
+    words, n_last = _OWN[layer]
+    return replace(found, own=Tokens(words, found.last(n_last)))
+
+
+def tokens_of(layer: str) -> Tokens | None:
+    """Which tokens the layer of a derived card means; None if it means none, as ``avgpool`` does.
+
+    >>> tokens_of("cls:9+10+11"), tokens_of("4xcls")
+    (Tokens(words='cls', blocks=(9, 10, 11)), Tokens(words='cls', blocks=(-4, -3, -2, -1)))
+    """
+    words, _, listed = layer.partition(":")
+    if words == "4xcls":
+        return Tokens("cls", (-4, -3, -2, -1))
+    if not set(words.split("+")) <= {"cls", "avg", "proj"}:
+        return None
+    return Tokens(words, tuple(map(int, listed.split("+"))) if listed else (-1,))
+
+
+MARK = "@"
+"""Between the id of an encoder and the features that are taken from it."""
+
+_TEXT = re.compile(
+    r"(?:(?P<n_last>[0-9]{1,4})x)?(?P<words>[a-z]+(?:\+[a-z]+)*)(?::(?P<blocks>-?[0-9]{1,4}(?:\+-?[0-9]{1,4})*))?"
+)
+_ORDER = ("proj", "cls", "avg")  # of words in a name
+_UNREPORTED = Reported(**dict.fromkeys((field.name for field in fields(Reported)), NOT_PUBLISHED))
+_OF_THE_FEATURES = ("representation", "reported", "architecture.exact", "weights.same_file_as", "provenance.extracted")
+
+
+def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[int] | None = None) -> EncoderCard:
+    """The card of other features of the same encoder; the same card if they are its own.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        As a card file says it.
+    features : str
+        ``cls``, ``avg``, ``cls+avg``, ``proj``, ``proj+cls``, what the card's ``representation.layer`` says, or any
+        text that may stand behind the mark of a name, such as ``cls:9+10+11``.
+    layers : int or iterable of int, optional
+        Blocks, counted from 0 or, negative, from the end, in any order; or how many of the last, as timm counts them.
+        The last block unless given.
+
+    Raises
+    ------
+    QueryError
+        If this encoder does not have them; says what it has.
+    """
+    if MARK in card.id:
+        raise QueryError(
+            f"{card.id!r} says already which features are taken; ask for others of {own_id(card.id)!r}, or leave out "
+            "features and layers."
+        )
+    if features is None:
+        raise QueryError(f"Found layers of {card.id!r} and no features; say which, such as features='cls'.")
+    network = transformer(card)
+    text = _TEXT.fullmatch(features.strip().casefold()) if isinstance(features, str) else None
+    if text is None:
+        _refuse(card, network, f"There are no features {features!r}")
+    if layers is None and text[0] == card.representation.layer:
+        return card
+    if sum(blocks is not None for blocks in (text["n_last"], text["blocks"], layers)) > 1:
+        raise QueryError(f"Found the blocks of {card.id!r} in features={features!r} and again; say them once.")
+    words = text["words"]
+    if set(words.split("+")) <= set(_ORDER):
+        words = "+".join(sorted(words.split("+"), key=_ORDER.index))
+    if network is None or words not in network.words:
+        _refuse(card, network, f"There are no features {features!r}")
+    wanted = layers
+    if text["n_last"] is not None:
+        wanted = int(text["n_last"])
+    elif text["blocks"] is not None:
+        wanted = [int(block) for block in text["blocks"].split("+")]
+    tokens = Tokens(words, network.last() if wanted is None else _blocks(card, network, wanted))
+    if words in PROJECTED and tokens.blocks != network.last():
+        _refuse(card, network, f"There is no projection of blocks {_joined(tokens.blocks)}")
+    return card if tokens == network.own else _derived_card(card, network, tokens)
+
+
+def representations(card: EncoderCard) -> dict[str, Representation]:
+    """Features that an encoder offers, by name: its own first, then those of the last block and of the last few.
+
+    Class tokens of two to four last blocks stand for those of any; every other choice of blocks has its name too.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        As a card file says it.
+
+    Returns
+    -------
+    dict of str to Representation
+        The names are known to :func:`zoo.load` and to the catalogue; ``dim`` is the number of dimensions.
+
+    >>> from zoo.cards.catalogue import catalogue
+    >>> for name, how in representations(catalogue()["dino_vitS16_last"]).items():
+    ...     print(name, how.dim)
+    dino_vitS16_last 384
+    dino_vitS16_last@avg 384
+    dino_vitS16_last@cls+avg 768
+    dino_vitS16_last@cls:10+11 768
+    dino_vitS16_last@cls:9+10+11 1152
+    dino_vitS16_last@4xcls 1536
+    """
+    network = transformer(card)
+    found = [card]
+    if network is not None:
+        found += [derived(card, features=words) for words in network.words]
+        if network.has_class_token and network.n_blocks is not None:
+            found += [derived(card, features="cls", layers=n) for n in range(2, min(4, network.n_blocks) + 1)]
+    return {one.id: one.representation for one in found}
+
+
+def own_id(name: str) -> str:
+    """The id of the encoder itself.
+
+    >>> own_id("dino_vitS16@cls+avg")
+    'dino_vitS16'
+    """
+    return name.partition(MARK)[0]
+
+
+def _blocks(card: EncoderCard, network: Transformer, layers: int | Iterable[int]) -> tuple[int, ...]:
+    """Blocks counted from 0, the earliest first."""
+    n = network.n_blocks
+    if n is None:
+        raise QueryError(
+            f"Found layers of {card.id!r}, but the zoo does not know how many blocks {card.architecture.backbone!r} "
+            "has; write depth into architecture.options of its card, or leave them out."
+        )
+    if isinstance(layers, int) and not isinstance(layers, bool):
+        if not 1 <= layers <= n:
+            _refuse(card, network, f"There are no last {layers} blocks")
+        return network.last(layers)
+    try:
+        asked = list(layers)  # type: ignore[arg-type] # whatever a user gives
+        given = [index(block) for block in asked if not isinstance(block, bool)]
+    except TypeError:  # no list, or no whole numbers
+        asked, given = [], []
+    if not given or len(given) < len(asked):
+        raise QueryError(
+            f"Found layers={layers!r} for {card.id!r}, expected whole numbers of blocks from 0 to {n - 1}, or from the "
+            "end, such as [-2, -1]; or how many of the last."
+        )
+    blocks = [block + n if block < 0 else block for block in given]
+    for block, as_given in zip(blocks, given, strict=True):
+        if not 0 <= block < n:
+            _refuse(card, network, f"There is no block {as_given}")
+        if blocks.count(block) > 1:
+            raise QueryError(f"Found block {block} of {card.id!r} twice in its layers; name each block once.")
+    return tuple(sorted(blocks))
+
+
+def _derived_card(card: EncoderCard, network: Transformer, tokens: Tokens) -> EncoderCard:
+    """The same facts, but those that are about the features."""
+    layer = tokens.words
+    if tokens == Tokens("cls", network.last(4)):
+        layer = "4xcls"
+    elif tokens.blocks != network.last():
+        layer = f"{tokens.words}:{_joined(tokens.blocks)}"
+    weights, provenance = card.weights, card.provenance
+    if not isinstance(weights.url, Missing):
+        weights = replace(weights, same_file_as=card.id)
+    if not card.is_untrained:
+        provenance = replace(provenance, extracted=True)
+    stem = card.architecture.exact.removesuffix(f" {card.representation.layer}")
+    return replace(
+        card,
+        id=f"{card.id}{MARK}{layer}",
+        architecture=replace(card.architecture, exact=f"{stem} {layer}"),
+        representation=Representation(
+            dim=network.dim(tokens),
+            layer=cast(Layer, layer),  # beyond the words of card files: these name blocks
+            order="concatenated" if "+" in tokens.words else NOT_APPLICABLE,
+        ),
+        weights=weights,
+        reported=card.reported if card.is_untrained else _UNREPORTED,
+        provenance=provenance,
+        errata=tuple(one for one in card.errata if not one.field.startswith(_OF_THE_FEATURES)),
+    )
+
+
+def _joined(blocks: Iterable[int]) -> str:
+    return "+".join(map(str, blocks))
+
+
+def _refuse(card: EncoderCard, network: Transformer | None, what: str) -> NoReturn:
+    own = card.representation.layer
+    if network is None:
+        raise QueryError(f"{what} of {card.id!r}, which has no tokens to choose from and gives {own!r} alone.")
+    plain = [words for words in network.words if words not in PROJECTED]
+    offer = f"{', '.join(plain[:-1])} and {plain[-1]}" if len(plain) > 1 else plain[0]
+    blocks = "last block alone" if network.n_blocks is None else f"blocks 0 to {network.n_blocks - 1}"
+    projected = ", and proj and proj+cls of the last" if network.n_projected else ""
+    raise QueryError(
+        f"{what} of {card.id!r}, which gives {own!r} by itself and offers {offer} of its {blocks}{projected}; "
+        "ask for one of these."
+    )

@@ -1,0 +1,317 @@
+"""What an encoder is: the card and its parts, as frozen values.
+
+A card says what was published about one encoder and how to build it. The files they come from are in ``metadata/``,
+one TOML file a family; :mod:`zoo.cards` reads and checks them. Units are in the names of the fields.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+
+class Missing(enum.Enum):
+    """Why a fact has no value. The two reasons are different facts, and both survive into every table."""
+
+    NOT_APPLICABLE = "not applicable"
+    """The question makes no sense here: a ResNet has no patch size."""
+
+    NOT_PUBLISHED = "not published"
+    """The question makes sense, and nobody has published the answer."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOT_APPLICABLE = Missing.NOT_APPLICABLE
+NOT_PUBLISHED = Missing.NOT_PUBLISHED
+
+T = TypeVar("T")
+Maybe: TypeAlias = T | Missing
+
+Mode: TypeAlias = Literal[
+    "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
+]
+Head: TypeAlias = Literal["mlp", "linear", "identity"]
+Layer: TypeAlias = Literal["avgpool", "attnpool", "cls", "cls+avg", "4xcls", "proj", "pred", "proj+cls"]
+Order: TypeAlias = Literal["interleaved", "concatenated"]
+Availability: TypeAlias = Literal["open", "gated", "gone", "unfit"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+
+LAYOUT_NAMES = (
+    "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
+    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+)  # fmt: skip
+"""How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What the encoder was trained to do."""
+
+    name: Maybe[str]  # "dino"; the loss, without its version
+    mode: Maybe[Mode]  # the coarse family of losses
+    version: Maybe[int]  # of the loss
+    n_negatives: Maybe[int]  # negatives a positive pair
+    n_classes: Maybe[int]  # clusters or classes that are predicted
+    stop_gradient: Maybe[bool]  # no gradient flows through one branch
+    ema: Maybe[bool]  # one branch is an exponential moving average of the other
+    variant: Maybe[str]  # what else tells it from its neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """The backbone, as a fact of the study and as something to build."""
+
+    family: Literal["resnet", "vit", "convnext"]  # kind of network
+    name: str  # "vits": coarse
+    exact: str  # "vits16 4xcls": fine, names the supervised twin
+    patch_size_px: Maybe[int]  # side of a patch
+    n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
+    backbone: str  # "timm:vit_small_patch16_224": who builds it, and by which name
+    options: dict[str, Any]  # how it differs from what that name gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projector:
+    """The head between representation and loss, thrown away after pretraining."""
+
+    first_arch: Maybe[Head]  # of one branch
+    second_arch: Maybe[Head]  # of the other branch
+    same: Maybe[bool]  # both branches have the same head
+    output_dim: Maybe[int]  # dimensions that the loss sees
+    hidden_width: Maybe[int]  # units a hidden layer
+    hidden_depth: Maybe[int]  # hidden layers
+    n_parameters: Maybe[int]  # of the projector, as its authors round it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Representation:
+    """Which features are taken from the backbone; :mod:`zoo.cards.representations` has layers that no card names."""
+
+    dim: int  # dimensions of the features
+    layer: Layer  # which tokens or pools they come from
+    order: Maybe[Order]  # how two kinds of token share the dimensions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pretraining:
+    """How the encoder was trained."""
+
+    dataset: Maybe[str]  # images it was pretrained on
+    finetuning_dataset: Maybe[str]  # images it was trained on afterwards
+    views: Maybe[str]  # crops an image: "2x224+10x96"
+    augmentations: Maybe[tuple[str, ...]]  # of the views
+    augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
+    epochs: Maybe[int]  # passes over the data set
+    batch_size: Maybe[int]  # images a step
+    optimizer: Maybe[str]  # of pretraining
+    learning_rate: Maybe[float]  # the base rate as its authors state it, for most of them per 256 images
+    weight_decay: Maybe[float]  # of pretraining
+    scheduler: Maybe[str]  # of the learning rate
+    n_processors: Maybe[int]  # GPUs or TPUs
+    processor: Maybe[str]  # type of those
+    duration_hours: Maybe[float]  # of pretraining on them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocess:
+    """From an image file to the encoder's input."""
+
+    resize_px: int  # shorter side
+    crop_px: int  # centre crop, and the side of the input
+    interpolation: Literal["bilinear", "bicubic"]  # of the resize
+    mean: tuple[float, float, float]  # a channel, for pixels in [0, 1]
+    std: tuple[float, float, float]  # a channel, likewise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Where the trained weights are and how their file is laid out."""
+
+    availability: Maybe[Availability]  # can anybody have them, on request, or no more; unfit: of another network
+    url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
+    mirrors: tuple[str, ...]  # other places of the same weights
+    companions: tuple[str, ...]  # further files without which the encoder is incomplete
+    same_file_as: Maybe[str]  # id of the encoder whose file this is too
+    sha256: Maybe[str]  # of the file at url, in hexadecimal
+    size_bytes: Maybe[int]  # of the file at url
+    format: Maybe[Format]  # container of the file
+    converter: Maybe[str]  # name of the layout of the file
+    note: Maybe[str]  # what a user of the file should know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licence:
+    """SPDX ids of the licences of the code and of the weights, and the words that were published."""
+
+    code: Maybe[str]  # SPDX id, of the code that released it
+    weights: Maybe[str]  # SPDX id, of the weights
+    published: Maybe[str]  # in the words of the published table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The paper that introduced the method."""
+
+    title: Maybe[str]  # of the paper
+    url: Maybe[str]  # of its abstract
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """ImageNet top-1 accuracies that the authors of the weights state, in percent; higher is better."""
+
+    top1_percent: Maybe[float]  # of a linear probe on all labels; of the network itself where it is supervised
+    top1_percent_with_1_percent_labels: Maybe[float]  # with 1 % of the labels
+    top1_percent_with_5_shot: Maybe[float]  # with 5 labels a class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who released the weights."""
+
+    url: str  # page that releases them
+    official: Maybe[bool]  # weights of the method's authors
+    industry: Maybe[bool]  # tuned by a large company
+    extracted: Maybe[bool]  # other features than those that the authors use
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erratum:
+    """A published statement that is wrong; the card carries the corrected one.
+
+    ``field`` is the dotted name of a fact (``architecture.n_parameters``), then ``published`` is of its type; or of a
+    whole part (``weights``), then ``published`` describes what was published.
+    """
+
+    field: str
+    published: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderCard:
+    """Everything known of one encoder."""
+
+    id: str
+    family: str  # name of the card file it is in
+    objective: Objective
+    architecture: Architecture
+    projector: Projector
+    representation: Representation
+    pretraining: Pretraining
+    preprocess: Preprocess
+    weights: Weights
+    licence: Licence
+    paper: Paper
+    reported: Reported
+    provenance: Provenance
+    released: Maybe[str]  # "2021-04", month of publication
+    errata: tuple[Erratum, ...]
+
+    @property
+    def is_untrained(self) -> bool:
+        """True if the encoder is random by definition and has no weights to load."""
+        return self.objective.mode == "initialized"
+
+    def fact(self, field: str, *, as_published: bool = False) -> Any:
+        """The fact with a dotted name (``"representation.dim"``), corrected or as it was published."""
+        if as_published:
+            for erratum in self.errata:
+                if erratum.field == field:
+                    return erratum.published
+        value: Any = self
+        for name in field.split("."):
+            value = getattr(value, name)
+        return value
+
+
+Kind = Literal["text", "whole number", "number", "true or false", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One fact as a column of a table."""
+
+    name: str  # in tables
+    field: str  # in the card
+    section: str  # first level of the columns of metadata_df
+    kind: Kind
+    meaning: str
+
+    def of(self, card: EncoderCard, *, as_published: bool = False) -> Any:
+        """The value of this column for one card; ``Missing`` where it has none."""
+        value = card.fact(self.field, as_published=as_published)
+        if isinstance(value, Missing):
+            return value
+        if self.name == "year":
+            return int(value[:4])
+        if self.name == "month":
+            return int(value[5:])
+        return value
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("objective", "objective.name", "ssl", "text", "the loss, without its version"),
+    Column("ssl_mode", "objective.mode", "ssl", "text", "coarse family of losses"),
+    Column("version", "objective.version", "ssl", "whole number", "version of the loss"),
+    Column("n_negatives", "objective.n_negatives", "ssl", "whole number", "negatives a positive pair"),
+    Column("n_classes", "objective.n_classes", "ssl", "whole number", "clusters or classes that are predicted"),
+    Column("is_stopgrad", "objective.stop_gradient", "ssl", "true or false", "gradients stop in one branch"),
+    Column("is_ema", "objective.ema", "ssl", "true or false", "one branch is an average of the other over time"),
+    Column("other", "objective.variant", "ssl", "text", "what else tells it from its neighbours"),
+    Column("pred_dim", "projector.output_dim", "model", "whole number", "output dimensions of the projector"),
+    Column("projection_hid_width", "projector.hidden_width", "model", "whole number", "hidden width of the projector"),
+    Column("projection_hid_depth", "projector.hidden_depth", "model", "whole number", "hidden layers of the projector"),
+    Column("architecture_exact", "architecture.exact", "model", "text", "architecture and representation, fine"),
+    Column("architecture", "architecture.name", "model", "text", "architecture, coarse"),
+    Column("family", "architecture.family", "model", "text", "resnet, vit or convnext"),
+    Column("patch_size", "architecture.patch_size_px", "model", "whole number", "side of a patch in pixels"),
+    Column("projection1_arch", "projector.first_arch", "model", "text", "projector of the first branch"),
+    Column("projection2_arch", "projector.second_arch", "model", "text", "projector of the second branch"),
+    Column("projection_same", "projector.same", "model", "true or false", "both branches have the same projector"),
+    Column("n_parameters", "architecture.n_parameters", "model", "whole number", "parameters of the encoder"),
+    Column("projection_nparameters", "projector.n_parameters", "model", "whole number", "parameters of the projector"),
+    Column("z_dim", "representation.dim", "representation", "whole number", "dimensions of the features"),
+    Column("z_layer", "representation.layer", "representation", "text", "which features are taken"),
+    Column("epochs", "pretraining.epochs", "optimization", "whole number", "epochs of pretraining"),
+    Column("batch_size", "pretraining.batch_size", "optimization", "whole number", "images a step"),
+    Column("optimizer", "pretraining.optimizer", "optimization", "text", "optimizer of pretraining"),
+    Column("learning_rate", "pretraining.learning_rate", "optimization", "number", "base rate as the authors state it"),
+    Column("weight_decay", "pretraining.weight_decay", "optimization", "number", "weight decay of pretraining"),
+    Column("scheduler", "pretraining.scheduler", "optimization", "text", "learning-rate schedule"),
+    Column("pretraining_data", "pretraining.dataset", "data", "text", "data set of pretraining"),
+    Column("finetuning_data", "pretraining.finetuning_dataset", "data", "text", "data set it was fine-tuned on"),
+    Column("img_size", "preprocess.crop_px", "data", "whole number", "side of the input in pixels"),
+    Column("views", "pretraining.views", "data", "text", "crops an image, as count x side in pixels"),
+    Column(
+        "is_aug_invariant", "pretraining.augmentation_invariant", "data", "true or false",
+        "the loss asks for equal features of two augmentations",
+    ),
+    Column("augmentations", "pretraining.augmentations", "data", "list", "augmentations of pretraining"),
+    Column(
+        "top1acc_in1k_official", "reported.top1_percent", "metrics", "number",
+        "ImageNet accuracy stated by the authors, percent",
+    ),
+    Column(
+        "top1acc_in1k-1%_official", "reported.top1_percent_with_1_percent_labels", "metrics", "number",
+        "the same with 1 % of the labels",
+    ),
+    Column(
+        "top1acc_in1k-c5_official", "reported.top1_percent_with_5_shot", "metrics", "number",
+        "the same with 5 labels a class",
+    ),
+    Column("where", "provenance.url", "meta", "text", "page that releases the weights"),
+    Column("month", "released", "meta", "whole number", "month of publication"),
+    Column("year", "released", "meta", "whole number", "year of publication"),
+    Column("license", "licence.weights", "meta", "text", "licence of the weights, SPDX"),
+    Column("is_official", "provenance.official", "meta", "true or false", "weights of the method's authors"),
+    Column("is_industry", "provenance.industry", "meta", "true or false", "tuned by a large company"),
+    Column("is_our_extract", "provenance.extracted", "meta", "true or false", "features other than the authors' own"),
+    Column("n_pus", "pretraining.n_processors", "compute", "whole number", "processors used for pretraining"),
+    Column("pu_type", "pretraining.processor", "compute", "text", "type of those processors"),
+    Column("time_hours", "pretraining.duration_hours", "compute", "number", "hours of pretraining"),
+)  # fmt: skip

@@ -1,0 +1,414 @@
+"""``zoo list``: encoders as a table, filtered, sorted, with the columns one asks for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+import click
+
+from ..cards.schema import EncoderCard, Missing
+from ..results.derived import seed_means
+from ..results.values import SETTINGS, SeedMean, Summary
+from .facts import (
+    FACTS,
+    LEGEND,
+    WRONG,
+    Fact,
+    Subject,
+    cell,
+    find_fact,
+    kinds,
+    left_out,
+    marks,
+    matching,
+    points,
+    satisfying,
+    sorted_by,
+    subjects,
+)
+from .options import column_name, column_names, dataset_option, encoder_names, exclude_wrong_option
+from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, wrapped
+from .results import component_lines, risk_record
+
+_USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
+_LIST_EXAMPLES = """\b
+Examples:
+  zoo list dino
+  zoo list 'msn_vit*' --columns encoder,z_layer,train_test,error_3shot
+  zoo list --where 'family == "vit" and 300 <= z_dim <= 768' --sort train_test
+  zoo list --dataset shapes --sort error_5shot --columns encoder,error_5shot,usability
+  zoo list --where '"jigsaw" in augmentations or missing(augmentations)'
+  zoo list --where '`train-nperclass-5_test` < 40' --sort error_5shot --limit 10
+
+\b
+A condition has columns, texts in quotes, numbers, true and false; == != < <=
+> >= in, not in; and, or, not; + - * /; missing(x), not_published(x) and
+not_applicable(x). Texts are compared without regard to case. A comparison with
+a missing value is not true.
+"""
+
+
+@click.command("list", epilog=_LIST_EXAMPLES)
+@click.argument("pattern", required=False, shell_complete=encoder_names)
+@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true.")
+@click.option(
+    "--sort", metavar="COLUMN", shell_complete=column_name, help="Sort by this column; missing values come last."
+)
+@click.option("--descending", "--reverse", is_flag=True, help="Largest values first.")
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    shell_complete=column_names,
+    help=f"Which columns to show, each of them once. [default: {_USUAL}]",
+)
+@dataset_option
+@exclude_wrong_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
+@click.option("--help-columns", is_flag=True, help="List the columns and what they mean, and exit.")
+@json_option
+def list_command(
+    pattern: str | None,
+    condition: str | None,
+    sort: str | None,
+    descending: bool,
+    columns: str | None,
+    dataset: str | None,
+    exclude_wrong: bool,
+    limit: int | None,
+    help_columns: bool,
+    as_json: bool,
+) -> None:
+    """List encoders: filter, sort, choose columns.
+
+    PATTERN is a glob such as 'dino*', or a text that the name contains; case does not matter. With --json all columns
+    are printed, under their published names, unless --columns says otherwise. With --dataset only encoders that were
+    measured there are listed.
+    """
+    if descending and sort is None:
+        raise click.UsageError("Got --descending without --sort, expected the column to sort by.")
+    for option, given in (("--sort", sort), ("--columns", columns), ("--where", condition)):
+        if given is not None and not given.strip():
+            raise click.UsageError(f"Got an empty text for {option}; leave the option out, or say what you mean by it.")
+    if help_columns:
+        _explain_columns(as_json)
+        return
+    wanted = FACTS if as_json and columns is None else _columns(columns or _USUAL)
+    risks_wanted = any(fact.from_results for fact in wanted.values())
+    found = _select(
+        pattern, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
+    )
+    listed = found[:limit]
+    if as_json:
+        records = [{"encoder": subject.card.id, **_values(wanted, subject)} for subject in listed]
+        on = {} if dataset is None else {"dataset": dataset}
+        print_json({**on, "n_matching": len(found), "encoders": records})
+    elif listed:
+        rows = [[cell(fact, subject) for fact in wanted.values()] for subject in listed]
+        numbers = {position for position, fact in enumerate(wanted.values()) if "number" in fact.kind}
+        print_table(list(wanted), rows, right=numbers)
+        count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
+        explained = [*marks(wanted.values(), listed), *left_out(listed)]
+        where = "" if dataset is None else f" measured on {dataset}"
+        print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
+    if not found:
+        raise NothingFound(_why_nothing(pattern, condition, dataset))
+
+
+def _columns(names: str) -> dict[str, Fact]:
+    """Facts by their names as they were given, which head the columns."""
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    if not given:
+        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_USUAL}.")
+    twice = [name for name, n in Counter(given).items() if n > 1]
+    if twice:
+        raise click.UsageError(f"Got {', '.join(twice)} more than once for --columns, expected each column once.")
+    return {name: find_fact(name) for name in given}
+
+
+def _select(
+    pattern: str | None,
+    condition: str | None,
+    sort: str | None,
+    descending: bool,
+    *,
+    risks_wanted: bool,
+    exclude_wrong: bool,
+    dataset: str | None,
+) -> list[Subject]:
+    sort_fact = None if sort is None else find_fact(sort)
+    parsed = None
+    if condition is not None:
+        from .where import parse_condition
+
+        parsed = parse_condition(condition, kinds())
+        risks_wanted = risks_wanted or any(find_fact(name).from_results for name in parsed.names)
+    risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
+    risks_wanted = risks_wanted or dataset is not None
+    found = subjects(matching(pattern), with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
+    if dataset is not None:
+        found = [subject for subject in found if subject.measured is not None]
+    if parsed is not None:
+        found = satisfying(parsed, found)
+    return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
+
+
+def _values(wanted: Mapping[str, Fact], subject: Subject) -> dict[str, object]:
+    return record({name: fact.of(subject) for name, fact in wanted.items()})
+
+
+def _why_nothing(pattern: str | None, condition: str | None, dataset: str | None) -> str:
+    name = f"has a name like {pattern!r}" if pattern is not None else ""
+    truth = f"satisfies {condition}" if condition is not None else ""
+    measured = f"was measured on {dataset}" if dataset is not None else ""
+    return f"No encoder {' and '.join(part for part in (name, truth, measured) if part)}."
+
+
+def _explain_columns(as_json: bool) -> None:
+    if as_json:
+        explained = [
+            {"name": fact.name, "other_name": fact.other_name or None, "kind": fact.kind, "unit": fact.unit or None}
+            | {"meaning": fact.meaning}
+            for fact in FACTS.values()
+        ]
+        print_json({"columns": explained})
+        return
+    print_table(["column", "kind", "meaning"], [[fact.name, fact.kind, _meaning(fact)] for fact in FACTS.values()])
+
+
+def _meaning(fact: Fact) -> str:
+    unit = f", in {fact.unit}" if fact.from_results and fact.unit else ""
+    return f"{fact.meaning}{unit}{f'; also called {fact.other_name}' if fact.other_name else ''}"
+
+
+_LAST = ("weights", "licence")
+_UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
+_LABELS = {
+    "top1_percent": ("top-1 accuracy", " %"),
+    "top1_percent_with_1_percent_labels": ("top-1 accuracy, 1 % of the labels", " %"),
+    "top1_percent_with_5_shot": ("top-1 accuracy, 5 labels a class", " %"),
+    "ema": ("one branch a moving average", ""),
+    "sha256": ("SHA-256", ""),
+    "url": ("URL", ""),
+}
+
+
+@click.command("show", epilog="\b\nExample:\n  zoo show dino_vitS16")
+@click.argument("name", shell_complete=encoder_names)
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show everything known of one encoder.
+
+    With --json the facts stand under the dotted names of the card, such as "representation.dim". What was measured on
+    other data sets than ImageNet-1K, or by others than the study, has a section each, with its source.
+    """
+    (subject,) = subjects([name], with_risks=True)
+    elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
+    for mean in seed_means(subject.card.id):
+        elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
+    if as_json:
+        print_json(_show_document(subject.card, subject.measured, elsewhere))
+    else:
+        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere)))
+
+
+def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
+    """Facts by part of the card and by name; weights and licences last."""
+    parts = {field.name: getattr(card, field.name) for field in fields(card)}
+    nested = {
+        name: {field.name: getattr(part, field.name) for field in fields(part)}
+        for name, part in parts.items()
+        if is_dataclass(part)
+    }
+    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST), *_LAST]}
+
+
+def _show_document(
+    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+) -> dict[str, Any]:
+    facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
+    split = record({"released": card.released, **facts})
+    missing = split.pop("missing")
+    errata = [
+        record({"field": erratum.field, "published": erratum.published, "reason": erratum.reason})
+        for erratum in card.errata
+    ]
+    return {
+        "encoder": card.id,
+        "family": card.family,
+        "facts": split,
+        "missing": missing,
+        "errata": errata,
+        "results": None if summary is None else risk_record(summary),
+        "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
+    }
+
+
+def _lines(
+    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+) -> list[str]:
+    parts = _facts(card)
+    lines = [click.style(card.id, bold=True), *entry("released", _text(card.released))]
+    for part in parts:
+        if part not in _LAST:
+            lines += _section(part.capitalize(), parts[part])
+    lines += _risks(summary)
+    if elsewhere:
+        from .results import section_lines
+
+        for means in elsewhere.values():
+            lines += section_lines(means)
+    for part in _LAST:
+        lines += _section(part.capitalize(), parts[part])
+    return lines + _errata(card, summary)
+
+
+def _section(title: str, values: dict[str, Any]) -> list[str]:
+    """Known facts a line each; below them the names of those without a value, by reason."""
+    lines = ["", click.style(title, bold=True)]
+    for name, value in values.items():
+        if not isinstance(value, Missing):
+            label, unit = _label(name)
+            lines += entry(label, _text(value) + unit)
+    for reason in Missing:
+        absent = [_label(name)[0] for name, value in values.items() if value is reason]
+        if absent:
+            lines += entry(f"({reason.value})", ", ".join(absent))
+    return lines
+
+
+def _label(name: str) -> tuple[str, str]:
+    """A fact's name in words, and its unit."""
+    if name in _LABELS:
+        return _LABELS[name]
+    for suffix, unit in _UNITS.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " "), unit
+    return name.replace("_", " "), ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Missing):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(_text, value)) or "none"
+    if isinstance(value, dict):
+        return json.dumps(value) if value else "none"
+    return str(value)
+
+
+def _risks(summary: Summary | None) -> list[str]:
+    title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
+    lines = ["", click.style(wrapped(title), bold=True)]
+    if summary is None:
+        return [*lines, "  not measured"]
+    for setting in SETTINGS:
+        error = summary.errors.get(setting.name)
+        text = "not measured" if error is None else f"{error:.1f}"
+        lines += entry(f"{setting.name} ({setting.n_labels:,} labels)", text)
+    lines += ["", click.style(wrapped("Components of the error with 100% (percentage points, signed)"), bold=True)]
+    if summary.decomposition is None:
+        return [*lines, "  not measured"]
+    for label, text in component_lines(summary.decomposition):
+        lines += entry(label, text)
+    return lines
+
+
+def _errata(card: EncoderCard, summary: Summary | None) -> list[str]:
+    results = summary.errata if summary else ()
+    if not card.errata and not results:
+        return []
+    lines = ["", click.style("Errata", bold=True)]
+    for erratum in card.errata:
+        lines += entry(erratum.field, f"published: {_text(erratum.published)}")
+        lines += entry("", erratum.reason)
+    for result in results:
+        metric = "all measurements" if result.metric == "*" else result.metric.replace("_", " ")
+        left_out = " Left out of recommendations." if result.exclude else ""
+        lines += entry(metric, f"{result.kind}: {result.reason}{left_out}")
+    return lines
+
+
+_NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the heading, released says month and year
+_ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks beside them can be misread
+
+
+@click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
+@click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+@dataset_option
+@exclude_wrong_option
+@json_option
+def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: bool, as_json: bool) -> None:
+    """Show in which facts encoders differ.
+
+    Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
+    minus the first. They are of ImageNet-1K; --dataset gives those of another data set.
+    """
+    compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
+    if len({subject.card.id for subject in compared}) < max(len(compared), 2):
+        raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
+    facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
+    risks = [fact for fact in facts if fact.is_risk]
+    same = [fact for fact in facts if fact not in risks and len({fact.of(subject) for subject in compared}) == 1]
+    differing = [fact for fact in facts if fact not in risks and fact not in same]
+    if as_json:
+        on = {} if dataset is None else {"dataset": dataset}
+        print_json({**on, **_compare_document(compared, differing, risks)})
+        return
+    ids = [subject.card.id for subject in compared]
+    if differing:
+        print_table(["", *ids], [[fact.name, *_cells(fact, compared)] for fact in differing])
+        click.echo()
+    rows = [
+        [fact.other_name or fact.name, *_cells(fact, compared), *_difference_cells(fact, compared)] for fact in risks
+    ]
+    headers = [
+        "risk, in percent" + (f", on {dataset}" if dataset is not None else ""),
+        *ids,
+        *["difference"] * (len(ids) == 2),
+    ]
+    print_table(headers, rows, right=range(1, len(headers)))
+    print_notes([f"{len(same)} facts are the same    {LEGEND}", *marks(risks, compared), *left_out(compared)])
+
+
+def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
+    return [cell(fact, subject) for subject in compared]
+
+
+def _difference(fact: Fact, compared: list[Subject]) -> float | None:
+    """Second minus first; None where one of them is missing, or is zero by assumption."""
+    if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
+        return None
+    first, second = (fact.of(subject) for subject in compared)
+    if isinstance(first, Missing) or isinstance(second, Missing):
+        return None
+    return float(second) - float(first)
+
+
+def _difference_cells(fact: Fact, compared: list[Subject]) -> list[str]:
+    if len(compared) != 2:
+        return []
+    difference = _difference(fact, compared)
+    if difference is None:
+        return [""]
+    mark = WRONG if any(subject.is_wrong for subject in compared) else ""
+    return [("+" if difference >= 0.05 else "") + points(difference) + mark]
+
+
+def _compare_document(compared: list[Subject], differing: list[Fact], risks: list[Fact]) -> dict[str, Any]:
+    always = [fact for fact in map(FACTS.__getitem__, _ALWAYS_IN_JSON) if fact not in differing]
+    facts = [*differing, *risks, *always]
+    records = [
+        {"encoder": subject.card.id, **record({fact.name: fact.of(subject) for fact in facts})} for subject in compared
+    ]
+    document: dict[str, Any] = {"differing": [fact.name for fact in differing], "encoders": records}
+    if len(compared) == 2:
+        document["difference"] = {fact.name: _difference(fact, compared) for fact in risks}
+    return document

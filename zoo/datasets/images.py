@@ -1,0 +1,493 @@
+"""What every source of images becomes: labelled images of one split, and a training and a validation set together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import Any, overload
+
+from ..errors import DataError
+from ..files import cache_folder, replaced
+from ..optional import requires_extra
+from .imagefiles import RULES, Reading
+
+with requires_extra("models", needed_for="Working with images"):
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL import Image
+
+Contents = NDArray[np.uint64]
+
+_KEPT_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
+_SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
+_hash = partial(hashlib.blake2b, digest_size=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """How many images of a data set are copies of others.
+
+    Attributes
+    ----------
+    test_in_train : int
+        Test images whose content a training image has, too.
+    within_train, within_test : int
+        Images of the part that are copies of an earlier image of it.
+    in_two_classes : int
+        Different contents that stand in more than one class, in both parts together.
+    n_train, n_test : int
+        Images of the parts.
+    """
+
+    test_in_train: int
+    within_train: int
+    within_test: int
+    in_two_classes: int
+    n_train: int
+    n_test: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return asdict(self)
+
+    def notes(self) -> list[str]:
+        """A sentence on each kind of copies that there are."""
+        found = []
+        if self.test_in_train:
+            share = 100 * self.test_in_train / self.n_test
+            found.append(
+                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.2g} %) are exact copies of training "
+                "images: what is measured on them is memory, and errors come out too low"
+            )
+        for n, n_all, part in (
+            (self.within_train, self.n_train, "training"),
+            (self.within_test, self.n_test, "test"),
+        ):
+            if n:
+                found.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
+        if self.in_two_classes:
+            images = "1 image stands" if self.in_two_classes == 1 else f"{self.in_two_classes:,} images stand"
+            found.append(f"{images} in more than one class")
+        return found
+
+
+def copies_of(
+    train: Contents | None, y_train: NDArray[np.int64], test: Contents | None, y_test: NDArray[np.int64]
+) -> Copies | None:
+    """Counts copies within and between the two parts of a data set.
+
+    Parameters
+    ----------
+    train, test : uint64 arrays, shapes (n_train,) and (n_test,), or None
+        Contents of the images.
+    y_train, y_test : int64 arrays of the same shapes
+        Their classes.
+
+    Returns
+    -------
+    Copies or None
+        None if the contents of a part are not known.
+
+    Examples
+    --------
+    >>> few = np.array([7, 7, 8], np.uint64)
+    >>> copies_of(few, np.array([0, 0, 1]), few[2:], np.array([0])).as_dict()  # doctest: +NORMALIZE_WHITESPACE
+    {'test_in_train': 1, 'within_train': 1, 'within_test': 0, 'in_two_classes': 1, 'n_train': 3, 'n_test': 1}
+    """
+    if train is None or test is None:
+        return None
+    both, y = np.concatenate([train, test]), np.concatenate([y_train, y_test])
+    contents, number = np.unique(both, return_inverse=True)
+    lowest, highest = np.full(len(contents), np.iinfo(np.int64).max), np.full(len(contents), np.iinfo(np.int64).min)
+    np.minimum.at(lowest, number, y)
+    np.maximum.at(highest, number, y)
+    return Copies(
+        test_in_train=int(np.isin(test, train).sum()),
+        within_train=len(train) - len(np.unique(train)),
+        within_test=len(test) - len(np.unique(test)),
+        in_two_classes=int((lowest < highest).sum()),
+        n_train=len(train),
+        n_test=len(test),
+    )
+
+
+def beside_the_first(chosen: NDArray[np.bool_], contents: Contents | None) -> NDArray[np.bool_]:
+    """A choice of images in which every copy goes with the first image of its content.
+
+    Parameters
+    ----------
+    chosen : bool array, shape (n,)
+    contents : uint64 array, shape (n,), or None
+        Where they are not known, or all differ, the choice stays as it is.
+
+    >>> beside_the_first(np.array([True, False, False]), np.array([5, 6, 5], np.uint64)).tolist()
+    [True, False, True]
+    """
+    if contents is None or not len(contents):
+        return chosen
+    _, first, number = np.unique(contents, return_index=True, return_inverse=True)
+    return np.asarray(chosen[first[number]])
+
+
+def has_copies(contents: Contents | None) -> bool:
+    """True if two images are known to have the same content."""
+    return contents is not None and len(np.unique(contents)) < len(contents)
+
+
+def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
+    """Of each image of an array, shape (n, height, width[, channels]); the result has the shape (n,)."""
+    shape = str(pixels.shape[1:]).encode()
+    return _numbers([_hash(shape + np.ascontiguousarray(image).tobytes()).digest() for image in pixels])
+
+
+def contents_of_bytes(images: Iterable[bytes]) -> Contents:
+    """Of encoded images."""
+    return _numbers([_hash(image).digest() for image in images])
+
+
+def contents_of_files(files: Sequence[str]) -> Contents:
+    """Of files, every byte of which is read.
+
+    Of more than 256 MB the hashes are kept in the cache, and are those of the same files as long as paths, sizes and
+    times of change stay. A file that cannot be opened has a content of its own, for it may be left out later.
+
+    Raises
+    ------
+    DataError
+        If a file is not there.
+    """
+
+    def read() -> Contents:
+        with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
+            return _numbers(list(pool.map(_of_file, files)))
+
+    return kept_contents(files, read)
+
+
+def kept_contents(files: Sequence[str], read: Callable[[], Contents], *, what: str = "") -> Contents:
+    """What ``read`` gives of ``what`` in these files, or what it gave before if none of them has changed since.
+
+    Raises
+    ------
+    DataError
+        If a file is not there.
+    """
+    try:
+        stats = [os.stat(file) for file in files]
+    except OSError as error:
+        raise DataError(
+            f"The image {error.filename} cannot be read ({error.strerror}); restore or remove it."
+        ) from error
+    if sum(stat.st_size for stat in stats) < _KEPT_FROM_BYTES:
+        return read()
+    changed_ns = max(max(stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats)
+    now_ns = time.time_ns()
+    key = hashlib.blake2b(what.encode() + b"\0", digest_size=16)
+    for file, stat in zip(files, stats, strict=True):
+        key.update(os.fsencode(os.path.abspath(file)) + b"\0")
+        key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
+    path = cache_folder() / "contents" / f"{key.hexdigest()}.npy"
+    try:
+        kept = np.load(path, allow_pickle=False)
+        if kept.dtype == np.uint64 and kept.ndim == 1:
+            return np.asarray(kept)
+    except (OSError, ValueError, EOFError):  # not there, or cut off: it is read again
+        pass
+    found = read()
+    if changed_ns < now_ns - _SETTLED_NS:
+        try:
+            with replaced(path) as kept_file:
+                np.save(kept_file, found)
+        except OSError:  # a full or read-only cache; next time everything is read again
+            pass
+    return found
+
+
+def _of_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, _hash).digest()
+    except OSError as error:
+        return _hash(os.fsencode(path) + str(error.errno).encode()).digest()
+
+
+def _numbers(digests: Sequence[bytes]) -> Contents:
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+class LazyImages(Sequence[Image.Image]):
+    """Images that are decoded each time they are asked for.
+
+    Attributes
+    ----------
+    read : callable
+        From a number to a PIL image. Workers of a loader get a pickled copy, so that it is a function of a module, a
+        ``functools.partial`` of one, or an object of a class of a module.
+    indices : int64 array, shape (n,)
+        The number that ``read`` wants for each image.
+    """
+
+    def __init__(self, read: Callable[[int], Image.Image], indices: np.ndarray) -> None:
+        self.read = read
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Image.Image: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Image.Image]: ...
+    def __getitem__(self, index: int | slice) -> Image.Image | Sequence[Image.Image]:
+        if isinstance(index, slice):
+            return LazyImages(self.read, self.indices[index])
+        return self.read(int(self.indices[index]))
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Labelled images of one split; indexing gives ``(PIL image, label)`` as torch's loaders expect.
+
+    Attributes
+    ----------
+    name, split : str
+        Of the data set, and of its part: "train", "val", ...
+    images : sequence of PIL images
+        n images of any mode and size; may decode when asked, and then raises :class:`~zoo.errors.CorruptImage`.
+    labels : int64 array, shape (n,)
+        Numbers of classes.
+    classes : tuple of str
+        Names of the classes, in the order of their numbers.
+    names : sequence of str
+        One an image, unique: its path below the folder of the set, or its number.
+    fingerprint : str
+        Hex. Two sets with the same fingerprint have the same images, names, labels and classes; how an image enters it
+        is said where the set is made.
+    reading : Reading
+        Which images are turned or scaled when they are read.
+    contents : uint64 array, shape (n,), or None
+        A hash of what is in each image, as :mod:`zoo.datasets.images` has it; copies have the same one. None where
+        images are made rather than read, or their source does not show what is in them without decoding them.
+
+    Raises
+    ------
+    DataError
+        If these do not fit each other.
+    """
+
+    name: str
+    split: str
+    images: Sequence[Image.Image]
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    names: Sequence[str]
+    fingerprint: str
+    reading: Reading = field(default_factory=Reading)
+    contents: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.images)
+        for what, found in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
+            if found is not None and len(found) != n:
+                raise DataError(
+                    f"The image set {self.name!r} has {n:,} images and {len(found):,} {what}; "
+                    f"expected one of its {what} an image."
+                )
+        if self.labels.dtype != np.int64 or self.labels.ndim != 1:
+            raise DataError(
+                f"The image set {self.name!r} has labels as {self.labels.dtype} of shape {self.labels.shape}; "
+                f"expected int64 of shape ({n},)."
+            )
+        wrong = np.flatnonzero((self.labels < 0) | (self.labels >= len(self.classes)))
+        if wrong.size:
+            raise DataError(
+                f"{wrong.size:,} of {n:,} images of {self.name!r} have no label of its {len(self.classes)} classes, "
+                f"the first is {self.names[wrong[0]]!r} with {self.labels[wrong[0]]}; expected 0 to "
+                f"{len(self.classes) - 1}."
+            )
+        if len(set(self.names)) != n:
+            raise DataError(f"Two images of the set {self.name!r} have the same name; expected a name of its own each.")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return self.images[index], int(self.labels[index])
+
+    def n_per_class(self) -> np.ndarray:
+        """How many images each class has, int64 (n_classes,)."""
+        return np.bincount(self.labels, minlength=len(self.classes)).astype(np.int64)
+
+    def subset(self, indices: np.ndarray | Sequence[int], *, split: str) -> ImageSet:
+        """Some of the images, in the order of ``indices``; the classes and their numbers stay.
+
+        The whole set in its order keeps its fingerprint; any other subset has one of this set's and the indices.
+
+        Raises
+        ------
+        DataError
+            If an index is not between 0 and n - 1, or comes twice.
+        """
+        chosen = np.asarray(indices)
+        n = len(self)
+        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+            raise DataError(
+                f"A subset of {self.name!r} was asked for by {chosen.dtype} of shape {chosen.shape}; "
+                "expected a list of whole numbers."
+            )
+        chosen = chosen.astype(np.int64)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
+            raise DataError(
+                f"A subset of {self.name!r} asks for the images {chosen.min()} to {chosen.max()}; expected 0 to "
+                f"{n - 1}."
+            )
+        if len(np.unique(chosen)) != len(chosen):
+            raise DataError(f"A subset of {self.name!r} asks for an image twice; expected each at most once.")
+        whole = np.array_equal(chosen, np.arange(n))
+        names = [self.names[index] for index in chosen.tolist()]
+        return ImageSet(
+            name=self.name,
+            split=split,
+            images=_chosen_images(self.images, chosen),
+            labels=self.labels[chosen],
+            classes=self.classes,
+            names=names,
+            fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+            reading=self.reading.of(names),
+            contents=None if self.contents is None else self.contents[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A data set for probing: train on ``train``, test on ``val``. Both have the same classes, in the same order."""
+
+    name: str
+    train: ImageSet
+    val: ImageSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
+
+    def __post_init__(self) -> None:
+        if self.train.classes != self.val.classes:
+            odd = sorted(set(self.train.classes) ^ set(self.val.classes)) or ["the order"]
+            raise DataError(
+                f"The two parts of {self.name!r} do not have the same classes: {self.train.split!r} has "
+                f"{len(self.train.classes)}, {self.val.split!r} has {len(self.val.classes)}, and they differ in "
+                f"{', '.join(map(repr, odd[:5]))}; expected the same in both."
+            )
+        for part in (self.train, self.val):
+            if not len(part):
+                raise DataError(
+                    f"The part {part.split!r} of {self.name!r} holds no image; expected some in both parts."
+                )
+        n_present = int((self.train.n_per_class() > 0).sum())
+        if n_present < 2:
+            raise DataError(
+                f"All {len(self.train):,} training images of {self.name!r} have the same label, "
+                f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
+            )
+        if self.train.fingerprint == self.val.fingerprint:
+            raise DataError(
+                f"The two parts of {self.name!r} are the same {len(self.train):,} images; a probe must be tested on "
+                "images that it was not trained on: give it two different parts."
+            )
+
+
+def array_images(
+    pixels: np.ndarray,
+    labels: np.ndarray,
+    *,
+    name: str,
+    split: str,
+    classes: Sequence[str],
+    names: Sequence[str] | None = None,
+) -> ImageSet:
+    """An image set of an array; its fingerprint is over every pixel.
+
+    Parameters
+    ----------
+    pixels : uint8 array, shape (n, height, width) or (n, height, width, 3)
+        Grey or RGB.
+    labels : int64 array, shape (n,)
+    names : sequence of str, optional
+        By default the numbers of the images.
+
+    >>> images = array_images(np.zeros((2, 4, 4), np.uint8), np.array([0, 1]), name="black", split="all", classes="ab")
+    >>> images[1][0].size, images[1][1], images.names
+    ((4, 4), 1, ('0', '1'))
+    """
+    if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4) or (pixels.ndim == 4 and pixels.shape[3] != 3):
+        raise DataError(
+            f"The pixels of {name!r} are {pixels.dtype} of shape {pixels.shape}; expected uint8 of shape "
+            "(n, height, width) or (n, height, width, 3)."
+        )
+    given = tuple(map(str, range(len(pixels)))) if names is None else tuple(names)
+    return ImageSet(
+        name=name,
+        split=split,
+        images=LazyImages(partial(_image_of_array, pixels), np.arange(len(pixels))),
+        labels=labels,
+        classes=tuple(classes),
+        names=given,
+        fingerprint=digest(["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels]),
+        contents=contents_of_pixels(pixels),
+    )
+
+
+def pixels_of(images: ImageSet) -> np.ndarray:
+    """All pixels of a set whose images have one size and mode, uint8 (n, height, width[, channels]).
+
+    Raises
+    ------
+    DataError
+        If an image has another size, mode or depth; names it.
+    """
+    if not len(images):
+        raise DataError(f"The image set {images.name!r} holds no image, so that it has no pixels.")
+    first = np.asarray(images.images[0])
+    stacked = np.empty((len(images), *first.shape), np.uint8)  # (n, h, w[, c])
+    for i, image in enumerate(images.images):
+        found = np.asarray(image)
+        if found.shape != first.shape or found.dtype != np.uint8:
+            raise DataError(
+                f"The image {images.names[i]!r} of {images.name!r} is {found.dtype} of shape {found.shape}; expected "
+                f"uint8 of shape {first.shape}, as the first: preprocess them to one size first."
+            )
+        stacked[i] = found
+    return stacked
+
+
+def digest(parts: Iterable[str | np.ndarray]) -> str:
+    """Hex hash of texts and arrays in their order; no two different lists of parts run into each other."""
+    found = blake2b(digest_size=16)
+    for part in parts:
+        content = memoryview(part.encode("utf-8", "surrogateescape")) if isinstance(part, str) else _octets(part)
+        found.update(content.nbytes.to_bytes(8, "little"))
+        found.update(content)
+    return found.hexdigest()
+
+
+def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
+    """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
+    found, facts = digest(parts), reading.facts()
+    return digest([RULES, found, *facts, *facts.values()]) if facts else found
+
+
+def _octets(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _chosen_images(images: Sequence[Image.Image], chosen: np.ndarray) -> LazyImages:
+    if isinstance(images, LazyImages):  # not a chain of subsets: what reads stays reachable
+        return LazyImages(images.read, images.indices[chosen])
+    return LazyImages(images.__getitem__, chosen)
+
+
+def _image_of_array(pixels: np.ndarray, index: int) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(pixels[index]))

@@ -1,0 +1,442 @@
+"""Classification data sets of torchvision that are on the disk already."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CorruptImage, DataError, UnknownName
+from ..optional import requires_extra
+from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reading_of, reason_of
+from .images import (
+    Contents,
+    ImageData,
+    ImageSet,
+    LazyImages,
+    array_images,
+    contents_of_bytes,
+    contents_of_files,
+    contents_of_pixels,
+    fingerprint_of,
+    kept_contents,
+)
+from .rgb import Scale
+from .subsets import stratified_split
+
+with requires_extra("models", needed_for="A data set of torchvision"):
+    import numpy as np
+    from torchvision import datasets as torchvision_datasets
+
+with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
+    import datasets
+    import numpy as np
+    import pyarrow
+    from PIL import Image, ImageFile
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
+    "train": ((True,), (False,)),
+    "split": (("train", "trainval", "train-standard"), ("val", "valid", "test")),
+}
+
+
+def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = None) -> ImageData:
+    """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
+
+    The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
+    labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
+    lists them; and over the orientations, kinds of values and scale of the images that are turned or scaled. Of the few
+    others the contents of the images are not known. Torchvision itself turns no image and makes those of 16 bits white,
+    so that these are read from their files.
+
+    Raises
+    ------
+    UnknownName
+        If torchvision has no such data set.
+    DataError
+        If it has no such argument, is not below ``root``, or is no classification data set.
+    """
+    usable = dict(_arguments())
+    if kind not in torchvision_datasets.__all__:
+        raise UnknownName("torchvision data set", kind, usable)
+    if kind not in usable:
+        raise DataError(
+            f"The torchvision data set {kind} has no argument train= or split= that says which images are for "
+            f"training; expected one of {', '.join(usable)}, or a folder with train/ and val/."
+        )
+    argument = usable[kind]
+    opened = {
+        part: _opened(kind, root, argument, values)
+        for part, values in zip(("train", "val"), _PARTS[argument], strict=True)
+    }
+    labelled = {part: _labels(entry, kind) for part, entry in opened.items()}
+    n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
+    classes = _classes(opened["train"], n_classes)
+    sets = {
+        part: _torchvision_image_set(entry, *labelled[part], name=name, part=part, classes=classes, scale=scale)
+        for part, entry in opened.items()
+    }
+    return ImageData(name=name, train=sets["train"], val=sets["val"])
+
+
+def _arguments() -> Iterator[tuple[str, str]]:
+    for kind in torchvision_datasets.__all__:
+        constructor = getattr(torchvision_datasets, kind)
+        if inspect.isclass(constructor):
+            parameters = inspect.signature(constructor).parameters
+            argument = next((candidate for candidate in _PARTS if candidate in parameters), None)
+            needed = {
+                key
+                for key, entry in parameters.items()
+                if entry.default is entry.empty and entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)
+            }
+            if argument is not None and needed <= {"root", argument}:
+                yield kind, argument
+
+
+def _classes(opened: Any, n_classes: int) -> tuple[str, ...]:
+    named = getattr(opened, "classes", None)
+    if isinstance(named, list | tuple) and len(named) >= n_classes:
+        return tuple(entry[0] if isinstance(entry, tuple) else str(entry) for entry in named)  # ImageNet: synonyms
+    return tuple(map(str, range(n_classes)))
+
+
+def _torchvision_image_set(
+    opened: Any,
+    labels: np.ndarray,
+    paths: list[str],
+    *,
+    name: str,
+    part: str,
+    classes: tuple[str, ...],
+    scale: Scale | None,
+) -> ImageSet:
+    names = list(map(str, range(len(labels))))
+    files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
+    reading = files_reading(files, names, image_set=name, scale=scale) if files else Reading()
+    from_files = {int(number): files[int(number)] for number in reading.facts()}
+    pixels = _pixels(opened)
+    contents = None
+    if pixels is not None:
+        contents = contents_of_pixels(pixels)
+    elif files:
+        contents = contents_of_files(files)
+    known = pixels if pixels is not None else np.zeros(0, "<u8") if contents is None else contents.astype("<u8")
+    return ImageSet(
+        name=name,
+        split=part,
+        images=LazyImages(partial(_read_torchvision, opened, name, from_files, reading.scale), np.arange(len(labels))),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=fingerprint_of(["torchvision", *classes, *names, labels.astype("<i8"), known], reading),
+        reading=reading,
+        contents=contents,
+    )
+
+
+def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
+    constructor = getattr(torchvision_datasets, kind)
+    refused: Exception | None = None
+    for value in values:
+        try:
+            with requires_extra("models", needed_for=f"The torchvision data set {kind}"):
+                return constructor(str(root), **{argument: value})
+        except ValueError as error:  # this data set has no part of that name
+            refused = error
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
+                "first, for the zoo downloads no images."
+            ) from error
+    raise DataError(
+        f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}"
+        f"{f' ({reason_of(refused)})' if refused else ''}; give a folder with train/ and val/ instead."
+    )
+
+
+def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
+    """Labels int64 (n,), and the files of the images where the data set lists them."""
+    n = len(opened)
+    listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
+    samples: list[Any] = next((found for found in listed if isinstance(found, list) and found), [])
+    paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
+    own = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
+    files = [entry[0] for entry in samples] if paired else own
+    paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
+    given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
+    found: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
+    if found is None:
+        found = [entry[1] for entry in samples] if paired else _targets(opened)
+    whole = hasattr(found, "__array__") or all(_is_label(label) for label in found)
+    labels = np.asarray(found) if whole else np.empty(0)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or (n and labels.min() < 0):
+        raise DataError(
+            f"The torchvision data set {kind} does not give one whole number from 0 on as the label of each of its "
+            f"{n:,} images; expected a data set for classification."
+        )
+    return labels.astype(np.int64), paths
+
+
+def _targets(opened: Any) -> list[Any]:
+    """What the data set gives beside each image, which it decodes for that; at once the first if that is no label."""
+    first = opened[0][1:] if len(opened) and isinstance(opened[0], tuple) else ()
+    if len(first) != 1 or not _is_label(first[0]):
+        return [None]
+    return [opened[i][1] for i in range(len(opened))]
+
+
+def _is_label(target: Any) -> bool:
+    number = target.item() if getattr(target, "ndim", None) == 0 else target  # a tensor, or a number of numpy
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _pixels(opened: Any) -> np.ndarray | None:
+    """Those of all images, if the data set holds them in memory."""
+    pixels = getattr(opened, "data", None)
+    if pixels is not None and hasattr(pixels, "__array__") and len(pixels) == len(opened):
+        found = np.asarray(pixels)
+        if found.dtype == np.uint8:
+            return found
+    return None
+
+
+def _other_files(opened: Any, n: int) -> list[str]:
+    """Files of the images where the data set lists them apart from its labels; empty if it does not."""
+    listed = [getattr(opened, key, None) for key in ("_images", "data")]
+    found: Any = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
+    return [str(file) for file in found] if all(isinstance(file, str | Path) for file in found) else []
+
+
+def _read_torchvision(
+    opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, index: int
+) -> Image.Image:
+    if index in from_files:
+        found = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
+        return found.convert("RGB")  # as torchvision would
+    try:
+        image = opened[index][0]
+    except DECODING_ERRORS as error:
+        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
+    return as_shown(image, image=str(index), image_set=image_set, scale=scale)
+
+
+_ROWS_AT_A_TIME = 64
+_VAL_SPLITS = ("val", "valid", "validation", "test")
+
+
+def huggingface_data(
+    folder: Path,
+    *,
+    name: str,
+    val_share: float,
+    seed: int,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    scale: Scale | None = None,
+) -> ImageData:
+    """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
+
+    One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
+    type ``ClassLabel``. The library turns images by their EXIF orientation. The fingerprint is over labels, classes,
+    the bytes of the images, and the kinds of values and scale of the images that are scaled.
+
+    Parameters
+    ----------
+    folder : Path
+    image_column, label_column : str, optional
+        Needed where there are several of the type.
+    scale : (float, float), optional
+        Of images with more than 8 bits a channel, as for :func:`zoo.datasets.rgb.to_rgb`.
+
+    Raises
+    ------
+    DataError
+        If the folder holds no such data set, or the columns or splits are not clear; lists what there is.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
+    try:
+        opened = datasets.load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
+            "wrote."
+        ) from error
+    if isinstance(opened, datasets.Dataset):
+        whole = _huggingface_image_set(opened, folder, "all", name, image_column, label_column, scale)
+        return stratified_split(whole, val_share=val_share, seed=seed)
+    second = next((split for split in _VAL_SPLITS if split in opened), None)
+    if "train" not in opened or second is None:
+        raise DataError(
+            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+            f"{', '.join(_VAL_SPLITS)}."
+        )
+    return ImageData(
+        name=name,
+        train=_huggingface_image_set(opened["train"], folder, "train", name, image_column, label_column, scale),
+        val=_huggingface_image_set(opened[second], folder, "val", name, image_column, label_column, scale),
+    )
+
+
+def _huggingface_image_set(
+    opened: Any,
+    folder: Path,
+    split: str,
+    name: str,
+    image_column: str | None,
+    label_column: str | None,
+    scale: Scale | None,
+) -> ImageSet:
+    image_key = _column(opened, datasets.Image, image_column, "image_column", folder)
+    label_key = _column(opened, datasets.ClassLabel, label_column, "label_column", folder)
+    classes = tuple(opened.features[label_key].names)
+    given = opened.with_format(None)[label_key][:]
+    missing = [i for i, label in enumerate(given) if label is None or label < 0]
+    if missing:
+        raise DataError(
+            f"{len(missing):,} of {len(given):,} images in the split {split!r} of {folder} have no label in "
+            f"{label_key!r}, the first is image {missing[0]}; label them or leave them out."
+        )
+    labels = np.array(given, np.int64)
+    names = list(map(str, range(len(labels))))
+    files = [str(file["filename"]) for file in opened.cache_files]
+    column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
+    contents = _contents(column, image_key, files)
+    if mode is not None:  # by the library, to which 16 bits are white
+        column = column.cast_column(image_key, datasets.Image())
+    opener = partial(_opened_image, column.with_format("arrow"), image_key)
+    reading = reading_of(names, opener, image_set=name, scale=scale, turned_by="datasets")
+    return ImageSet(
+        name=name,
+        split=split,
+        images=LazyImages(
+            partial(_read_huggingface, column, image_key, name, reading.scale, mode), np.arange(len(labels))
+        ),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=fingerprint_of(
+            ["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")], reading
+        ),
+        reading=reading,
+        contents=contents,
+    )
+
+
+def _contents(opened: Any, column: str, files: list[str]) -> Contents:
+    """Of the encoded images, without decoding them; they lie in Arrow files, or each in a file of its own."""
+    encoded = opened.with_format(None).cast_column(column, datasets.Image(decode=False))
+    first = encoded[0][column] if len(encoded) else None
+    if first is not None and first["bytes"] is None:
+        return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
+    return kept_contents(
+        files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
+    )
+
+
+def _images(encoded: Any, column: str) -> Iterator[dict[str, Any] | None]:
+    for batch in encoded.iter(batch_size=_ROWS_AT_A_TIME):
+        yield from batch[column]
+
+
+def _bytes_of(image: dict[str, Any] | None) -> bytes:
+    """Where there are none, what stands in their place: such an image is refused when it is asked for."""
+    found = (image or {}).get("bytes")
+    return found if isinstance(found, bytes) else repr(image).encode()
+
+
+def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
+    """The one column of a type, or the one that was asked for."""
+    columns = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in opened.features.items())
+    fitting = [key for key, feature in opened.features.items() if isinstance(feature, kind)]
+    if wanted is not None:
+        if wanted in fitting:
+            return wanted
+        raise DataError(f"{folder} has no column {wanted!r} of type {kind.__name__}; it has {columns}.")
+    if len(fitting) != 1:
+        advice = f"say which with {option}=" if fitting else f"cast the right one with cast_column to {kind.__name__}"
+        raise DataError(
+            f"{folder} has {len(fitting)} columns of type {kind.__name__}, expected one; it has {columns}: {advice}."
+        )
+    return str(fitting[0])
+
+
+def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
+    """The image as Pillow opens it, of which no more is read than is asked for."""
+    stored = opened[index][column][0]
+    content = stored["bytes"]
+    if content.is_valid:
+        return Image.open(pyarrow.BufferReader(content.as_buffer()))
+    return Image.open(str(stored["path"]))
+
+
+def _read_huggingface(
+    opened: Any, column: str, image_set: str, scale: Scale | None, mode: str | None, index: int
+) -> Image.Image:
+    try:
+        image = opened[index][column]
+    except DECODING_ERRORS as error:
+        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
+    if image is None:
+        raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
+    found = as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    return found if mode in (None, found.mode) else found.convert(mode)
+
+
+DIGITS_VAL_SHARE = 0.25
+
+
+def digits(*, n_images: int | None = None) -> ImageSet:
+    """The handwritten digits that ship with scikit-learn: 1,797 images of 8 x 8 px in 10 classes.
+
+    Parameters
+    ----------
+    n_images : int, optional
+        Only the first so many; they come in a mixed order of classes.
+
+    Raises
+    ------
+    MissingExtra
+        If scikit-learn is not installed.
+    DataError
+        If ``n_images`` is not between 1 and 1,797.
+
+    References
+    ----------
+    E. Alpaydin and C. Kaynak 1998, Optical Recognition of Handwritten Digits, UCI (its test part).
+    """
+    with requires_extra("evaluate", needed_for="The handwritten digits"):
+        from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    n_all = len(bunch.target)
+    if n_images is not None and not 1 <= n_images <= n_all:
+        raise DataError(f"Asked for {n_images} digits; expected between 1 and {n_all:,}.")
+    return array_images(
+        np.rint(bunch.images[:n_images] * (255 / 16)).astype(np.uint8),  # (n, 8, 8), pixels come as 0 to 16
+        bunch.target[:n_images].astype(np.int64),
+        name="digits",
+        split="all" if n_images is None else f"first {n_images}",
+        classes=tuple(str(name) for name in bunch.target_names),
+    )
+
+
+def digits_data(*, val_share: float = DIGITS_VAL_SHARE, seed: int = 0) -> ImageData:
+    """All the digits, split once and for ever: by default 1,346 for training and 451 for testing.
+
+    Writers are not named in the data, so that both parts may have digits of the same hand.
+
+    Parameters
+    ----------
+    val_share : float
+        Between 0 and 1, of each class.
+    seed : int
+        Another seed is another split, and its numbers are not comparable.
+    """
+    return stratified_split(digits(), val_share=val_share, seed=seed)

@@ -1,0 +1,338 @@
+"""What an encoder's training did to an image, read from its card: the recipe of its augmented views."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
+from ..errors import QueryError, UnknownName
+
+_BYOL = "BYOL, arXiv:2006.07733, Appendix B"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masking:
+    """Which patches are hidden.
+
+    "random" ones; those in "blocks", rectangles until the share is hidden (BEiT); or all but a "context" as I-JEPA
+    draws it: a large block without four smaller ones, the targets, so that the share follows from their sizes.
+    """
+
+    kind: Literal["random", "blocks", "context"] = "random"
+    share: float = 0.75  # of the patches
+    probability: float = 1.0  # of a view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strengths:
+    """Numbers behind the names of augmentations; only those of the augmentations that a recipe has count."""
+
+    source: str = "the standard strengths of SimCLR and BYOL"
+    crop_scale: tuple[float, float] = (0.08, 1.0)  # share of the area
+    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width over height
+    interpolation: Literal["bilinear", "bicubic"] = "bicubic"  # of the resize after the crop
+    flip_probability: float = 0.5
+    jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.2, 0.1)  # brightness, contrast, saturation, hue
+    jitter_probability: float = 0.8
+    gray_probability: float = 0.2
+    blur_probability: tuple[float, ...] = (0.5,)  # views take them in turn
+    blur_sigma_px: tuple[float, float] = (0.1, 2.0)  # standard deviation, in pixels of the view
+    solarize_probability: tuple[float, ...] = (0.2,)  # views take them in turn
+    solarize_threshold: int = 128  # of 255; what is brighter is inverted
+    rotation_degrees: float = 2.0  # to either side
+    policy_magnitude: float = 9.0  # of RandAugment, whose scale ends at 10
+    policy_probability: float = 1.0  # of a view
+    photometric_probability: float = 0.66
+    erasing_probability: float = 0.25
+    masking: Masking = Masking()
+    resizes_first: bool = False  # whether crops are taken of what the encoder's own resize and centre crop leave
+
+
+_SIMCLR = Strengths(source="SimCLR, arXiv:2002.05709, Appendix A", jitter=(0.8, 0.8, 0.8, 0.2))
+_ASYMMETRIC = Strengths(source=_BYOL, blur_probability=(1.0, 0.1), solarize_probability=(0.0, 0.2))
+_MOCO2 = Strengths(
+    source="MoCo v2, arXiv:2003.04297", crop_scale=(0.2, 1.0), interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1)
+)
+_NPID = replace(
+    _MOCO2, source="instance discrimination, arXiv:1805.01978", jitter=(0.4,) * 4, jitter_probability=1.0
+)  # fmt: skip
+_SWAV = replace(_SIMCLR, source="SwAV, arXiv:2006.09882, and its code", interpolation="bilinear")
+_DEEPCLUSTER = Strengths(
+    source="the configurations of MMSelfSup", interpolation="bilinear", jitter=(0.4, 0.4, 1.0, 0.5),
+    jitter_probability=1.0,
+)  # fmt: skip
+_VICREG = Strengths(source="VICReg, arXiv:2105.04906, Appendix C.1", solarize_probability=(0.1,))
+_DINO = replace(_ASYMMETRIC, source="DINO, arXiv:2104.14294, and its released runs", crop_scale=(0.25, 1.0))
+_BLOCKS = Masking(kind="blocks", share=0.3, probability=0.5)
+_CLIP = Strengths(source="the code of OpenCLIP", crop_scale=(0.9, 1.0))
+
+BY_OBJECTIVE = {
+    "simclr": _SIMCLR,
+    "byol": _ASYMMETRIC,
+    "barlow_twins": replace(_ASYMMETRIC, source="Barlow Twins, arXiv:2103.03230, section 2.2, as BYOL"),
+    "vicreg": _VICREG,
+    "vicregl": _VICREG,
+    "moco": _MOCO2,
+    "densecl": replace(_MOCO2, source="DenseCL, arXiv:2011.09157, as MoCo v2"),
+    "simsiam": replace(_MOCO2, source="SimSiam, arXiv:2011.10566, section 3, as MoCo v2"),
+    "npid": _NPID,
+    "swav": _SWAV,
+    "sela": replace(_SWAV, source="SeLa-v2 in SwAV, arXiv:2006.09882"),
+    "deepcluster": replace(_SWAV, source="DeepCluster-v2 in SwAV, arXiv:2006.09882"),
+    "dissl": replace(_SWAV, source="DISSL, arXiv:2209.06235, as SwAV"),
+    "odc": _DEEPCLUSTER,
+    "dino": _DINO,
+    "ibot": replace(
+        _DINO, source="iBOT, arXiv:2111.07832, and its code", masking=_BLOCKS
+    ),
+    "mugs": replace(
+        _DINO, source="Mugs, arXiv:2203.14415, and its code; masking as iBOT",
+        policy_probability=0.5, erasing_probability=0.125, masking=_BLOCKS,
+    ),
+    "msn": Strengths(
+        source="MSN, arXiv:2204.07141, and its configuration for a ViT-S/16", crop_scale=(0.3, 1.0),
+        interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1), masking=Masking(share=0.15),
+    ),
+    "mae": Strengths(source="MAE, arXiv:2111.06377, Table 8", crop_scale=(0.2, 1.0), masking=Masking(share=0.75)),
+    "beit": Strengths(
+        source="BEiT, arXiv:2106.08254, Appendix", jitter=(0.4, 0.4, 0.4, 0.0), jitter_probability=1.0,
+        masking=Masking(kind="blocks", share=0.4),
+    ),
+    "data2vec": Strengths(
+        source="data2vec, arXiv:2202.03555, section 4.1", jitter=(0.4, 0.4, 0.4, 0.0), jitter_probability=1.0,
+        masking=Masking(kind="blocks", share=0.6),
+    ),
+    "ijepa": Strengths(
+        source="I-JEPA, arXiv:2301.08243, Appendix A", crop_scale=(0.3, 1.0), interpolation="bilinear",
+        masking=Masking(kind="context"),
+    ),
+    "pirl": Strengths(  # what it calls photometric solarises among other things
+        source="PIRL in VISSL", interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.2), jitter_probability=1.0,
+        solarize_probability=(0.0,),
+    ),
+    "clip": _CLIP,
+    "clip+eb": _CLIP,
+}  # fmt: skip
+"""By ``card.objective.name``; versions and families that differ are told apart in :func:`strengths_for`."""
+
+_LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
+_POCKET = Strengths(
+    source="benchmarks/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
+    gray_probability=0.3, blur_probability=(0.3,), blur_sigma_px=(1.0, 1.0), masking=Masking(share=0.6),
+    resizes_first=True,
+)  # fmt: skip
+_POCKET_SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}
+_PYCONTRAST = replace(
+    _SIMCLR, source="InfoMin, arXiv:2005.10243, and its code PyContrast", crop_scale=(0.2, 1.0), policy_magnitude=10.0
+)
+
+
+def strengths_for(card: EncoderCard) -> Strengths:
+    """The strengths with which an encoder's augmentations were made, as far as they are known.
+
+    >>> from zoo.cards.catalogue import catalogue
+    >>> strengths_for(catalogue()["simclr_rn50"]).jitter
+    (0.8, 0.8, 0.8, 0.2)
+    """
+    name, version = card.objective.name, card.objective.version
+    if name is NOT_PUBLISHED:  # a registered encoder has the family of the one that it was made like, not its training
+        return Strengths()
+    if card.family == "pocket":
+        smallest = _POCKET_SMALLEST_CROP.get(str(card.pretraining.dataset), 0.4)
+        return replace(_POCKET, crop_scale=(smallest, 1.0))
+    if card.family == "infomin":
+        return _PYCONTRAST
+    if name == "moco" and version == 1:
+        return replace(_NPID, source="MoCo, arXiv:1911.05722, section 3.3")
+    if name == "moco" and version == 3:
+        return replace(_ASYMMETRIC, source="MoCo v3, arXiv:2104.02057, as BYOL")
+    if name == "deepcluster" and version == 1:
+        return _DEEPCLUSTER
+    if name == "dino" and card.architecture.family == "resnet":
+        return replace(_DINO, crop_scale=(0.14, 1.0))
+    found = BY_OBJECTIVE.get(str(name), Strengths())
+    if name in _LARGE_BESIDE_SMALL and "+" in str(card.pretraining.views):
+        return replace(found, crop_scale=(0.14, 1.0))
+    return found
+
+
+__all__ = ["WORDS", "Masking", "Recipe", "Strengths", "recipe_of"]
+
+WORDS = {
+    "crop": "a random part of the image, resized to the view",
+    "flip": "mirrored left to right",
+    "rotate": "turned by a few degrees",
+    "autoaugment": "two operations of RandAugment",
+    "color": "brightness, contrast, saturation and hue changed, in random order",
+    "photometric": "posterised, sharpened or softened, solarised and stretched to full contrast, all at once",
+    "gray": "without colour",
+    "blur": "Gaussian blur",
+    "solarize": "bright pixels inverted",
+    "erasing": "a rectangle filled with the mean colour",
+    "masking": "patches filled with the mean colour",
+}
+"""Augmentations that can be made here, in the order in which they are applied; a card uses these words."""
+
+IGNORED = "normalize"
+"""What a card names with its augmentations and every encoder's preprocessing does."""
+
+UNLIKE = {"jigsaw": "it cuts an image into shuffled tiles, which are no view that the encoder takes"}
+"""Words of cards that no view can show, and why."""
+
+_VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How views of an image are made.
+
+    Change a strength with :func:`dataclasses.replace`; views of another recipe are other images, with another
+    fingerprint.
+    """
+
+    encoder: str  # id
+    augmentations: tuple[str, ...]  # of WORDS, in their order
+    strengths: Strengths
+    size_px: int  # side of a view
+    resize_px: int  # of the encoder's preprocessing, where there is no crop, or before it
+    resize_interpolation: str  # likewise
+    mean_colour: tuple[int, int, int]  # of 255: what normalisation turns into 0, to half a level
+    patch_size_px: int  # of masking
+    left_out: tuple[tuple[str, str], ...] = ()  # what the card names and no view shows, and why
+    is_own: bool = True  # as the card has it, not as a user named it
+
+    @property
+    def fingerprint_text(self) -> str:
+        """Everything that decides a pixel, and nothing else."""
+        facts = asdict(self)
+        for name in ("encoder", "left_out", "is_own"):
+            del facts[name]
+        del facts["strengths"]["source"]
+        return json.dumps(facts, sort_keys=True)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of these views, a sentence each."""
+        whose = "the card's" if self.is_own else "the named"
+        found = [
+            f"Views of {self.encoder} at {self.size_px} px have {whose} augmentations {', '.join(self.augmentations)}, "
+            f"with the strengths of {self.strengths.source}."
+        ]
+        found += [f"Left out of the views is {what}: {why}." for what, why in self.left_out]
+        if "autoaugment" in self.augmentations:
+            found.append("What the card calls autoaugment is RandAugment here, as in its authors' code.")
+        if "masking" in self.augmentations:
+            found.append(
+                f"Masked patches of {self.patch_size_px} px are filled with the mean colour, which normalisation turns "
+                "into 0; in pretraining they were hidden from the encoder or replaced by a learnt token."
+            )
+        return tuple(found)
+
+
+def recipe_of(card: EncoderCard, *, recipe: str | None = None) -> Recipe:
+    """How the training images of an encoder were augmented.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Which augmentations, the sizes of image and patch and the mean colour are the card's; strengths are those that
+        are published of its method, see :mod:`zoo.datasets.recipes`.
+    recipe : str, optional
+        Names of augmentations with commas between them, instead of those of the card: "crop,flip,color".
+
+    Returns
+    -------
+    Recipe
+        Of crops at full size; what cannot be shown, such as jigsaw or the small crops beside the large ones, is in its
+        ``left_out`` and ``notes``.
+
+    Raises
+    ------
+    QueryError
+        If the card does not tell, there was no training, or it was without any augmentation that can be made here.
+    UnknownName
+        If an augmentation of ``recipe`` is not known.
+
+    Examples
+    --------
+    >>> from zoo.cards.catalogue import catalogue
+    >>> recipe_of(catalogue()["mae_vitB16"]).augmentations
+    ('crop', 'masking')
+    >>> recipe_of(catalogue()["mae_vitB16"], recipe="color, crop").augmentations
+    ('crop', 'color')
+    """
+    strengths = strengths_for(card)
+    left_out: list[tuple[str, str]] = []
+    if recipe is None:
+        named = _of_card(card)
+        left_out = _left_out(card, named)
+    else:
+        named = _of_text(recipe)
+    without = {word for word, _ in left_out}
+    made = tuple(word for word in WORDS if word in named and word not in without)
+    if not made:
+        raise QueryError(
+            f"{_whose(card, recipe)} {', '.join(named) or 'no augmentation'}, none of which makes views that differ; "
+            "expected some of its training augmentations: name them, as in recipe='crop,flip,color'."
+        )
+    about = card.preprocess
+    size_px = _size_px(card)
+    patch_px = card.architecture.patch_size_px
+    return Recipe(
+        encoder=card.id,
+        augmentations=made,
+        strengths=strengths,
+        size_px=size_px,
+        resize_px=round(about.resize_px * size_px / about.crop_px),
+        resize_interpolation=about.interpolation,
+        mean_colour=tuple(min(255, max(0, round(255 * mean))) for mean in about.mean),  # type: ignore[arg-type]
+        patch_size_px=patch_px if isinstance(patch_px, int) else max(1, size_px // 14),  # as of a ViT/16 at 224 px
+        left_out=tuple(left_out),
+        is_own=recipe is None,
+    )
+
+
+def _of_card(card: EncoderCard) -> tuple[str, ...]:
+    named = card.pretraining.augmentations
+    if isinstance(named, tuple):
+        return named
+    why = "was not trained" if named is NOT_APPLICABLE or card.is_untrained else "does not tell its augmentations"
+    raise QueryError(
+        f"The card of {card.id!r} {why}, so that there are no training augmentations to make views with; name some, by "
+        "--augmentations crop,flip,color or recipe='crop,flip,color'."
+    )
+
+
+def _of_text(recipe: str) -> tuple[str, ...]:
+    named = tuple(word.strip().casefold() for word in recipe.split(",") if word.strip())
+    for word in named:
+        if word not in WORDS and word != IGNORED:
+            raise UnknownName("augmentation", word, WORDS, hint=f"Expected some of {', '.join(WORDS)}.")
+    return named
+
+
+def _left_out(card: EncoderCard, named: tuple[str, ...]) -> list[tuple[str, str]]:
+    found = []
+    for word in named:
+        if word == "rotate" and card.objective.name == "rotnet":
+            found.append((word, "it is what the encoder was trained to tell, not what it was to ignore"))
+        elif word not in WORDS and word != IGNORED:
+            found.append((word, UNLIKE.get(word, "nothing is known here of how to make it")))
+    views = _VIEWS.fullmatch(str(card.pretraining.views))
+    if views is not None and views[2] and "crop" in named:
+        found.append((f"the small crops {views[2]}", "views have one size, that of the large crops"))
+    return found
+
+
+def _size_px(card: EncoderCard) -> int:
+    """Side of the large views, where the encoder takes images of any size; else the only one that it takes."""
+    views = _VIEWS.fullmatch(str(card.pretraining.views))
+    takes_any = card.architecture.family != "vit" and card.representation.layer == "avgpool"
+    return int(views[1]) if views is not None and takes_any else card.preprocess.crop_px
+
+
+def _whose(card: EncoderCard, recipe: str | None) -> str:
+    return f"The card of {card.id!r} names" if recipe is None else f"The recipe {recipe!r} for {card.id!r} names"

@@ -1,0 +1,429 @@
+"""Multinomial logistic regression on features, with its whole regularisation path: a probe that needs no tuning.
+
+The number that such a probe gives is defined by convergence: by the optimum of a convex objective, not by a solver,
+its learning rate or its number of steps. How it gets there is told in :mod:`.logistic_solver` (one penalty),
+:mod:`.logistic_curvature` (what makes its steps long),
+:mod:`.logistic_path` and :mod:`.logistic_search` (which penalties).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from ..errors import DataError, QueryError
+from ..optional import requires_extra
+from .arrays import both_or_neither, classes_of, held_out_rows, labels_of, numbered, rows_of, table_of, width_checked
+from .logistic_path import Path, PathPoint, Validation, searched
+from .logistic_solver import Exact, centred_and_scaled, problem_of
+from .threads import threads_for
+
+with requires_extra("evaluate", needed_for="A probe"):
+    import numpy as np
+    import torch
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.utils.validation import check_is_fitted
+
+_STEP = math.sqrt(10.0)
+_PATIENCE = 3
+
+
+class Reference:
+    """Fits by scikit-learn's lbfgs, each from zero, and which of them is the best on validation data."""
+
+    def __init__(
+        self,
+        x: Array,
+        y: Array,
+        *,
+        n_classes: int,
+        validation: tuple[Array, Array] | None,
+        select: str,
+        max_iterations: int,
+        progress: Callable[[PathPoint], None] | None,
+    ) -> None:
+        self.x, self.y, self.n_classes, self.validation, self.select = x, y, n_classes, validation, select
+        self.max_iterations, self.progress = max_iterations, progress
+        self.records: list[PathPoint] = []
+        self.iterations = 0
+
+    def along(self, values: Sequence[float]) -> tuple[LogisticRegression, PathPoint]:
+        """Every value of C, from small to large; the best."""
+        return min((self.fitted(value) for value in sorted(values)), key=lambda fit: self._key(fit[1]))
+
+    def searched(self, most: int) -> tuple[LogisticRegression, PathPoint]:
+        """By half powers of ten from strong regularisation until the best is past, then both sides of it halved."""
+        squares = float(np.square(self.x - self.x.mean(axis=0, dtype=np.float64)).sum())
+        value = self.n_classes * min(self.x.shape) / max(squares, np.finfo(np.float64).tiny)
+        fits: list[tuple[LogisticRegression, PathPoint]] = []
+        since_best, best = 0, 0
+        while len(fits) < max(most - 2, 1) and since_best < _PATIENCE:
+            fits.append(self.fitted(value))
+            better = self._key(fits[-1][1]) < self._key(fits[best][1])
+            best, since_best = (len(fits) - 1, 0) if better else (best, since_best + (len(fits) > 1))
+            value *= _STEP
+        chosen = fits[best][1].C
+        between = [self.fitted(chosen * _STEP**share) for share in (-0.5, 0.5)] if most > 2 else []
+        return min([*fits, *between], key=lambda fit: self._key(fit[1]))
+
+    def fitted(self, value: float) -> tuple[LogisticRegression, PathPoint]:
+        """One C."""
+        model = LogisticRegression(C=value, max_iter=self.max_iterations)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # told as ``converged`` of the path
+            model.fit(self.x, self.y)
+        iterations = int(np.max(model.n_iter_))
+        objective, norm, gap = self._measured(model, value)
+        error, loss = math.nan, math.nan
+        if self.validation is not None:
+            error, loss = self._judged(model, *self.validation)
+        record = PathPoint(
+            C=value, iterations=iterations, objective=objective, gradient_norm=norm, gap=gap, tol=model.tol,
+            converged=iterations < self.max_iterations, validation_error_percent=error, validation_log_loss=loss,
+        )  # fmt: skip
+        self.records.append(record)
+        self.iterations += iterations
+        if self.progress is not None:
+            self.progress(record)
+        return model, record
+
+    def _measured(self, model: LogisticRegression, value: float) -> tuple[float, float, float]:
+        """Objective, norm of its gradient by the weights, and the bound of what it is above its least value."""
+        weights, intercepts = weights_of(model)
+        logits = torch.from_numpy(self.x @ weights.T.astype(self.x.dtype) + intercepts.astype(self.x.dtype))
+        penalty = (2.0 if self.n_classes == 2 else 1.0) / value
+        losses = torch.nn.functional.cross_entropy(logits, torch.from_numpy(self.y), reduction="none")
+        residuals = torch.softmax(logits, dim=1).numpy()
+        residuals[np.arange(len(self.y)), self.y] -= 1.0
+        gradient = residuals.T @ self.x + penalty * weights
+        objective = float(losses.double().sum()) + 0.5 * penalty * float(np.square(weights).sum())
+        squared = float(np.square(gradient).sum())
+        return objective, math.sqrt(squared), squared / (2.0 * penalty) / max(objective, np.finfo(np.float64).tiny)
+
+    def _judged(self, model: LogisticRegression, x: Array, y: Array) -> tuple[float, float]:
+        weights, intercepts = weights_of(model)
+        logits = torch.from_numpy(x @ weights.T.astype(x.dtype) + intercepts.astype(x.dtype))
+        labels = torch.from_numpy(y)
+        known = labels >= 0
+        wrong = float((logits.argmax(dim=1) != labels).double().mean())
+        loss = torch.nn.functional.cross_entropy(logits[known].double(), labels[known]) if bool(known.any()) else None
+        return 100.0 * wrong, math.nan if loss is None else float(loss)
+
+    def _key(self, record: PathPoint) -> tuple[float, ...]:
+        error, loss = record.validation_error_percent, record.validation_log_loss
+        loss = math.inf if math.isnan(loss) else loss
+        return (error, loss, record.C) if self.select == "error" else (loss, error, record.C)
+
+
+def weights_of(model: LogisticRegression) -> tuple[Array, Array]:
+    """Weights (n_classes, dim) and intercepts; of two classes scikit-learn keeps the difference only."""
+    weights, intercepts = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
+    if len(weights) == 1:
+        weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
+    return weights, intercepts
+
+
+Array = np.ndarray[Any, Any]
+_MOST_FITS = 24
+_ROWS_AT_A_TIME = 8192
+_SIZES = 1e-140, 1e140  # of features
+_PENALTIES = 1e-290, 1e290  # whose products and quotients with what is added up float64 can hold
+
+
+class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Minimises ``0.5 / C * |W|^2 + sum of cross-entropies``, scikit-learn's objective, for the best C.
+
+    The intercept is not penalised. For two classes W is the difference of their weights, as in scikit-learn, so that
+    the same C means the same there and here.
+
+    Converged means that no weights and intercepts have an objective that is lower than that of the fit by more than
+    ``tol`` times it. That is a bound, for the objective with the best intercepts of given weights is strongly convex in
+    these: what is missing is at most the squared norm of its gradient over twice the penalty 1 / C, and what the fit's
+    own intercepts cost against the best ones. With the default of 1e-4 the objective is typically above its least value
+    by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below where a
+    problem is easy.)
+
+    Every fit that counts, all but those of the walk described below, is measured in float64 from its weights and the
+    features as they were given, whatever it was solved in: ``objective``, ``gap`` (the share above), ``gradient_norm``
+    and ``converged`` are what that says, on any processor. Where it does not hold in float32, the fit goes on in
+    float64. It cannot hold where the penalty is below the rounding of the loss, with C times the squared size of the
+    features above some 1e20: such a fit ends where float64 gets no lower, and is reported as not converged. Otherwise
+    the size of the features only changes what a C means.
+
+    Parameters
+    ----------
+    Cs : int, sequence of float, or None
+        A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may
+        fit so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none,
+        ends when validation is past its best by one value of C (by log loss; two by error), but not before half of the
+        features' directions count and something beats guessing; or when the training images are fitted to 1e-5 nats
+        each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
+        their row in ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the
+        best three is interpolated and fitted until it has converged.
+    select : {"error", "log_loss"}
+        What is least on the validation images. Of equal errors the lower log loss wins, then stronger regularisation.
+    C : float, optional
+        This one, and no path.
+    tol : float
+        See above.
+    stop : {"convergence", "scikit-learn"}
+        The second fits every C by scikit-learn's own lbfgs, from zero and with its own tolerance, for comparison with
+        numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
+    max_iter : int
+        Per C; ``report_["converged"]`` says whether it was enough.
+    precision : {"float32", "float64"}
+        Of the matrix products on the way; what is added up over images is in float64 always. The same images may get
+        another C on another machine, within what the early stops of the walk leave open.
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+    seed : int
+        Of the fifth of the training images, stratified, that C is chosen on where there is no validation data; the
+        probe is fitted on all of them afterwards.
+    progress : callable, optional
+        Told every fit (:class:`zoo.evaluation.logistic_path.PathPoint`) when it is done.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,), ascending
+    coef_, intercept_ : float64 arrays (n_classes, dim) and (n_classes,)
+    report_ : dict
+        Fit for JSON: the chosen C, how well it converged, what it cost, its validation error (percent) and log loss.
+    path_ : list of dict
+        The same for every C, in the order in which they were fitted. Validation images of a class without training
+        images count as errors and have no log loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> probe = LogisticProbe(C=1.0).fit(x, np.array([3, 3, 7, 7]))
+    >>> probe.predict(np.array([[-0.5], [0.5]]))
+    array([3, 7])
+    >>> probe.report_["converged"]
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] | None = None,  # noqa: N803  (scikit-learn's name)
+        select: str = "error",
+        C: float | None = None,  # noqa: N803
+        tol: float = 1e-4,
+        stop: str = "convergence",
+        max_iter: int = 1000,
+        precision: str = "float32",
+        device: str | None = None,
+        seed: int = 0,
+        progress: Callable[[PathPoint], None] | None = None,
+    ) -> None:
+        self.Cs, self.select, self.C, self.tol, self.stop = Cs, select, C, tol, stop
+        self.max_iter, self.precision, self.device, self.seed, self.progress = (
+            max_iter,
+            precision,
+            device,
+            seed,
+            progress,
+        )
+
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> LogisticProbe:
+        """Fits features (n, dim) to labels (n,).
+
+        Raises
+        ------
+        DataError
+            If features or labels are not what they must be: other shapes, NaN or infinity, one class only, a size
+            whose square float64 cannot hold.
+        QueryError
+            If a parameter has no meaning, or C none for features of this size.
+        """
+        self._check()
+        rows = table_of(x, "x")
+        if y is None:
+            raise DataError("This probe requires y to be passed, but the target y is None: give one label an image.")
+        labels = labels_of(y, len(rows), "y")
+        self.classes_ = classes_of(labels)
+        self.n_features_in_ = rows.shape[1]
+        numbers = numbered(labels, self.classes_)
+        validation = None
+        if both_or_neither(x_val, y_val):
+            rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
+            validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
+        fit = self._fit_by_sklearn if self.stop == "scikit-learn" else self._fit_path
+        self._fit(fit, rows, numbers, validation)
+        return self
+
+    def _fit(self, fit: Any, rows: Array, numbers: Array, validation: tuple[Array, Array] | None) -> None:
+        held_out = self.C is None and validation is None
+        if held_out:
+            out = held_out_rows(numbers, self.seed)
+            chosen, records, iterations, products = fit(rows[~out], numbers[~out], (rows[out], numbers[out]), self.C)
+            final, _, more, extra = fit(rows, numbers, None, chosen.C)
+            iterations, products, n_val = iterations + more, products + extra, int(out.sum())
+            records = [*records, final]
+        else:
+            chosen, records, iterations, products = fit(rows, numbers, validation, self.C)
+            final, n_val = chosen, 0 if validation is None else len(validation[0])
+        self.path_ = [_jsonable(record) for record in records]
+        self.n_iter_ = max(1, final.iterations)
+        self.report_ = {
+            **_jsonable(final),
+            "validation_error_percent": _number(chosen.validation_error_percent),
+            "validation_log_loss": _number(chosen.validation_log_loss),
+            "select": self.select,
+            "stop": self.stop,
+            "precision": self._precision,
+            "n_train": len(rows),
+            "n_val": n_val,
+            "n_unseen_validation_labels": 0 if validation is None else int((validation[1] < 0).sum()),
+            "held_out_from_training": held_out,
+            "n_fits": len(records),
+            "iterations_of_all": iterations,
+            "products_of_all": products,
+        }
+
+    def decision_function(self, x: Any) -> Array:
+        """Logits; for two classes the difference of the second and the first.
+
+        Products are made in the precision of the features, at least float32 (float64 also if the probe's is): those of
+        float64 features do not depend on how the rows are batched, but for some 1e-15 of their size.
+
+        Returns
+        -------
+        float64 (n, n_classes), or (n,) for two classes
+        """
+        logits = self._logits(x)
+        difference: Array = logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+        return difference
+
+    def predict(self, x: Any) -> Array:
+        """The most likely class of each row, (n,)."""
+        places = self._logits(x).argmax(axis=1)
+        predicted: Array = self.classes_[places]
+        return predicted
+
+    def predict_proba(self, x: Any) -> Array:
+        """Probabilities (n, n_classes), float64."""
+        return torch.softmax(torch.from_numpy(self._logits(x)), dim=1).numpy()
+
+    def _fit_path(
+        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
+    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        n_classes = len(self.classes_)
+        dtype = torch.float64 if self.precision == "float64" else torch.float32
+        basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
+        exact = Exact(x, problem.y, n_classes=n_classes, basis=basis)
+        judge = None
+        if validation is not None:
+            judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
+        if not _SIZES[0] <= basis.scale <= _SIZES[1]:
+            raise DataError(
+                f"The features of x differ from their means by up to {basis.scale:.3g}, expected a size from "
+                f"{_SIZES[0]:g} to {_SIZES[1]:g}, whose square float64 can hold: multiply them by a number."
+            )
+        factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
+        penalties = [_penalty(value, factor, basis.scale) for value in self._values(c)]
+        path = Path(
+            basis, problem, exact, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter,
+            c_times_penalty=factor, progress=self.progress,
+        )  # fmt: skip
+        with threads_for(problem.z.numel() * n_classes):
+            if c is not None:
+                found = path.towards(*penalties)
+            elif penalties:
+                found = path.along(penalties)
+            else:
+                found = searched(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+        assert found.weights is not None  # for it counts
+        self._precision = self.precision
+        self._adopt(found.weights[:, :-1].cpu(), found.weights[:, -1].cpu(), basis.mean.cpu(), basis.scale)
+        return found.record, path.records, path.iterations, path.products
+
+    def _fit_by_sklearn(
+        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
+    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+        search = Reference(
+            x, y, n_classes=len(self.classes_), validation=validation, select=self.select,
+            max_iterations=self.max_iter, progress=self.progress,
+        )  # fmt: skip
+        if c is not None:
+            model, record = search.fitted(c)
+        elif values := self._values(c):
+            model, record = search.along(values)
+        else:
+            model, record = search.searched(self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+        weights, intercepts = (torch.from_numpy(one) for one in weights_of(model))
+        self._precision = str(x.dtype)
+        self._adopt(weights, intercepts, torch.zeros(x.shape[1], dtype=torch.float64), 1.0)
+        return record, search.records, search.iterations, 2 * search.iterations
+
+    def _adopt(self, weights: torch.Tensor, intercepts: torch.Tensor, mean: torch.Tensor, scale: float) -> None:
+        """A fit of centred and scaled features; predictions are made as in it, so that large means cost no digits."""
+        self._weights, self._intercepts, self._mean, self._scale = weights, intercepts, mean, scale
+        self.coef_ = (weights / scale).numpy()
+        self.intercept_ = intercepts.numpy() - self.coef_ @ mean.numpy()
+
+    def _logits(self, x: Any) -> Array:
+        check_is_fitted(self)
+        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
+        out = np.empty((rows.shape[0], len(self.classes_)))
+        for start in range(0, len(out), _ROWS_AT_A_TIME):
+            some = table_of(rows[start : start + _ROWS_AT_A_TIME], "x", first=start)
+            is_wide = some.dtype == np.float64 or self._precision == "float64"
+            weights = self._weights if is_wide else self._weights.float()
+            scaled = centred_and_scaled(some, self._mean, self._scale, weights)
+            out[start : start + len(some)] = ((scaled @ weights.T).double() + self._intercepts).numpy()
+        return out
+
+    def _values(self, c: float | None) -> tuple[float, ...]:
+        """The values of C that are to be fitted; none where they are to be searched."""
+        if c is not None:
+            return (c,)
+        return tuple(self.Cs) if isinstance(self.Cs, list | tuple | np.ndarray) else ()
+
+    def _check(self) -> None:
+        for name, allowed in (
+            ("select", ("error", "log_loss")),
+            ("stop", ("convergence", "scikit-learn")),
+            ("precision", ("float32", "float64")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
+        several = self._values(None)
+        if self.Cs is not None and not several and not (_is_number(self.Cs, Integral) and self.Cs >= 3):  # type: ignore[operator]
+            raise QueryError(f"Cs is {self.Cs!r}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
+        values = several + (() if self.C is None else (self.C,))
+        for name, value in [("C", value) for value in values] + [("tol", self.tol)]:
+            if not (_is_number(value, Real) and math.isfinite(value) and value > 0):
+                raise QueryError(f"{name} is {value!r}, expected a finite number above 0.")
+        if not (_is_number(self.max_iter, Integral) and self.max_iter > 0):
+            raise QueryError(f"max_iter is {self.max_iter!r}, expected a whole number above 0.")
+
+
+def _penalty(c: float, factor: float, scale: float) -> float:
+    """The penalty of scaled features that C is."""
+    penalty = float(factor) / float(c)
+    if not _PENALTIES[0] <= penalty <= _PENALTIES[1]:
+        raise QueryError(
+            f"C is {c:g} where the features of x differ from their means by up to {scale:.3g}; expected C times the "
+            f"square of that from {1 / _PENALTIES[1]:g} to {1 / _PENALTIES[0]:g}, which float64 can hold."
+        )
+    return penalty
+
+
+def _jsonable(record: PathPoint) -> dict[str, Any]:
+    return {name: _number(value) if isinstance(value, float) else value for name, value in record.as_dict().items()}
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,310 @@
+"""Writes the folder: all of it next to where it goes, and then under its name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..cards.representations import MARK, own_id
+from ..cards.schema import EncoderCard, Missing
+from ..errors import QueryError, StoreError, WeightsRefused
+from ..files import synchronise_folder
+from ..loading import Found
+from ..version import __version__
+from ..weights.places import portable, shown
+from ..weights.store import Record, kept_name
+from .modelcard import model_card, without_keys
+
+WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+FORMAT = "zoo-export-1"
+ASIDE = ".earlier"  # end of the name of an export that has stepped aside for the next one
+_CHECKSUM = "config_sha256"
+
+
+def config_bytes(facts: dict[str, Any]) -> bytes:
+    """``config.json``: the facts, and at their end the SHA-256 of the same file without that line."""
+    checksum = hashlib.sha256(_json(facts)).hexdigest()
+    return _json(facts | {_CHECKSUM: checksum})
+
+
+def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
+    """How a folder of these files differs from what an export of this encoder left there; None if it does not.
+
+    Every file is read, the weights last and only if their size is right.
+    """
+    if missing := sorted({WEIGHTS, CONFIG, CARD} - names):
+        return f"{missing[0]} is missing"
+    try:
+        content = (folder / CONFIG).read_bytes()
+        config = json.loads(content)
+        checksum = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
+    except (OSError, ValueError, RecursionError):
+        return f"{CONFIG} or {CARD} cannot be read"
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        return f"{CONFIG} is of another kind"
+    if config.get("encoder") != card.id:
+        return f"it is one of {config.get('encoder')!r}"
+    if _CHECKSUM not in config:
+        return f"{CONFIG} has no checksum of its own"
+    if not _is_untouched(content, config):
+        return f"{CONFIG} was changed since"
+    if config.get("model_card_sha256") != checksum:
+        return f"{CARD} was changed since"
+    return _difference_of_weights(folder / WEIGHTS, config.get("weights"))
+
+
+def restore_interrupted(target: Path) -> None:
+    """Gives an earlier export its name back if a crash has left it aside, with nothing under its name.
+
+    Raises
+    ------
+    QueryError
+        If several were left aside.
+    StoreError
+        If the folder around them cannot be listed or changed.
+    """
+    if os.path.lexists(target):
+        return
+    aside = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp" + re.escape(ASIDE))
+    try:
+        left = sorted(name for name in os.listdir(target.parent) if aside.fullmatch(name))
+        if len(left) == 1:
+            os.rename(target.parent / left[0], target)
+    except (FileNotFoundError, NotADirectoryError):  # nothing to restore, or another process has just done it
+        return
+    except OSError as error:
+        raise StoreError(
+            f"Cannot look in {target.parent} for what an interrupted export to {target.name} has left there "
+            f"({error.strerror or error}); make that folder readable and writable."
+        ) from error
+    if len(left) > 1:
+        raise QueryError(
+            f"{target} is absent and {len(left)} earlier exports lie beside it, left by interrupted ones "
+            f"({', '.join(left)}), expected one at most; rename the right one to {target.name} or remove them."
+        )
+
+
+def _is_untouched(content: bytes, config: dict[str, Any]) -> bool:
+    facts = {key: value for key, value in config.items() if key != _CHECKSUM}
+    try:
+        return config_bytes(facts) == content  # so that spaces, order and repeated names count too
+    except (ValueError, RecursionError):  # a text that is none, or too deep
+        return False
+
+
+def _difference_of_weights(path: Path, facts: Any) -> str | None:
+    size = facts.get("size_bytes") if isinstance(facts, dict) else None
+    try:
+        if path.stat().st_size == size:
+            with open(path, "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() == facts.get("sha256"):
+                    return None
+    except OSError:
+        return f"{WEIGHTS} cannot be read"
+    return f"{WEIGHTS} was changed since"
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+_CHUNK = 4 * 1024**2  # bytes
+_BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
+
+
+def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[Path]:
+    """Writes a folder that is ready for the Hugging Face Hub.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Of a trained encoder.
+    found : Found
+        Its weights, from one of the places of its card.
+    folder : Path
+        Absent, empty, or an untouched earlier export of the same encoder, which is replaced.
+
+    Returns
+    -------
+    list of Path
+        The files: weights, facts, model card. The same card, weights and results give the same bytes.
+
+    Raises
+    ------
+    QueryError
+        If the encoder is untrained, the weights are not those of the card, or anything else is in the folder, be it a
+        file of an earlier export that was changed since.
+    WeightsRefused
+        If the weights are damaged.
+    StoreError
+        If the folder cannot be written; it is then as it was.
+    ResultsError
+        If a file of results is unreadable or a row in it is wrong.
+    """
+    require_exportable(card, folder)
+    _require_own_weights(card, found.record)
+    target = Path(os.path.realpath(folder))
+    text = str(model_card(card, found.record)).encode()
+    config = _config(card, found.record, checksum=hashlib.sha256(text).hexdigest())
+    temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        _copy_weights(found, temporary / WEIGHTS)
+        for name, content in ((CONFIG, config_bytes(config)), (CARD, text)):
+            with open(temporary / name, "xb") as file:
+                file.write(content)
+                _synchronise(file)
+        _publish(temporary, target)
+    except OSError as error:
+        raise StoreError(
+            f"{card.id!r} cannot be exported to {target} ({error.strerror or error}); nothing was changed there: "
+            f"{found.record.size_bytes / 1e6:,.0f} MB are needed, in a folder that can be written and renamed."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return [target / name for name in (WEIGHTS, CONFIG, CARD)]
+
+
+def require_exportable(card: EncoderCard, folder: Path) -> None:
+    """Refuses what no weights could make right: an encoder without any, and a folder in which something would be lost.
+
+    If an export to this folder was interrupted between the old one and the new one, the old one comes back first.
+
+    Raises
+    ------
+    QueryError
+        In both cases, and if interrupted exports have left several old ones.
+    StoreError
+        If the folder or the one around it cannot be read, or the old export cannot come back.
+    """
+    if MARK in card.id:
+        raise QueryError(
+            f"{card.id!r} names other features of an encoder, and a folder holds all of it; export {own_id(card.id)!r}."
+        )
+    if card.is_untrained:
+        raise QueryError(
+            f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
+        )
+    target = Path(os.path.realpath(folder))
+    restore_interrupted(target)
+    if not os.path.lexists(folder):
+        return
+    if not target.is_dir():
+        raise QueryError(f"{folder} is no folder, expected one to export to; choose another name.")
+    if target == Path.cwd():
+        raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
+    try:
+        names = {entry.name for entry in target.iterdir()}
+    except OSError as error:
+        raise StoreError(f"The folder {folder} cannot be listed ({error.strerror}); make it readable.") from error
+    others = sorted(names - {WEIGHTS, CONFIG, CARD})
+    obstacle = f"it holds {others[0]!r}" if others else difference(target, names, card)
+    if names and obstacle:
+        raise QueryError(
+            f"{folder} is no earlier export of {card.id!r} ({obstacle}), and nothing is overwritten; "
+            "choose another folder."
+        )
+
+
+def _require_own_weights(card: EncoderCard, record: Record) -> None:
+    place = record.origins[0].place
+    own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
+    if place not in own and place not in map(kept_name, own):  # as a record keeps an address that holds a key
+        raise QueryError(
+            f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
+            "and results are of those; register other weights with 'zoo register' and export that encoder."
+        )
+
+
+def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, Any]:
+    """Facts under their names in the card; those without a value are null, and ``missing`` says why."""
+    missing: dict[str, str] = {}
+    facts = {part: _plain(getattr(card, part), part, missing) for part in _BUILT_FROM}
+    url = card.provenance.url
+    return {
+        "format": FORMAT,
+        "encoder": card.id,
+        "family": card.family,
+        "zoo_version": __version__,
+        **facts,
+        "weights": {"file": WEIGHTS, "layout": "zoo", "sha256": record.sha256, "size_bytes": record.size_bytes},
+        "provenance": {
+            "released_at": shown(url) if url.startswith(("http://", "https://")) else None,
+            "sources": [
+                {
+                    "place": shown(portable(origin.place)),
+                    "sha256": origin.sha256,
+                    "size_bytes": origin.size_bytes,
+                    "format": origin.format,
+                }
+                for origin in record.origins
+            ],
+            "layout": record.layout,
+            "layout_version": record.layout_version,
+            "converted": record.created,
+            "versions": record.versions,
+        },
+        "missing": missing,
+        "model_card_sha256": checksum,
+    }
+
+
+def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
+    if isinstance(value, Missing):
+        missing[where] = value.value
+        return None
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name), f"{where}.{one.name}", missing) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item, f"{where}.{key}", missing) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, where, missing) for item in value]
+    return without_keys(value) if isinstance(value, str) else value
+
+
+def _copy_weights(found: Found, target: Path) -> None:
+    """Byte for byte; what is written is what the record says, or it is refused."""
+    digest = hashlib.sha256()
+    with open(found.path, "rb") as source, open(target, "xb") as file:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+        _synchronise(file)
+    if digest.hexdigest() != found.record.sha256:
+        raise WeightsRefused(
+            f"The weights {found.path} are damaged (their SHA-256 differs from their name); run 'zoo verify', "
+            "and nothing was exported."
+        )
+
+
+def _synchronise(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _publish(temporary: Path, target: Path) -> None:
+    """Gives the finished folder its name; an earlier one steps aside first, and comes back if that fails.
+
+    After a crash between the two, the next export to this folder brings it back.
+    """
+    synchronise_folder(temporary)
+    earlier = target.parent / f"{temporary.name}{ASIDE}"
+    if not target.exists():
+        os.rename(temporary, target)
+    else:
+        try:
+            os.rename(target, earlier)
+            os.rename(temporary, target)
+        finally:
+            if not target.exists():
+                os.rename(earlier, target)
+    synchronise_folder(target.parent)
+    shutil.rmtree(earlier, ignore_errors=True)

@@ -1,0 +1,613 @@
+"""The model card: front matter and text, generated from the card of an encoder and what was measured of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..cards.schema import NOT_PUBLISHED, EncoderCard, Missing
+from ..optional import requires_extra
+from ..results.derived import seed_means, summaries
+from ..results.rows import measurements
+from ..results.values import PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
+from ..results.vocabulary import IMAGENET
+from ..version import __version__
+from ..weights.places import portable, shown
+from ..weights.store import REGISTERED, Record
+
+with requires_extra("models", needed_for="Exporting an encoder"):
+    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+_LONGEST = 120  # characters of a line
+_POOLED = "features = network(images)"
+_TOKENS = "tokens = network.forward_features(images)"
+_HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
+
+
+def zoo_code(card: EncoderCard) -> str:
+    """Python that loads the encoder through the zoo, from a repository of the Hub."""
+    return f"""\
+import zoo
+from PIL import Image
+
+repository = "hf:OWNER/REPO"  # the name of this one
+encoder, preprocess = zoo.load({_literal(card.id)}, weights=repository)
+image = preprocess(Image.open("photo.jpg"))  # (3, {card.preprocess.crop_px}, {card.preprocess.crop_px})
+features = encoder(image.unsqueeze(0))  # (1, {card.representation.dim})"""
+
+
+def plain_code(card: EncoderCard) -> str | None:
+    """Python that gives the same features with torchvision or timm alone; None where there is none."""
+    library, _, name = card.architecture.backbone.partition(":")
+    features = _features(card)
+    if library not in ("torchvision", "timm") or features is None:
+        return None
+    options = dict(card.architecture.options)
+    if library == "torchvision":
+        imports = "from torchvision import models, transforms"
+        build = _built("models.get_model", name, {"weights": None} | options)
+        build += ["network.fc = torch.nn.Identity()"]
+    else:
+        imports = "from torchvision import transforms"
+        pooled = {} if features == [_POOLED] else {"global_pool": ""}
+        build = _built("timm.create_model", name, {"num_classes": 0} | pooled | options)
+        build += _projection(card)
+    lines = [
+        *(["import timm"] if library == "timm" else []),
+        "import torch",
+        "from PIL import Image",
+        "from safetensors.torch import load_file",
+        imports,
+        "from torchvision.transforms import v2",
+        "",
+        *build,
+        'weights = load_file("model.safetensors")',
+        'network.load_state_dict({name.removeprefix("backbone."): tensor for name, tensor in weights.items()})',
+        "network.eval()",
+        "",
+        *_preprocess(card),
+        'images = preprocess(Image.open("photo.jpg")).unsqueeze(0)',
+        "with torch.inference_mode():",
+        *(f"    {line}" for line in features),
+    ]
+    return "\n".join(lines)
+
+
+def _preprocess(card: EncoderCard) -> list[str]:
+    how = card.preprocess
+    return [
+        "preprocess = transforms.Compose([",
+        "    v2.RGB(),",
+        f"    transforms.Resize({how.resize_px}, "
+        f"interpolation=transforms.InterpolationMode.{how.interpolation.upper()}),",
+        f"    transforms.CenterCrop({how.crop_px}),",
+        "    transforms.ToTensor(),",
+        f"    transforms.Normalize(mean={list(how.mean)}, std={list(how.std)}),",
+        "])",
+    ]
+
+
+def _features(card: EncoderCard) -> list[str] | None:
+    """From ``images`` to ``features``, a line a step; None if the network alone does not hold what that takes."""
+    match card.representation.layer:
+        case "avgpool" | "attnpool":
+            return [_POOLED]
+        case "cls":
+            return [_TOKENS, "features = tokens[:, 0]"]
+        case "cls+avg":
+            joined = "torch.stack(both, dim=-1).flatten(1)"
+            if card.representation.order != "interleaved":
+                joined = "torch.cat(both, dim=-1)"
+            both = "both = (tokens[:, 0], tokens[:, network.num_prefix_tokens :].mean(dim=1))"
+            return [_TOKENS, both, f"features = {joined}"]
+        case "4xcls":
+            return [
+                "blocks = network.forward_intermediates(",
+                "    images, indices=4, return_prefix_tokens=True, norm=True,",
+                '    output_fmt="NLC", intermediates_only=True,',
+                ")",
+                "features = torch.cat([prefix[:, 0] for _, prefix in blocks], dim=-1)",
+            ]
+        case "proj":
+            return [_TOKENS, "features = network.head(tokens[:, 0])"]
+        case "proj+cls":
+            joined = "features = torch.cat([tokens[:, 0], network.head(tokens[:, 0])], dim=-1)"
+            return [_TOKENS, joined]
+        case _:
+            return None
+
+
+def _projection(card: EncoderCard) -> list[str]:
+    if card.representation.layer == "proj":
+        return [_HEAD.format(dim=card.representation.dim)]
+    if card.representation.layer == "proj+cls":
+        return [_HEAD.format(dim=f"{card.representation.dim} - network.num_features")]
+    return []
+
+
+def _built(function: str, name: str, options: dict[str, object]) -> list[str]:
+    """The call that builds the network, an argument a line where one line would be too long."""
+    arguments = [_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())]
+    line = f"network = {function}({', '.join(arguments)})"
+    if len(line) <= _LONGEST:
+        return [line]
+    return [f"network = {function}(", *(f"    {argument}," for argument in arguments), ")"]
+
+
+def _literal(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+_DECIMALS = 3  # one of the 50,000 validation images is 0.002 %
+_ARXIV = "arXiv:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The believable measurements of one encoder, and what is to be said about the others."""
+
+    top1_percent: dict[Setting, float]  # ImageNet-1K accuracy of a linear probe, by labels
+    source: str  # "" if there is none
+    errata: tuple[ResultErratum, ...]  # on any measurement of the encoder
+    n_left_out: int  # settings that were measured and that an erratum excludes
+
+    @property
+    def source_url(self) -> str | None:
+        """Where the source can be read, if it says so itself."""
+        if self.source.startswith(_ARXIV):
+            return f"https://arxiv.org/abs/{self.source.removeprefix(_ARXIV)}"
+        return self.source if self.source.startswith(("http://", "https://")) else None
+
+    @property
+    def is_published(self) -> bool:
+        """True if the numbers are those of the risk-decomposition study."""
+        return self.source == PUBLISHED_SOURCE
+
+
+def measured(card: EncoderCard) -> Measured:
+    """The measurements of an encoder.
+
+    Raises
+    ------
+    ResultsError
+        If a file of results is unreadable or a row in it is wrong.
+    """
+    everything, believable = summaries().get(card.id), summaries(exclude_wrong=True).get(card.id)
+    errors = believable.errors if believable else {}
+    return Measured(
+        top1_percent={
+            setting: round(100 - errors[setting.name], _DECIMALS) for setting in SETTINGS if setting.name in errors
+        },
+        source=shown(_source(card, believable)) if believable else "",
+        errata=everything.errata if everything else (),
+        n_left_out=len(everything.errors) - len(errors) if everything else 0,
+    )
+
+
+def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
+    """What was measured of an encoder on other data sets than ImageNet-1K, by data set."""
+    found: dict[str, list[SeedMean]] = {}
+    for mean in seed_means(card.id):
+        if mean.dataset != IMAGENET:
+            found.setdefault(mean.dataset, []).append(mean)
+    return found
+
+
+def eval_results(found: Measured) -> list[EvalResult]:
+    """The measurements as huggingface_hub has them, one a setting."""
+    return [
+        EvalResult(
+            task_type="image-classification",
+            task_name="Linear probe on frozen features",
+            dataset_type=IMAGENET,
+            dataset_name="ImageNet-1K",
+            dataset_split="validation",
+            metric_type="accuracy",
+            metric_name=f"Top-1 accuracy, {label_setting(setting)}",
+            metric_value=value,
+            metric_args={"n_train": setting.n_labels},
+            source_name=found.source if found.source_url else None,
+            source_url=found.source_url,
+        )
+        for setting, value in found.top1_percent.items()
+    ]
+
+
+def label_setting(setting: Setting) -> str:
+    """How many labels the probe had, in words.
+
+    >>> [label_setting(setting) for setting in SETTINGS[:2]]
+    ['100% of the labels', '30 labels a class']
+    """
+    if setting.name.endswith("%"):
+        return f"{setting.name} of the labels"
+    return f"{setting.name.removesuffix('-shot')} labels a class"
+
+
+def _source(card: EncoderCard, believable: Summary) -> str:
+    """Of the campaign that the summary is of."""
+    rows = measurements(metrics="linear_probe_error", encoders=card.id, exclude_wrong=True)
+    sources = list(dict.fromkeys(row.source for row in rows if row.dataset == IMAGENET))
+    if PUBLISHED_SOURCE in sources or len(sources) == 1:
+        return PUBLISHED_SOURCE if PUBLISHED_SOURCE in sources else sources[0]
+    for source in reversed(sources):
+        own = summaries(exclude_wrong=True, source=source).get(card.id)
+        if own is not None and own.errors == believable.errors:
+            return source
+    raise AssertionError("a summary comes from one of the sources of its rows")
+
+
+# https://huggingface.co/docs/hub/repositories-licenses: those whose identifier is the SPDX id in lower case
+_AS_SPDX = """
+afl-3.0 agpl-3.0 apache-2.0 artistic-2.0 bsd-2-clause bsd-3-clause bsd-3-clause-clear bsl-1.0 cc-by-2.0 cc-by-2.5
+cc-by-3.0 cc-by-4.0 cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0
+cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cc-by-nd-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc0-1.0 cdla-permissive-1.0 cdla-permissive-2.0
+cdla-sharing-1.0 ecl-2.0 epl-1.0 epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 gpl-2.0 gpl-3.0 isc lgpl-2.1 lgpl-3.0 lppl-1.3c
+mit mpl-2.0 ms-pl ncsa ofl-1.1 osl-3.0 postgresql unlicense wtfpl zlib
+"""
+_ON_THE_HUB = {identifier: identifier for identifier in _AS_SPDX.split()} | {
+    "gfdl-1.3": "gfdl",
+    "lgpllr": "lgpl-lr",
+    "odbl-1.0": "odbl",
+    "odc-by-1.0": "odc-by",
+    "pddl-1.0": "pddl",
+}
+_FREE_TO_PUBLISH = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc0-1.0", "cc-by-4.0", "isc", "mit")
+
+
+def hub_licence(card: EncoderCard) -> dict[str, str]:
+    """The fields of a model card that name the licence of the weights.
+
+    ``other`` and a name where the Hub has no identifier, or nobody has published a licence.
+    """
+    licence = card.licence.weights
+    if isinstance(licence, Missing):
+        fields = {"license": "other", "license_name": "not-published"}
+    else:
+        known = _ON_THE_HUB.get(_folded(licence))
+        if known:
+            return {"license": known}
+        fields = {"license": "other", "license_name": "-".join(licence.casefold().split())}
+    link = card.provenance.url
+    return {**fields, "license_link": shown(link)} if link.startswith(("http://", "https://")) else fields
+
+
+def conditions(card: EncoderCard) -> str | None:
+    """What whoever uses the weights has to know of their licence; None if it asks for no more than its text.
+
+    >>> from zoo.cards.catalogue import catalogue
+    >>> conditions(catalogue()["mae_vitB16"])
+    'The licence of these weights, CC-BY-NC-4.0, forbids commercial use.'
+    """
+    licence = card.licence.weights
+    if isinstance(licence, Missing):
+        return "No licence of these weights was published, and without one they may not be passed on."
+    folded = _folded(licence)
+    if folded in _FREE_TO_PUBLISH:
+        return None
+    marks = {"-nc": "forbids commercial use", "-nd": "forbids altered copies", "-sa": "asks for the same licence"}
+    said = [words for mark, words in marks.items() if f"{mark}-" in folded and folded.startswith("cc-")]
+    return f"The licence of these weights, {licence}, {' and '.join(said) or 'has conditions of its own'}."
+
+
+def redistribution_note(card: EncoderCard) -> str | None:
+    """What to know before publishing these weights once more; None if there is nothing to beware of."""
+    known = conditions(card)
+    if known is None:
+        return None
+    if isinstance(card.licence.weights, Missing):
+        return f"{known} Ask their authors before you publish this folder."
+    return f"{known} Read it before you publish this folder."
+
+
+def _folded(licence: str) -> str:
+    return licence.casefold().removesuffix("-only").removesuffix("-or-later")
+
+
+# to the end of the word or of a link in Markdown; punctuation at its end belongs to the sentence
+_ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
+
+
+def without_keys(text: str) -> str:
+    """A text in which every address is as :func:`zoo.weights.places.shown` gives it.
+
+    >>> without_keys("From https://me:word@host/run.pth?dl=1&token=secret, converted.")
+    'From https://host/run.pth?dl=1, converted.'
+    """
+    return _ADDRESS.sub(lambda found: shown(found[0]), text)
+
+
+LIBRARY = "ssl-zoo"
+_HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "ImageNet-22K": "imagenet-21k"}
+_FEATURES = {
+    "avgpool": "the average of the last feature map",
+    "attnpool": "the last feature map, pooled by attention",
+    "cls": "the class token after the last block and its norm",
+    "cls+avg": "the class token and the mean of the patch tokens, {order}",
+    "4xcls": "the class tokens of the last four blocks, each through the final norm, the earliest first",
+    "proj": "the class token, projected to the space shared with text",
+    "pred": "the class token, projected to the space shared with text and quantised",
+    "proj+cls": "the class token, followed by its projection to the space shared with text",
+}
+_LABELS = {
+    "objective.name": "objective",
+    "objective.mode": "kind of objective",
+    "objective.version": "version of the objective",
+    "objective.n_negatives": "negatives a positive pair",
+    "objective.n_classes": "clusters or classes that are predicted",
+    "objective.stop_gradient": "stops the gradient of one branch",
+    "objective.ema": "one branch is a moving average of the other",
+    "pretraining.dataset": "data set",
+    "pretraining.finetuning_dataset": "data set of the training afterwards",
+    "pretraining.augmentation_invariant": "asks for equal features of two augmentations",
+    "pretraining.learning_rate": "base learning rate",
+    "pretraining.n_processors": "number of processors",
+    "pretraining.duration_hours": "duration in hours",
+    "projector.first_arch": "projector of one branch",
+    "projector.second_arch": "projector of the other branch",
+    "projector.same": "both branches have the same projector",
+    "projector.output_dim": "dimensions that the loss sees",
+    "projector.hidden_width": "units in a hidden layer of the projector",
+    "projector.hidden_depth": "hidden layers of the projector",
+    "projector.n_parameters": "parameters of the projector",
+}
+_STUDY = """\
+@inproceedings{dubois2023evaluating,
+  title = {Evaluating Self-Supervised Learning via Risk Decomposition},
+  author = {Dubois, Yann and Hashimoto, Tatsunori and Liang, Percy},
+  booktitle = {International Conference on Machine Learning},
+  year = {2023},
+  url = {https://arxiv.org/abs/2302.03068}
+}"""
+
+
+def model_card(card: EncoderCard, record: Record) -> ModelCard:
+    """The model card of an encoder with these weights.
+
+    Raises
+    ------
+    ResultsError
+        If a file of results is unreadable or a row in it is wrong.
+    """
+    found = measured(card)
+    results = eval_results(found)
+    licence: dict[str, Any] = hub_licence(card)
+    front = ModelCardData(
+        **licence,
+        library_name=LIBRARY,
+        pipeline_tag="image-feature-extraction",
+        tags=_tags(card),
+        datasets=_datasets(card),
+        metrics=["accuracy"] if results else None,
+        model_name=card.id if results else None,
+        eval_results=results or None,
+    )
+    sections = [
+        _opening(card),
+        _use(card),
+        _preprocessing(card),
+        _results(card, found),
+        _training(card),
+        _corrections(card),
+        _licence(card),
+        _citation(card, found),
+        _provenance(card, record),
+    ]
+    text = f"---\n{front.to_yaml()}\n---\n\n" + "\n\n".join(filter(None, sections)) + "\n"
+    return ModelCard(without_keys(text))  # names and notes may hold addresses too
+
+
+def _tags(card: EncoderCard) -> list[str]:
+    mode = card.objective.mode
+    kind: str | Missing = "supervised" if mode == "supervised" else "self-supervised-learning"
+    kind = mode if isinstance(mode, Missing) else kind
+    words = [kind, card.objective.name, card.architecture.family, card.architecture.name]
+    known = ["-".join(word.casefold().split()) for word in words if not isinstance(word, Missing)]
+    return [LIBRARY, *dict.fromkeys(known)]
+
+
+def _datasets(card: EncoderCard) -> list[str] | None:
+    """Identifiers on the Hub of what the encoder was trained on, where it has one; parts of a set count as the set."""
+    names = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
+    wholes = [name.rpartition("% ")[2] for name in names if not isinstance(name, Missing)]
+    return list(dict.fromkeys(_HUB_DATASETS[name] for name in wholes if name in _HUB_DATASETS)) or None
+
+
+def _opening(card: EncoderCard) -> str:
+    mode, name = card.objective.mode, card.objective.name
+    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
+    how = "" if isinstance(mode, Missing) else how
+    how += "" if isinstance(name, Missing) else f" ({_inline(name)})"
+    sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
+    named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
+    how += (" on " if named else "") + ", then on ".join(named)
+    layer = _FEATURES[card.representation.layer].format(order=card.representation.order)
+    px, n = card.preprocess.crop_px, card.architecture.n_parameters
+    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
+    network = f"`{_inline(card.architecture.exact)}`, {size}"
+    trained = f", trained {how.strip()}" if how else ""
+    text = (
+        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
+        f"{card.representation.dim} features: {layer}."
+    )
+    url = _web(card.provenance.url)
+    if url is None:
+        origin = "The weights are those of whoever publishes this page."
+    else:
+        origin = f"The weights are those released at [{url.partition('://')[2]}]({url}), converted to safetensors."
+    origin += f" `{card.id}` is the id of the encoder in SSL Zoo, a registry of vision encoders."
+    return f"# {card.id}\n\n{text}\n\n{origin}"
+
+
+def _use(card: EncoderCard) -> str:
+    text = f"## Use\n\nWith the Python package `{LIBRARY}`:\n\n```python\n{zoo_code(card)}\n```"
+    if _is_registered(card):
+        text = (
+            f"## Use\n\nThis encoder is not one of those that come with the Python package `{LIBRARY}`. To add it "
+            f"there, run `zoo register hf:OWNER/REPO --like ID --id {card.id} --layout zoo`, where ID is an encoder of "
+            "the same architecture and OWNER/REPO is this repository; `config.json` has the facts that differ."
+        )
+    plain = plain_code(card)
+    if plain is None:
+        return f"{text}\n\nNeither torchvision nor timm builds this encoder by itself; its parts are in `{LIBRARY}`."
+    library = card.architecture.backbone.partition(":")[0]
+    return f"{text}\n\nThe same features with {library} alone:\n\n```python\n{plain}\n```"
+
+
+def _preprocessing(card: EncoderCard) -> str:
+    how = card.preprocess
+    rows = [
+        ("mode", "RGB"),
+        ("resize", f"shorter side to {how.resize_px} px, {how.interpolation}, antialiased"),
+        ("crop", f"centre, {how.crop_px} x {how.crop_px} px"),
+        ("scale", "pixels from 0 to 1"),
+        ("mean", ", ".join(map(str, how.mean))),
+        ("standard deviation", ", ".join(map(str, how.std))),
+    ]
+    return "## Preprocessing\n\n" + _table(("step", "value"), rows)
+
+
+def _results(card: EncoderCard, found: Measured) -> str:
+    parts = ["## Results"]
+    if found.top1_percent:
+        source = f"[{_inline(found.source)}]({found.source_url})" if found.source_url else _inline(found.source)
+        parts.append(
+            "Top-1 accuracy of a linear probe on the frozen features, on the validation images of ImageNet-1K, by the "
+            f"labels it was trained on. Measured by {source}."
+        )
+        rows = [
+            (label_setting(setting), f"{setting.n_labels:,}", f"{value:.1f}")
+            for setting, value in found.top1_percent.items()
+        ]
+        parts.append(_table(("labels", "images", "accuracy, %"), rows, right=(1, 2)))
+    stated = card.reported.top1_percent
+    if not isinstance(stated, Missing):
+        of = "the network" if card.objective.mode == "supervised" else "a linear probe"
+        parts.append(f"Its authors state a top-1 accuracy of {stated:g} % for {of}, with all labels.")
+    left = f" {found.n_left_out} measured settings are left out here for that." if found.n_left_out else ""
+    parts += [f"**Caution ({erratum.kind}).** {_inline(erratum.reason)}{left}" for erratum in found.errata]
+    parts += [_results_on(dataset, means) for dataset, means in measured_elsewhere(card).items()]
+    return "\n\n".join(parts) if len(parts) > 1 else "## Results\n\nNothing was measured yet."
+
+
+def _results_on(dataset: str, means: Sequence[SeedMean]) -> str:
+    """Every quantity that was measured on one data set, with protocol and source."""
+    rows = []
+    for mean in means:
+        spread = "" if mean.low is None or mean.high is None else f"{mean.low:.3g} to {mean.high:.3g}"
+        images = "" if mean.n_train is None else f"{mean.n_train:,}"
+        seeds = str(mean.n_seeds)
+        value = f"{mean.value:.4g}"
+        metric = f"{mean.metric.replace('_', ' ')}, {mean.unit}"
+        rows.append((metric, mean.split, images, value, spread, seeds, mean.protocol, shown(mean.source)))
+    heads = ("metric", "split", "training images", "value", "interval", "seeds", "protocol", "source")
+    note = "The interval of one seed is its 95 % interval; of several, it is their smallest and largest value."
+    return f"### Measured on {_inline(dataset)}\n\n{note}\n\n" + _table(heads, rows, right=(2, 3, 5))
+
+
+def _training(card: EncoderCard) -> str:
+    rows, unknown = [], []
+    for part in ("objective", "pretraining", "projector"):
+        for field in fields(getattr(card, part)):
+            fact = f"{part}.{field.name}"
+            label, value = _LABELS.get(fact, field.name.replace("_", " ")), card.fact(fact)
+            if value is NOT_PUBLISHED:
+                unknown.append(label)
+            elif not isinstance(value, Missing):
+                rows.append((label, _shown(value)))
+    if not rows:
+        return "## Training\n\nHow it was trained is not stated."
+    text = "## Training\n\n" + _table(("fact", "value"), rows)
+    return f"{text}\n\nNot published: {', '.join(unknown)}." if unknown else text
+
+
+def _corrections(card: EncoderCard) -> str:
+    wrong = [erratum for erratum in card.errata if erratum.published is not NOT_PUBLISHED]  # the others fill a gap
+    if not wrong:
+        return ""
+    rows = [(f"`{erratum.field}`", _shown(erratum.published), erratum.reason) for erratum in wrong]
+    why = "What was published about this encoder and is wrong; everything above is corrected."
+    return f"## Corrections\n\n{why}\n\n" + _table(("fact", "published", "why it is wrong"), rows)
+
+
+def _licence(card: EncoderCard) -> str:
+    weights, code = (
+        "not published" if isinstance(spdx, Missing) else spdx for spdx in (card.licence.weights, card.licence.code)
+    )
+    text = f"## Licence\n\nWeights: {_inline(weights)}. Code that released them: {_inline(code)}."
+    known = conditions(card)
+    return f"{text} {known}" if known else text
+
+
+def _citation(card: EncoderCard, found: Measured) -> str:
+    entries = []
+    title, url = card.paper.title, card.paper.url
+    url = url if isinstance(url, Missing) else shown(url)
+    if not isinstance(title, Missing):
+        lines = [f"  title = {{{_inline(title)}}}"]
+        arxiv = None if isinstance(url, Missing) else re.search(r"arxiv\.org/abs/((\d\d)\d\d\.\d+)", url)
+        if arxiv:
+            lines += [f"  eprint = {{{arxiv[1]}}}", "  archivePrefix = {arXiv}", f"  year = {{20{arxiv[2]}}}"]
+        lines += [] if isinstance(url, Missing) else [f"  url = {{{url}}}"]
+        entries.append(f"@misc{{{card.id},\n" + ",\n".join(lines) + "\n}")
+    if found.is_published and found.top1_percent:
+        entries.append(_STUDY)
+    if not entries:
+        return ""
+    return "## Citation\n\n```bibtex\n" + "\n\n".join(entries) + "\n```"
+
+
+def _provenance(card: EncoderCard, record: Record) -> str:
+    rows = [
+        (f"`{_inline(shown(portable(origin.place)))}`", origin.format, f"{origin.size_bytes:,}", f"`{origin.sha256}`")
+        for origin in record.origins
+        if not origin.place.startswith(REGISTERED)
+    ]
+    if not rows:
+        rows = [
+            ("a file of the publisher's own", one.format, f"{one.size_bytes:,}", f"`{one.sha256}`")
+            for one in record.origins
+        ]
+    made_with = ", ".join(f"{library} {number}" for library, number in record.versions.items())
+    note = "" if isinstance(card.weights.note, Missing) else f"\n\n{_inline(card.weights.note)}"
+    return (
+        "## Provenance\n\n"
+        + _table(("source", "format", "bytes", "SHA-256"), rows, right=(2,))
+        + f"\n\n`model.safetensors` (SHA-256 `{record.sha256}`) was converted from it on {record.created} through the "
+        f"layout `{record.layout}`, version {record.layout_version}, with {made_with}. This page was written by "
+        f"{LIBRARY} {__version__}.{note}"
+    )
+
+
+def _is_registered(card: EncoderCard) -> bool:
+    return not isinstance(card.weights.url, Missing) and card.weights.url.startswith(REGISTERED)
+
+
+def _web(address: str) -> str | None:
+    """An address that others can open; the place of a registered file may be a path on somebody's machine."""
+    return shown(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    rule = ["--:" if position in right else "---" for position in range(len(headers))]
+    lines = [headers, rule, *([_inline(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _inline(text: str) -> str:
+    """Text of a card in one line, in which Markdown sees no tags."""
+    return " ".join(text.split()).replace("<", "&lt;")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Missing):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(_shown, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

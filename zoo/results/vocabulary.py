@@ -1,0 +1,382 @@
+"""The words that results files may use: columns, what was measured, on which images, and what kinds of fault there are.
+
+A metric is one line here; ``results/README.md`` shows these tables. Splits with any number of labels, such as
+``train 10-shot -> val``, ``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`known_split`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import UnknownName
+
+NEEDS = {
+    "features": "features of images: z (n, dim)",
+    "views": "features of several augmentations of each image: z (n_images, n_views, dim)",
+    "rotations": "features of images turned by 0, 90, 180 and 270 degrees: z (n_images, 4, dim), and z_val of others",
+    "labelled": "features of training and of validation images with labels: z, y, z_val, y_val",
+    "source and target": "labelled features of the data to learn from, and features of the data to transfer to: "
+    "z, y, z_target",
+    "pixels": "images float32 (n, channels, height, width) beside their features: images, z, images_val, z_val",
+}
+"""What a metric is computed from, and the names of the arguments that it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFreeMetric:
+    """One metric: what it needs, where its function is, and how to read its value."""
+
+    name: str
+    title: str
+    function: str  # module of zoo.evaluation.label_free, and name in it
+    needs: str  # a key of NEEDS
+    unit: str
+    higher_is_better: bool | None  # as the papers use it; None where neither is better by itself
+    least: int  # images below which it refuses
+    source: str
+    meaning: str
+    seeded: bool = False  # takes seed=
+    streams: bool = False  # from sums that one pass over any number of rows makes
+
+
+def label_free_metric(name: str) -> LabelFreeMetric:
+    """The metric of that name.
+
+    Raises
+    ------
+    UnknownName
+        If there is none; lists the nearest.
+    """
+    if name not in LABEL_FREE_METRICS:
+        raise UnknownName(
+            "label-free metric", name, LABEL_FREE_METRICS, hint="Run 'zoo metric --list' to see them all."
+        )
+    return LABEL_FREE_METRICS[name]
+
+
+def _table(metrics: Iterable[LabelFreeMetric]) -> dict[str, LabelFreeMetric]:
+    return {one.name: one for one in metrics}
+
+
+_RANKME, _LIDAR, _CLID = "RankMe, arXiv:2210.02885", "LiDAR, arXiv:2312.04000", "CLID, arXiv:2206.01251"
+_RISK = "arXiv:2302.03068, Appendix F.6"
+LABEL_FREE_METRICS = _table(
+    [
+        LabelFreeMetric(
+            name="rankme", title="RankMe", function="rank.rankme", needs="features", unit="dimensions",
+            higher_is_better=True, least=2, source=f"{_RANKME}, Eq. 1-2", streams=True,
+            meaning="effective rank: exp of the entropy of the normalised singular values",
+        ),
+        LabelFreeMetric(
+            name="feature_rank", title="rank", function="rank.feature_rank", needs="features", unit="dimensions",
+            higher_is_better=True, least=2, source=f"{_RANKME}, section 3.1", streams=True,
+            meaning="number of singular values above the largest times max(n, dim) times 1e-7",
+        ),
+        LabelFreeMetric(
+            name="correlation_rank", title="effective dimensionality", function="rank.correlation_rank",
+            needs="features", unit="dimensions", higher_is_better=True, least=2, source=_RISK, streams=True,
+            meaning="rank of the correlation matrix of the features",
+        ),
+        LabelFreeMetric(
+            name="alpha_req", title="alpha-ReQ", function="rank.alpha_req", needs="features", unit="exponent",
+            higher_is_better=None, least=12, source="alpha-ReQ, Agrawal et al. 2022", streams=True,
+            meaning="exponent at which the eigenvalues of the covariance fall with their rank; 1 is held to be best",
+        ),
+        LabelFreeMetric(
+            name="lidar", title="LiDAR", function="lidar.lidar", needs="views", unit="dimensions",
+            higher_is_better=True, least=2, source=f"{_LIDAR}, Eq. 1-2",
+            meaning="effective rank of the between-image scatter of views, whitened by the within-image scatter",
+        ),
+        LabelFreeMetric(
+            name="rankme_augmented", title="RankMe (aug.)", function="rank.rankme_augmented", needs="views",
+            unit="dimensions", higher_is_better=True, least=2, source=f"{_LIDAR}, section 4.2",
+            meaning="RankMe of augmented views instead of images",
+        ),
+        LabelFreeMetric(
+            name="alignment", title="alignment", function="pairs.alignment", needs="views", unit="dimensionless",
+            higher_is_better=False, least=2, source="Wang and Isola 2020; CLID, arXiv:2206.01251, Eq. 1",
+            meaning="mean squared distance of two normalised features of one class, or of two views of one image",
+        ),
+        LabelFreeMetric(
+            name="uniformity", title="uniformity", function="pairs.uniformity", needs="features",
+            unit="dimensionless", higher_is_better=False, least=2, source=f"Wang and Isola 2020; {_RISK}",
+            meaning="log mean Gaussian potential of pairs of normalised features",
+        ),
+        LabelFreeMetric(
+            name="contrast", title="contrast", function="pairs.contrast", needs="views", unit="dimensionless",
+            higher_is_better=False, least=2, source=f"{_CLID}, section 3.2",
+            meaning="alignment plus uniformity, both of normalised features",
+        ),
+        LabelFreeMetric(
+            name="intrinsic_dimension", title="intrinsic dimension", function="dimension.intrinsic_dimension",
+            needs="features", unit="dimensions", higher_is_better=True, least=12,
+            source=f"TwoNN, Facco et al. 2017; {_CLID}, section 2.2",
+            meaning="TwoNN: from the ratio of the distances to the second and to the first neighbour",
+        ),
+        LabelFreeMetric(
+            name="cluster_learnability", title="cluster learnability", function="clusters.cluster_learnability",
+            needs="features", unit="fraction", higher_is_better=True, least=4, source=f"{_CLID}, Eq. 2", seeded=True,
+            meaning="how often nearest neighbours tell the k-means cluster of an image they have not seen",
+        ),
+        LabelFreeMetric(
+            name="coding_rate_reduction", title="coding-rate reduction (MCR2)",
+            function="clusters.coding_rate_reduction", needs="features", unit="nats", higher_is_better=True, least=4,
+            source="Yu et al. 2020, Eq. 6; CLID, arXiv:2206.01251, section 3.2", seeded=True,
+            meaning="coding rate of all features less that within k-means clusters",
+        ),
+        LabelFreeMetric(
+            name="mutual_information", title="mutual information (MINE)",
+            function="mutual_information.mutual_information",
+            needs="pixels", unit="nats", higher_is_better=True, least=256,
+            source="MINE, Belghazi et al. 2018; CLID, arXiv:2206.01251, section 3.2", seeded=True,
+            meaning="lower bound of what features say of the image, by a trained critic",
+        ),
+        LabelFreeMetric(
+            name="rotation_accuracy", title="rotation prediction", function="labelled.rotation_accuracy",
+            needs="rotations", unit="percent", higher_is_better=True, least=4, source=f"{_CLID}, section 3.2",
+            meaning="accuracy of nearest neighbours in telling by how much an image was turned", seeded=True,
+        ),
+        LabelFreeMetric(
+            name="source_label_entropy", title="source label entropy", function="labelled.source_label_entropy",
+            needs="labelled", unit="nats", higher_is_better=False, least=4,
+            source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
+            meaning="mean entropy of a linear probe's predictions for the data set whose labels it has learnt",
+            seeded=True,
+        ),
+        LabelFreeMetric(
+            name="target_label_entropy", title="target label entropy", function="labelled.target_label_entropy",
+            needs="source and target", unit="nats", higher_is_better=False, least=4,
+            source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
+            meaning="the same for the data set to transfer to", seeded=True,
+        ),
+        LabelFreeMetric(
+            name="one_shot_accuracy", title="one-shot accuracy", function="labelled.one_shot_accuracy",
+            needs="labelled", unit="percent", higher_is_better=True, least=2, source=f"{_CLID}, Table 5",
+            seeded=True, meaning="accuracy of a classifier from one labelled image a class",
+        ),
+        LabelFreeMetric(
+            name="local_dimension_entropy", title="entropy from local dimension",
+            function="dimension.local_dimension_entropy", needs="features", unit="nats", higher_is_better=True,
+            least=12, source=f"{_CLID}, Eq. 3-4",
+            meaning="differential entropy from the local intrinsic dimension and the distance of the k-th neighbour",
+        ),
+        LabelFreeMetric(
+            name="neural_collapse", title="neural-collapse variability (NC1)", function="labelled.neural_collapse",
+            needs="views", unit="dimensionless", higher_is_better=None, least=2,
+            source="Papyan et al. 2020, NC1; arXiv:2302.03068, Appendix F.6",
+            meaning="trace of within-class covariance times pseudo-inverse of between-class covariance, per class",
+        ),
+    ]
+)  # fmt: skip
+"""Every metric by name."""
+
+
+COLUMNS = (
+    "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
+    "unit", "ci_low", "ci_high", "protocol", "source", "date",
+)  # fmt: skip
+ENCODER, METRIC, DATASET, SPLIT, N_TRAIN, SEED, VALUE, UNIT, CI_LOW, CI_HIGH, PROTOCOL, SOURCE, DATE = range(13)
+IMAGENET = "imagenet-1k"
+_N_TRAIN, _N_CLASSES = 1_281_167, 1000  # of ImageNet-1K
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a probe was trained on and evaluated on, or which images a statistic describes."""
+
+    name: str
+    n_train: int | None  # ImageNet-1K labels the probe was trained on; None where no probe is trained
+    meaning: str
+    shots: int | None = None  # labels a class, where it is the same number for every class
+    n_rounded: int = 0  # labels by which a share of each class, rounded for itself, may differ from n_train
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What was measured."""
+
+    name: str
+    unit: str
+    lower_is_better: bool | None  # None where neither direction is better by itself
+    splits: tuple[str, ...]  # the first is the usual one
+    meaning: str
+    any_labels: bool = False  # also with any other number of labels a class, or share of the labels
+    any_images: bool = False  # also with any number of labelled images
+
+    def takes(self, split: str) -> bool:
+        """True if it can be measured on such a split.
+
+        >>> METRICS["linear_probe_error"].takes("train 10-shot -> val"), METRICS["usability"].takes("train -> train")
+        (True, False)
+        """
+        return (
+            split in self.splits
+            or (self.any_labels and _split_of_labels(split) is not None)
+            or (self.any_images and _split_of_images(split) is not None)
+        )
+
+
+# one spelling each, lest '2%' and '2.0%' be two measurements; all of the labels are 'train -> val'
+_SHOTS = re.compile(r"train ([1-9]\d{0,5})-shot -> val", re.ASCII)
+_SHARE = re.compile(r"train ((?:0|[1-9]\d?)(?:\.\d{0,7}[1-9])?)% -> val", re.ASCII)
+_IMAGES = re.compile(r"train ([1-9]\d{0,11}) images -> val", re.ASCII)
+
+
+def _split_of_labels(name: str) -> Split | None:
+    """A split with K labels a class or P % of the labels; None if the name is not of that kind."""
+    if shots := _SHOTS.fullmatch(name):
+        return _split_of_shots(shots[1])
+    if (share := _SHARE.fullmatch(name)) and share[1] != "0":
+        return _split_of_share(share[1])
+    return None
+
+
+def _split_of_images(name: str) -> Split | None:
+    """A split with N labelled images; None if the name is not of that kind."""
+    found = _IMAGES.fullmatch(name)
+    if found is None:
+        return None
+    meaning = f"network trained on {found[1]} labelled image{'s' * (found[1] != '1')}, evaluated on the validation set"
+    return Split(name, int(found[1]), meaning, n_rounded=_N_CLASSES)  # as many of each class as it has its share
+
+
+def _split_of_shots(shots: str) -> Split:
+    meaning = f"probe trained on {shots} label{'s' * (shots != '1')} a class, evaluated on the validation set"
+    return Split(f"train {shots}-shot -> val", int(shots) * _N_CLASSES, meaning, shots=int(shots))
+
+
+def _split_of_share(percent: str) -> Split:
+    whole, _, decimals = percent.partition(".")
+    n_train = _N_TRAIN * int(whole + decimals) // (100 * 10 ** len(decimals))
+    meaning = f"probe trained on {percent} % of the labels, evaluated on the validation set"
+    return Split(f"train {percent}% -> val", n_train, meaning, n_rounded=_N_CLASSES)
+
+
+SPLITS = {
+    split.name: split
+    for split in (
+        Split("train -> val", _N_TRAIN, "probe trained on the whole training set, evaluated on the validation set"),
+        _split_of_shots("30"),
+        _split_of_share("1"),
+        _split_of_shots("5"),
+        _split_of_shots("3"),
+        Split("train -> train", _N_TRAIN, "probe trained and evaluated on the same training set"),
+        Split("train minus subset -> subset", 1_231_167, "50 000 training images held out; probe evaluated on them"),
+        Split("train minus subset -> val", 1_231_167, "the same probe, evaluated on the validation set"),
+        Split("train plus val -> val", 1_331_167, "probe trained on both, so it has seen what it is tested on"),
+        Split("val -> val", 50_000, "probe trained and evaluated on the same validation set"),
+        Split("train", None, "statistic of the training images"),
+        Split("val", None, "statistic of the validation images"),
+        Split("train augmented", None, "training images, each augmented several times, alike for every encoder"),
+        Split("val augmented", None, "the same of validation images"),
+        Split("train pretraining-augmented", None, "training images augmented as in the encoder's pretraining"),
+        Split("val pretraining-augmented", None, "the same of validation images"),
+    )
+}  # fmt: skip
+_PROBE = tuple(name for name, split in SPLITS.items() if split.n_train is not None)
+_PLAIN = ("train", "val")
+_ALL_IMAGES = tuple(name for name, split in SPLITS.items() if split.n_train is None)
+_COMPONENT = (
+    "percentage points", True, ("train -> val",),
+    "part of the full-shot error; signed where measured here, clipped at 0 where published",
+)  # fmt: skip
+_TRANSFER = (True, ("train -> val",))  # and any number of labelled images
+_LABEL_FREE_SPLITS = {  # by what a metric needs
+    "features": _PLAIN,
+    "views": _ALL_IMAGES,
+    "rotations": ("train -> val",),
+    "labelled": ("train -> val",),
+    "source and target": ("train -> val",),
+    "pixels": ("train -> val",),
+}
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("linear_probe_error", "percent", True, _PROBE, "top-1 error of a linear probe on frozen features", True),
+        Metric(
+            "knn_error", "percent", True, _PROBE,
+            "top-1 error of a weighted k-nearest-neighbour vote on frozen features", True,
+        ),
+        Metric(
+            "supervised_twin_error", "percent", True, ("train -> train", "train -> val"),
+            "top-1 error of a supervised network of the encoder's architecture",
+        ),
+        Metric(
+            "transfer_error", "percent", *_TRANSFER,
+            "top-1 error of a network trained for a task, by an encoder with a linear head or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "depth_l1_error", "depth units of the data set", *_TRANSFER,
+            "mean absolute error of depth over the valid pixels, by an encoder with a decoder or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "normals_l1_error", "dimensionless", *_TRANSFER,
+            "mean absolute error of the components of surface normals, by an encoder with a decoder or by a control",
+            any_images=True,
+        ),
+        Metric(
+            "normals_angular_error", "degrees", *_TRANSFER,
+            "mean angle between predicted and true surface normals, by an encoder with a decoder or by a control",
+            any_images=True,
+        ),
+        Metric("approximation", *_COMPONENT),
+        Metric("usability", *_COMPONENT),
+        Metric(
+            "approximation_plus_usability", "percentage points", True, ("train -> val",),
+            "the sum of both, where no supervised twin tells them apart",
+        ),
+        Metric("probe_generalization", *_COMPONENT),
+        Metric("encoder_generalization", *_COMPONENT),
+        *(
+            Metric(one.name, one.unit, None, _LABEL_FREE_SPLITS[one.needs], one.meaning)
+            for one in LABEL_FREE_METRICS.values()
+        ),
+        Metric(
+            "nc1", "dimensionless", None, _ALL_IMAGES,
+            "neural collapse: trace of within-class covariance times pseudo-inverse of between-class covariance",
+        ),
+        Metric("intra_class_variance", "squared feature units", None, _ALL_IMAGES, "mean variance within a class"),
+        Metric("inter_class_variance", "squared feature units", None, _ALL_IMAGES, "variance of the class means"),
+        Metric("variance_ratio", "dimensionless", None, _ALL_IMAGES, "intra- over inter-class variance"),
+        Metric("nc1_per_root_rank", "dimensionless", None, _ALL_IMAGES, "nc1 over the root of the correlation rank"),
+    )
+}  # fmt: skip
+ERRATUM_KINDS = {
+    "wrong weights": "measured on other weights than the encoder's name says",
+    "misprint": "printed wrongly elsewhere; the row here is right",
+    "degenerate": "measured rightly, but says nothing about the method",
+    "suspicious": "nobody has shown it wrong, and it should be measured again",
+}
+
+
+def known_split(name: str) -> Split:
+    """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
+
+    Of the latter there are three kinds: labels a class, a share of the labels, and labelled images.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such split; a share is above 0 and below 100 %, there is at least one image, and numbers have
+        neither leading zeros nor trailing ones behind the point.
+
+    >>> known_split("train 10-shot -> val").n_train, known_split("train 0.5% -> val").n_train
+    (10000, 6405)
+    >>> known_split("train 1 images -> val").meaning
+    'network trained on 1 labelled image, evaluated on the validation set'
+    >>> known_split("train 03-shot -> val")
+    Traceback (most recent call last):
+    ...
+    zoo.errors.UnknownName: There is no split named 'train 03-shot -> val'; did you mean train 3-shot -> val, \
+train 30-shot -> val, train 5-shot -> val, train -> val or train 1% -> val? Others are spelt like \
+'train 10-shot -> val', 'train 0.5% -> val' and 'train 300 images -> val'.
+    """
+    split = SPLITS.get(name) or _split_of_labels(name) or _split_of_images(name)
+    if split is None:
+        hint = "Others are spelt like 'train 10-shot -> val', 'train 0.5% -> val' and 'train 300 images -> val'."
+        raise UnknownName("split", name, SPLITS, hint=hint)
+    return split
