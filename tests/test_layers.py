@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 
-from scripts.house import cycle, graph, modules
+from scripts.house import PACKAGE, cycle, graph, modules
+from zoo.cards.catalogue import RULES
 
 ORDER = (
     ("errors", "version", "optional"),
@@ -59,4 +61,41 @@ def test_modules_of_the_zoo_are_imported_relatively() -> None:
             else:
                 continue
             wrong += [f"{name} imports {one}" for one in names if one.partition(".")[0] == "zoo"]
+    assert not wrong, wrong
+
+
+def test_the_map_of_the_house_names_every_package_and_every_module_of_the_root() -> None:
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawn = text.partition("## The house")[2].partition("\n    zoo/cli/")
+    lines = (drawn[0] + "".join(drawn[1:]).partition("\n\n")[0]).splitlines()
+    named = {word.rstrip("/") for line in lines for word in line.replace("zoo/", " ").split()}
+    packages = {path.parent.name for path in modules().values() if path.name == "__init__.py"} - {"zoo", "layouts"}
+    alone = {name for name in modules() if "." not in name and name not in packages} - {"", "version", "__main__"}
+    assert not (packages | alone) - named
+    assert len([line for line in lines if line.startswith("    ")]) <= 25
+
+
+def test_the_root_has_ten_modules_at_most() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 10
+
+
+def test_a_checked_copy_depends_on_every_module_that_checking_imports() -> None:
+    edges = graph()
+    imported, todo = set(), ["cards.catalogue", "results.derived"]
+    while todo:
+        name = todo.pop()
+        if name not in imported:
+            imported.add(name)
+            todo += edges[name]
+    hashed = {"cards", "results", *RULES}
+    free = {"", "version", "optional"}  # hold nothing that decides what a card or a row means
+    assert {name for name in imported if name.partition(".")[0] not in hashed} <= free
+
+
+def test_no_module_is_named_as_a_function_that_its_package_exports() -> None:
+    wrong = []
+    for name, path in modules().items():
+        if path.name == "__init__.py" and "lazy(" in path.read_text(encoding="utf-8"):
+            exported = set(import_module(f"zoo.{name}".rstrip(".")).__all__)
+            wrong += [f"{name}.{one}" for one in exported if ".".join(filter(None, [name, one])) in modules()]
     assert not wrong, wrong
