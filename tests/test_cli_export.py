@@ -103,7 +103,7 @@ def test_an_unknown_name_lists_the_nearest(tmp_path: Path) -> None:
 CRASH = """
 import os, sys
 from pathlib import Path
-from zoo.export import folder
+from zoo.hub import export as folder
 new, old = map(Path, sys.argv[1:])
 new.mkdir()
 names = []
@@ -182,7 +182,7 @@ import sys
 sys.modules["huggingface_hub"] = None
 from zoo.errors import MissingExtra
 try:
-    import zoo.export
+    import zoo.hub.export
 except MissingExtra as error:
     print(error)
 """

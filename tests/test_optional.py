@@ -13,7 +13,7 @@ import pytest
 import zoo
 from tests.conftest import Run
 from zoo.errors import MissingExtra
-from zoo.optional import lazy, requires_extra
+from zoo.optional import requires_extra
 
 PACKAGE = Path(zoo.__file__).parent
 
@@ -117,13 +117,14 @@ def test_type_checkers_see_the_names_that_are_imported_on_first_use(name: str) -
                 assert isinstance(line, ast.ImportFrom), ast.unparse(line)
                 for alias in line.names:
                     assert alias.name == alias.asname, f"{ast.unparse(line)} is not exported"
-                    seen[alias.name] = line.module
+                    seen[alias.name] = "." * line.level + (line.module or "")
     defined = {name for name in module.__all__ if name in vars(module)}
-    assert {public for public, home in seen.items() if home} == set(module.__all__) - defined
+    assert {public for public, home in seen.items() if home.strip(".")} == set(module.__all__) - defined
     assert {*module.__all__, *seen} <= set(dir(module))
     for public, home in seen.items():
-        source = import_module(f".{home or public}", module.__package__)
-        assert getattr(module, public) is (getattr(source, public) if home else source)
+        is_name = bool(home.strip("."))
+        source = import_module(home if is_name else f".{public}", module.__package__)
+        assert getattr(module, public) is (getattr(source, public) if is_name else source)
 
 
 def test_a_lazy_module_refuses_other_names_and_imports_nothing_by_itself(run_apart: Run) -> None:
@@ -137,11 +138,3 @@ def test_a_lazy_module_refuses_other_names_and_imports_nothing_by_itself(run_apa
     )
     done = run_apart(script, path=[PACKAGE.parent])
     assert json.loads(done.stdout) == [[], "module 'zoo.evaluation.curves' has no attribute 'calibrated_risks'"]
-
-
-def test_names_of_neighbours_can_be_lazy_in_a_module_that_is_no_package() -> None:
-    found, listed, public = lazy("zoo.results.derived", {"vocabulary": ["SPLITS"]}, submodules=["errors"])
-    assert public == ["SPLITS"]
-    assert found("SPLITS") is zoo.results.derived.SPLITS
-    assert found("errors") is zoo.errors
-    assert {"SPLITS", "errors", "summaries"} <= set(listed())

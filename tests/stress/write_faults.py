@@ -103,9 +103,9 @@ def main() -> int:
         import click
         import timm  # noqa: F401  once, before the children
         import torch
-        import zoo.export
 
         import zoo
+        import zoo.hub.export
         import zoo.loading
         import zoo.registration
         import zoo.weights.download

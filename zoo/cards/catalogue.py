@@ -1,12 +1,12 @@
-"""Reads the card files, once, into :class:`~zoo.metadata.EncoderCard` values.
+"""Reads the card files, once, into :class:`~zoo.cards.schema.EncoderCard` values.
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
 and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
 
 Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
-that an encoder offers; :mod:`zoo.representations` says how they are named.
+that an encoder offers; :mod:`zoo.cards.representations` says how they are named.
 
-Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept by :mod:`zoo.compiled`.
+Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept as JSON in the cache.
 """
 
 from __future__ import annotations

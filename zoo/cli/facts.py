@@ -1,7 +1,7 @@
 """Every name that ``--where``, ``--sort`` and ``--columns`` understand, and how its values look in a table.
 
-They are the names of :data:`zoo.columns.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks have
-the published names and clearer ones beside them: ``train_test`` is also ``error_100pct``.
+They are the names of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
+have the published names and clearer ones beside them: ``train_test`` is also ``error_100pct``.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ The parts are differences, signed and never clipped, in percentage points; they 
 R_UF is a worse estimate than R_AS, for a probe easily fits all of a small S_te; Eq. 5 is for comparison. Without a twin
 the first two parts are known as their sum only, ``approximation_plus_usability``.
 
-The intervals are those of :mod:`zoo.evaluation.intervals`: over test images, over training images, each of which
+The intervals are those of :mod:`zoo.evaluation.bootstrap`: over test images, over training images, each of which
 counts the same wherever it enters (in R_AF, in R_PhiF and in R_AS), and over the seeds of S_sub. They are given these
 probes: that other training images would have given other probes is not in them. With ``n_refits`` there are others, by
 a bootstrap that is: training and test images are drawn again with replacement, and every probe is tuned and trained
@@ -38,7 +38,7 @@ seeds of its own for its S_sub. The interval is the value plus and minus Student
 replicates, and never narrower than the one given these probes. Rows of results/ have the latter.
 
 Whether the probes behind R_AS, each trained without another S_sub, differ by more than their images explain is tested:
-:func:`~zoo.evaluation.intervals.disagreement`, at the level ``LEVEL``.
+:func:`~zoo.evaluation.bootstrap.disagreement`, at the level ``LEVEL``.
 
 References
 ----------

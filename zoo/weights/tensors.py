@@ -1,6 +1,6 @@
 """The converted files: safetensors that are written whole, named by their content, and checked whenever they are read.
 
-At every reading each block of the file is held against its sums (:mod:`zoo.weights.sums`). SHA-256, which names the
+At every reading each block of the file is held against its sums. SHA-256, which names the
 file and is what ``zoo verify`` recomputes, would take three times as long as reading the weights without any check.
 """
 

@@ -1,4 +1,4 @@
-"""Calls label-free metrics by their names: the table of contents is :mod:`zoo.labelfree`.
+"""Calls label-free metrics by their names: the table of contents is :mod:`zoo.results.vocabulary`.
 
 The function of a metric returns a float, or a frozen dataclass with a field ``value``, whose other fields say how it
 came about (how many rows were left out, and the like), and whose ``notes``, if it has them, are sentences for whoever
