@@ -26,7 +26,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from zoo.evaluation.label_free.lidar import lidar
+from zoo.evaluation.label_free.scatter import lidar
 
 
 def drawn(n: int, q: int, dim: int, rank: int, condition: float, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from zoo.evaluation.label_free.lidar import ONE_IN, lidar
+from zoo.evaluation.label_free.scatter import ONE_IN, lidar
 
 Draw = Callable[[np.random.Generator, int, int, int], np.ndarray]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli_runner import document, run
-from zoo.evaluation.label_free.lidar import lidar
 from zoo.evaluation.label_free.rank import rankme
+from zoo.evaluation.label_free.scatter import lidar
 from zoo.results.recording import provenance_of
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import LABEL_FREE_METRICS

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.regimes import (  # fmt: skip
+from zoo.evaluation.curves.regimes import (
     NEAR_BLIND,
     NEAR_MAXIMAL,
     Ends,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError, QueryError, UnknownName
+from zoo.evaluation import label_free
 from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOL, compute, digest, function_of, protocol_row, value_of
 from zoo.evaluation.label_free.inputs import ARGUMENTS
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS, LabelFreeMetric
@@ -133,6 +134,11 @@ def test_the_protocol_never_changes(name: str) -> None:
 
 def test_the_protocol_has_a_line_for_the_documentation() -> None:
     assert protocol_row().startswith(f"| `{PROTOCOL}` |")
+
+
+def test_the_package_exports_the_function_of_every_metric() -> None:
+    lacking = [name for name in LABEL_FREE_METRICS if function_of(name) is not getattr(label_free, name, None)]
+    assert not lacking, lacking
 
 
 def test_an_unknown_metric_lists_the_nearest() -> None:

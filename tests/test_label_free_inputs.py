@@ -20,7 +20,7 @@ from zoo.evaluation.evaluating import Featurising, featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
 from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
-from zoo.evaluation.label_free.mutual_information import pixels_of_images
+from zoo.evaluation.label_free.mine import pixels_of_images
 from zoo.features import Rows, load_features
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS

@@ -10,9 +10,9 @@ import torch
 from scipy.stats import f as f_distribution
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free import lidar as lidar_module
+from zoo.evaluation.label_free import scatter as lidar_module
 from zoo.evaluation.label_free.catalogue import compute
-from zoo.evaluation.label_free.lidar import lidar, lidar_from_scatter
+from zoo.evaluation.label_free.scatter import lidar, lidar_from_scatter
 
 
 def covariances(rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.evaluation.label_free import Monitor
-from zoo.evaluation.label_free.lidar import lidar
+from zoo.evaluation.label_free.scatter import lidar
 
 
 def collapsed(n: int = 300, q: int = 5, rank: int = 20, dim: int = 128) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.mutual_information import (
+from zoo.evaluation.label_free.mine import (
     Critic,
     CriticCheck,
     MutualInformation,

@@ -12,9 +12,9 @@ import torch
 from tests.planted_spectra import SPECTRA, planted
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free import rank
-from zoo.evaluation.label_free.lidar import lidar
 from zoo.evaluation.label_free.monitor import Monitor
 from zoo.evaluation.label_free.pairs import alignment
+from zoo.evaluation.label_free.scatter import lidar
 
 
 def views_drawn(n: int = 400, q: int = 4, dim: int = 30, *, spread: float = 0.3) -> np.ndarray:

@@ -32,9 +32,9 @@ else:
             "rows": ["Measurement", "errata", "measurements"],
             "values": [
                 "PUBLISHED_SOURCE",
-                "SETTINGS",
                 "ResultErratum",
                 "RiskDecomposition",
+                "SETTINGS",
                 "SeedMean",
                 "Setting",
                 "Summary",

@@ -13,14 +13,7 @@ from typing import Any
 from ..cards.catalogue import RULES, compiled, read_card_files
 from ..cards.schema import NOT_PUBLISHED
 from ..errors import UnknownName, warn
-from .values import (
-    PUBLISHED_SOURCE,
-    ResultErratum,
-    RiskDecomposition,
-    SeedMean,
-    Summary,
-    read_files,
-)
+from .values import PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, read_files
 
 _IMAGENET = "imagenet-1k"
 _RULES = (*RULES, "results")

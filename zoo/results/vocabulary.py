@@ -7,8 +7,9 @@ A metric is one line here; ``results/README.md`` shows these tables. Splits with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import UnknownName
 
@@ -37,6 +38,7 @@ class LabelFreeMetric:
     least: int  # images below which it refuses
     source: str
     meaning: str
+    options: Mapping[str, Any]  # of the function, with the values of the protocol zoo-label-free-1
     seeded: bool = False  # takes seed=
     streams: bool = False  # from sums that one pass over any number of rows makes
 
@@ -68,75 +70,90 @@ LABEL_FREE_METRICS = _table(
             name="rankme", title="RankMe", function="rank.rankme", needs="features", unit="dimensions",
             higher_is_better=True, least=2, source=f"{_RANKME}, Eq. 1-2", streams=True,
             meaning="effective rank: exp of the entropy of the normalised singular values",
+            options={"eps": 1e-7},
         ),
         LabelFreeMetric(
             name="feature_rank", title="rank", function="rank.feature_rank", needs="features", unit="dimensions",
             higher_is_better=True, least=2, source=f"{_RANKME}, section 3.1", streams=True,
             meaning="number of singular values above the largest times max(n, dim) times 1e-7",
+            options={"eps": 1e-7},
         ),
         LabelFreeMetric(
             name="correlation_rank", title="effective dimensionality", function="rank.correlation_rank",
             needs="features", unit="dimensions", higher_is_better=True, least=2, source=_RISK, streams=True,
             meaning="rank of the correlation matrix of the features",
+            options={"atol": 1e-4, "rtol": 0.01},
         ),
         LabelFreeMetric(
             name="alpha_req", title="alpha-ReQ", function="rank.alpha_req", needs="features", unit="exponent",
             higher_is_better=None, least=12, source="alpha-ReQ, Agrawal et al. 2022", streams=True,
             meaning="exponent at which the eigenvalues of the covariance fall with their rank; 1 is held to be best",
+            options={"first": 4, "last": None, "weighted": True},
         ),
         LabelFreeMetric(
-            name="lidar", title="LiDAR", function="lidar.lidar", needs="views", unit="dimensions",
+            name="lidar", title="LiDAR", function="scatter.lidar", needs="views", unit="dimensions",
             higher_is_better=True, least=2, source=f"{_LIDAR}, Eq. 1-2",
             meaning="effective rank of the between-image scatter of views, whitened by the within-image scatter",
+            options={"delta": 0.0, "eps": 1e-7},
         ),
         LabelFreeMetric(
             name="rankme_augmented", title="RankMe (aug.)", function="rank.rankme_augmented", needs="views",
             unit="dimensions", higher_is_better=True, least=2, source=f"{_LIDAR}, section 4.2",
             meaning="RankMe of augmented views instead of images",
+            options={"ids": None, "eps": 1e-7},
         ),
         LabelFreeMetric(
             name="alignment", title="alignment", function="pairs.alignment", needs="views", unit="dimensionless",
             higher_is_better=False, least=2, source="Wang and Isola 2020; CLID, arXiv:2206.01251, Eq. 1",
             meaning="mean squared distance of two normalised features of one class, or of two views of one image",
+            options={"alpha": 2.0, "normalise": True},
         ),
         LabelFreeMetric(
             name="uniformity", title="uniformity", function="pairs.uniformity", needs="features",
             unit="dimensionless", higher_is_better=False, least=2, source=f"Wang and Isola 2020; {_RISK}",
             meaning="log mean Gaussian potential of pairs of normalised features",
+            options={"t": 2.0, "normalise": True},
         ),
         LabelFreeMetric(
             name="contrast", title="contrast", function="pairs.contrast", needs="views", unit="dimensionless",
             higher_is_better=False, least=2, source=f"{_CLID}, section 3.2",
             meaning="alignment plus uniformity, both of normalised features",
+            options={"alpha": 2.0, "t": 2.0},
         ),
         LabelFreeMetric(
             name="intrinsic_dimension", title="intrinsic dimension", function="dimension.intrinsic_dimension",
             needs="features", unit="dimensions", higher_is_better=True, least=12,
             source=f"TwoNN, Facco et al. 2017; {_CLID}, section 2.2",
             meaning="TwoNN: from the ratio of the distances to the second and to the first neighbour",
+            options={"fit": "linear", "discard": None, "distance": "euclidean"},
         ),
         LabelFreeMetric(
             name="cluster_learnability", title="cluster learnability", function="clusters.cluster_learnability",
             needs="features", unit="fraction", higher_is_better=True, least=4, source=f"{_CLID}, Eq. 2", seeded=True,
             meaning="how often nearest neighbours tell the k-means cluster of an image they have not seen",
+            options={"n_clusters": None, "k": 1, "train_share": 0.5},
         ),
         LabelFreeMetric(
             name="coding_rate_reduction", title="coding-rate reduction (MCR2)",
             function="clusters.coding_rate_reduction", needs="features", unit="nats", higher_is_better=True, least=4,
             source="Yu et al. 2020, Eq. 6; CLID, arXiv:2206.01251, section 3.2", seeded=True,
             meaning="coding rate of all features less that within k-means clusters",
+            options={"clusters": None, "n_clusters": None, "eps2": 0.5},
         ),
         LabelFreeMetric(
             name="mutual_information", title="mutual information (MINE)",
-            function="mutual_information.mutual_information",
+            function="mine.mutual_information",
             needs="pixels", unit="nats", higher_is_better=True, least=256,
             source="MINE, Belghazi et al. 2018; CLID, arXiv:2206.01251, section 3.2", seeded=True,
             meaning="lower bound of what features say of the image, by a trained critic",
+            options={"n_steps": 1500, "batch_size": 128, "learning_rate": 5e-4,
+                     "weight_decay": 1e-3, "critic": None, "n_shuffles": 4, "stopping_share": 0.1},
         ),
         LabelFreeMetric(
             name="rotation_accuracy", title="rotation prediction", function="labelled.rotation_accuracy",
             needs="rotations", unit="percent", higher_is_better=True, least=4, source=f"{_CLID}, section 3.2",
             meaning="accuracy of nearest neighbours in telling by how much an image was turned", seeded=True,
+            options={"k": 20, "temperature": 0.07, "one_each": False},
         ),
         LabelFreeMetric(
             name="source_label_entropy", title="source label entropy", function="labelled.source_label_entropy",
@@ -144,29 +161,34 @@ LABEL_FREE_METRICS = _table(
             source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
             meaning="mean entropy of a linear probe's predictions for the data set whose labels it has learnt",
             seeded=True,
+            options={"C": None, "select": "log_loss"},
         ),
         LabelFreeMetric(
             name="target_label_entropy", title="target label entropy", function="labelled.target_label_entropy",
             needs="source and target", unit="nats", higher_is_better=False, least=4,
             source="Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5",
             meaning="the same for the data set to transfer to", seeded=True,
+            options={"C": None, "select": "log_loss"},
         ),
         LabelFreeMetric(
             name="one_shot_accuracy", title="one-shot accuracy", function="labelled.one_shot_accuracy",
             needs="labelled", unit="percent", higher_is_better=True, least=2, source=f"{_CLID}, Table 5",
             seeded=True, meaning="accuracy of a classifier from one labelled image a class",
+            options={"n_draws": 10, "classifier": "nearest", "C": 1.0},
         ),
         LabelFreeMetric(
             name="local_dimension_entropy", title="entropy from local dimension",
             function="dimension.local_dimension_entropy", needs="features", unit="nats", higher_is_better=True,
             least=12, source=f"{_CLID}, Eq. 3-4",
             meaning="differential entropy from the local intrinsic dimension and the distance of the k-th neighbour",
+            options={"k": 10, "normalised": False},
         ),
         LabelFreeMetric(
             name="neural_collapse", title="neural-collapse variability (NC1)", function="labelled.neural_collapse",
             needs="views", unit="dimensionless", higher_is_better=None, least=2,
             source="Papyan et al. 2020, NC1; arXiv:2302.03068, Appendix F.6",
             meaning="trace of within-class covariance times pseudo-inverse of between-class covariance, per class",
+            options={"y": None, "definition": "papyan"},
         ),
     ]
 )  # fmt: skip

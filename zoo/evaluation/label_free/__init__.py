@@ -1,12 +1,12 @@
-"""How good a representation is, told without labels: RankMe, LiDAR, CLID and what they are compared with.
+"""Metrics of features that need no labels: RankMe, LiDAR, CLID and what they are compared with.
 
 >>> import numpy as np
->>> from zoo.evaluation.label_free import compute
->>> round(compute("rankme", z=np.eye(4)).value, 4)
-4.0
+>>> from zoo.evaluation.label_free import compute, rankme
+>>> round(rankme(np.eye(4)), 4), round(compute("rankme", z=np.eye(4)).value, 4)
+(4.0, 4.0)
 
-:mod:`zoo.results.vocabulary` is the table of contents, ``catalogue`` calls a metric by its name.
-
+:mod:`zoo.results.vocabulary` has an entry for each with its unit, direction, options and source; :class:`Monitor`
+follows several of them during a training.
 """
 
 from __future__ import annotations
@@ -17,12 +17,47 @@ from ...optional import lazy
 
 if TYPE_CHECKING:
     from .catalogue import compute as compute
+    from .clusters import cluster_learnability as cluster_learnability
+    from .clusters import coding_rate_reduction as coding_rate_reduction
+    from .dimension import intrinsic_dimension as intrinsic_dimension
+    from .dimension import local_dimension_entropy as local_dimension_entropy
+    from .labelled import neural_collapse as neural_collapse
+    from .labelled import one_shot_accuracy as one_shot_accuracy
+    from .labelled import rotation_accuracy as rotation_accuracy
+    from .labelled import source_label_entropy as source_label_entropy
+    from .labelled import target_label_entropy as target_label_entropy
+    from .mine import mutual_information as mutual_information
     from .monitor import Monitor as Monitor
+    from .pairs import alignment as alignment
+    from .pairs import contrast as contrast
+    from .pairs import uniformity as uniformity
+    from .population import clid as clid
+    from .population import w_clid as w_clid
+    from .rank import alpha_req as alpha_req
+    from .rank import correlation_rank as correlation_rank
+    from .rank import feature_rank as feature_rank
+    from .rank import rankme as rankme
+    from .rank import rankme_augmented as rankme_augmented
+    from .scatter import lidar as lidar
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             "catalogue": ["compute"],
+            "clusters": ["cluster_learnability", "coding_rate_reduction"],
+            "dimension": ["intrinsic_dimension", "local_dimension_entropy"],
+            "labelled": [
+                "neural_collapse",
+                "one_shot_accuracy",
+                "rotation_accuracy",
+                "source_label_entropy",
+                "target_label_entropy",
+            ],
+            "mine": ["mutual_information"],
             "monitor": ["Monitor"],
+            "pairs": ["alignment", "contrast", "uniformity"],
+            "population": ["clid", "w_clid"],
+            "rank": ["alpha_req", "correlation_rank", "feature_rank", "rankme", "rankme_augmented"],
+            "scatter": ["lidar"],
         },
     )

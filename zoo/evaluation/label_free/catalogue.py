@@ -83,32 +83,8 @@ SAMPLES: Mapping[str, Any] = MappingProxyType(
         "n_pixels": 10_000,
     }
 )
-OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "rankme": {"eps": 1e-7},
-        "feature_rank": {"eps": 1e-7},
-        "correlation_rank": {"atol": 1e-4, "rtol": 0.01},
-        "alpha_req": {"first": 4, "last": None, "weighted": True},
-        "lidar": {"delta": 0.0, "eps": 1e-7},
-        "rankme_augmented": {"ids": None, "eps": 1e-7},
-        "alignment": {"alpha": 2.0, "normalise": True},
-        "uniformity": {"t": 2.0, "normalise": True},
-        "contrast": {"alpha": 2.0, "t": 2.0},
-        "intrinsic_dimension": {"fit": "linear", "discard": None, "distance": "euclidean"},
-        "cluster_learnability": {"n_clusters": None, "k": 1, "train_share": 0.5},
-        "coding_rate_reduction": {"clusters": None, "n_clusters": None, "eps2": 0.5},
-        "mutual_information": {
-            "n_steps": 1500, "batch_size": 128, "learning_rate": 5e-4, "weight_decay": 1e-3, "critic": None,
-            "n_shuffles": 4, "stopping_share": 0.1,
-        },
-        "rotation_accuracy": {"k": 20, "temperature": 0.07, "one_each": False},
-        "source_label_entropy": {"C": None, "select": "log_loss"},
-        "target_label_entropy": {"C": None, "select": "log_loss"},
-        "one_shot_accuracy": {"n_draws": 10, "classifier": "nearest", "C": 1.0},
-        "local_dimension_entropy": {"k": 10, "normalised": False},
-        "neural_collapse": {"y": None, "definition": "papyan"},
-    }
-)  # fmt: skip
+OPTIONS: Mapping[str, Mapping[str, Any]] = {name: one.options for name, one in LABEL_FREE_METRICS.items()}
+"""Options of each metric by name, as its function has them."""
 
 
 def digest(name: str) -> str:

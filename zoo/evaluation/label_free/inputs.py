@@ -28,7 +28,7 @@ from ...results.vocabulary import NEEDS, LabelFreeMetric
 from ..arrays import chosen_rows
 from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
 from .catalogue import SAMPLES
-from .mutual_information import pixels_of_images
+from .mine import pixels_of_images
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np

@@ -12,8 +12,8 @@ from ...optional import requires_extra
 from ..arrays import Array, classes_of, features_of, labels_of, numbered, require_varied, views_of, width_checked
 from ..logistic import LogisticProbe
 from ..neighbours import NeighbourProbe
-from .lidar import Views, grouped, unit_roundoff
 from .nearest import in_range
+from .scatter import Views, grouped, unit_roundoff
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np

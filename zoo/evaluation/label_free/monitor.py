@@ -259,7 +259,7 @@ class Monitor:
         return found.value
 
     def _lidar(self) -> float:
-        from .lidar import lidar_and_error
+        from .scatter import lidar_and_error
 
         within, between = self.covariances()
         own, rows = self._rows.moments(), self._all_rows()
