@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.correlations import pareto_front
 from zoo.analysis.groups import PARTS
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COLOURS,
     MARKS,
@@ -21,12 +20,11 @@ from zoo.evaluation.drawing import (
     say_above,
     scatter_groups,
 )
+from zoo.optional import requires_extra
 from zoo.studies.tables import draw_with_bars, risk_label
 
-try:
+with requires_extra("study", needed_for="A figure"):
     from matplotlib.figure import Figure as Drawing
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import ERRORS, Estimate
 from zoo.analysis.scaling_law import N_FULL_SHOT, ScalingLaw, explained, predict
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COLOURS,
     FULL_WIDTH,
@@ -18,12 +17,11 @@ from zoo.evaluation.drawing import (
     new_figure,
     scatter_groups,
 )
+from zoo.optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import numpy as np
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

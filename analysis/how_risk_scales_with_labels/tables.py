@@ -9,14 +9,12 @@ from zoo.analysis.columns import COMPONENTS, ERRORS, Estimate
 from zoo.analysis.scaling_law import COMPONENT_LAW, FULL_SHOT_LAW, LAWS, SPLITS, ScalingLaw, Score, residuals
 from zoo.analysis.standard_laws import FLAT, STANDARD_LAWS, n_parameters
 from zoo.analysis.table import StudyTable
-from zoo.errors import MissingExtra
+from zoo.optional import requires_extra
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import read_printed
 
-try:
+with requires_extra("study", needed_for="A table"):
     import pandas as pd
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A table") from error
 
 
 PRINTED = {  # Table 9: law -> parameters, then R2 on the splits in the order of SPLITS; empty where nothing is printed

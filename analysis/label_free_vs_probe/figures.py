@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import direction_of, title_of, unit_of
 from zoo.analysis.label_free_agreement import ACCURACY, ANY, CHANCE, ORACLE, OVERALL, WITHIN, Predictions, Selection
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COLOURS,
     FULL_WIDTH,
@@ -24,16 +23,15 @@ from zoo.evaluation.drawing import (
     say_above,
     scatter_groups,
 )
+from zoo.optional import requires_extra
 from zoo.studies.tables import interval
 
 from .tables import kind_of_group
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import numpy as np
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

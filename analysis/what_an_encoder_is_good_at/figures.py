@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoo.analysis.correlations import AXES
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import FULL_WIDTH, SMALLEST, new_figure
+from zoo.optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A radar"):
     from matplotlib.lines import Line2D
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A radar") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ from functools import partial
 from zoo.analysis.columns import Estimate, Outcome
 from zoo.analysis.linear import LinearEffect
 from zoo.analysis.table import StudyTable
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     COMPONENT_COLOURS,
     MODE_COLOURS,
@@ -20,15 +19,14 @@ from zoo.evaluation.drawing import (
     new_figure,
     scatter_groups,
 )
+from zoo.optional import requires_extra
 from zoo.studies.tables import risk_label
 
-try:
+with requires_extra("study", needed_for="A figure"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 
 _ROBUST = "#222222"

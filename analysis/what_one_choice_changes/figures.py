@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 from zoo.analysis.columns import OUTCOMES
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, controlled_groups
 from zoo.analysis.table import StudyTable
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, new_figure
+from zoo.optional import requires_extra
 from zoo.studies.tables import risk_label
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import pandas as pd
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

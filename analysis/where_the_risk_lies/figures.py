@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.groups import PARTS, YearRisks
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
+from zoo.optional import requires_extra
 from zoo.studies.tables import COMPONENT_MARKS, draw_with_bars
 
 from .tables import Years, not_measured
 
-try:
+with requires_extra("study", needed_for="A figure"):
     from matplotlib.figure import Figure as Drawing
     from matplotlib.legend_handler import HandlerBase
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.importance import Importance
 from zoo.analysis.table import StudyTable
-from zoo.errors import MissingExtra
 from zoo.evaluation.drawing import (
     FULL_WIDTH,
     MODE_COLOURS,
@@ -20,16 +19,15 @@ from zoo.evaluation.drawing import (
     palette,
     scatter_groups,
 )
+from zoo.optional import requires_extra
 from zoo.studies.shap import Swarm, beeswarm, colours_for, explain_colours, spread
 from zoo.studies.tables import risk_label
 from zoo.studies.trees import Trees
 
 from .claims import FEWEST, PROJECTOR
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

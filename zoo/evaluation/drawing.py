@@ -15,8 +15,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra
 from ..files import replaced
+from ..optional import requires_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,10 +57,8 @@ class Figure:
 @contextmanager
 def style() -> Iterator[None]:
     """The settings under which figures are drawn and saved."""
-    try:
+    with requires_extra("study", needed_for="A figure"):
         import matplotlib
-    except ModuleNotFoundError as error:
-        raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
     with matplotlib.rc_context(_STYLE):
         yield
@@ -70,10 +68,8 @@ def new_figure(
     *, width: float = FULL_WIDTH, height: float = 2.6, n_rows: int = 1, n_columns: int = 1, **subplots: Any
 ) -> tuple[Drawing, list[Axes]]:
     """A figure and its axes, row by row; sizes in inches. Further arguments are those of ``Figure.subplots``."""
-    try:
+    with requires_extra("study", needed_for="A figure"):
         from matplotlib.figure import Figure as Drawing
-    except ModuleNotFoundError as error:
-        raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
     drawing = Drawing(figsize=(width, height), layout="constrained")
     axes = drawing.subplots(n_rows, n_columns, squeeze=False, **subplots)

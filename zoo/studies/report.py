@@ -23,9 +23,10 @@ from typing import Any, get_args
 
 from ..analysis.columns import estimates_frame, records
 from ..analysis.table import StudyTable
-from ..errors import MissingExtra, QueryError, StoreError
+from ..errors import QueryError, StoreError
 from ..evaluation.drawing import save, style
 from ..files import replaced, synchronise_folder
+from ..optional import requires_extra
 from ..version import __version__
 from .findings import Claim, Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
@@ -162,10 +163,8 @@ def html_page(
     texts : mapping, optional
         Further files, by name, that a page which stands alone shows at its end.
     """
-    try:
+    with requires_extra("study", needed_for="A report"):
         import jinja2
-    except ModuleNotFoundError as error:
-        raise MissingExtra(str(error.name), extra="study", needed_for="A report") from error
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

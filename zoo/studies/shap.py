@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtra
 from ..evaluation.drawing import SMALLEST, palette
+from ..optional import requires_extra
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm, Normalize
     from matplotlib.lines import Line2D
     from matplotlib.transforms import ScaledTranslation
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from ...cards.schema import Preprocess
 from ...datasets.maps import MapSet, aligned
 from ...encoders.preprocess import build_preprocess
-from ...errors import MissingExtra
+from ...optional import requires_extra
 from .figures import Column, Strip
 from .losses import TransferData
 from .runs import Control, CurveRun
 
-try:
+with requires_extra("models", needed_for="A figure"):
     import numpy as np
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="models", needed_for="A figure") from error
 
 
 Runs = Mapping[tuple[str, Control], Sequence[CurveRun]]

@@ -17,11 +17,12 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ...errors import DataError, MissingExtra
+from ...errors import DataError
+from ...optional import requires_extra
 from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, letter, new_figure
 from .texts import caption_of, improvement_text, label_of, require_drawable, words_of
 
-try:
+with requires_extra("study", needed_for="A figure"):
     import numpy as np
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -30,8 +31,6 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import NullLocator
-except ModuleNotFoundError as error:
-    raise MissingExtra(str(error.name), extra="study", needed_for="A figure") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
