@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 
 from zoo.analysis.table import StudyTable, study_table
-from zoo.evaluation.threads import one_thread
+from zoo.analysis.threads import one_thread
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 

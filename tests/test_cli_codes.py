@@ -109,9 +109,9 @@ def test_a_situation_has_its_code(
 
 def test_a_disk_that_refuses_a_file_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "from zoo.cli import main, listing\n"
+        "from zoo.cli import list as listing, main\n"
         f"def refuse(**options): raise OSError({errno.ENOSPC}, 'No space left on device', '/full/file')\n"
-        "listing.command.callback = refuse\nmain()"
+        "listing.list_command.callback = refuse\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", script, "list"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -123,7 +123,8 @@ def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(verb: str, monkeyp
     def interrupted(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module(f"zoo.cli.{VERBS[verb].module}").command, "make_context", interrupted)
+    command = getattr(import_module(f"zoo.cli.{VERBS[verb].module}"), VERBS[verb].name)
+    monkeypatch.setattr(command, "make_context", interrupted)
     result = run(verb, code=130)
     assert result.stdout == ""
     assert result.stderr.startswith("Stopped. ")

@@ -141,7 +141,7 @@ def test_without_pydicom_the_sentence_names_the_extra_and_the_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = folder_of_scans(tmp_path / "scans")
-    monkeypatch.delitem(sys.modules, "zoo.datasets.imagefiles", raising=False)
+    monkeypatch.delitem(sys.modules, "zoo.datasets.dicom", raising=False)
     monkeypatch.setitem(sys.modules, "pydicom", None)
     with pytest.raises(MissingExtra, match=r"16-bit PNG.*\[dicom\]"):
         open_images(root)

@@ -15,18 +15,19 @@ from tests.shipped import shipped_table
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import nested_variance
 from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.tree_tuning import (
+from zoo.analysis.tree_tuning import ROUNDS, course_of, folds_of, tune, tune_all
+from zoo.analysis.trees import (
     FILE,
-    ROUNDS,
-    course_of,
-    folds_of,
+    TREE_FEATURES,
+    checked_parameters,
+    drawn_folds,
+    fold_errors,
+    out_of_fold,
+    sample_of,
     stored_tuning,
-    tune,
-    tune_all,
     tuned_parameters,
     written_parameters,
 )
-from zoo.analysis.trees import TREE_FEATURES, checked_parameters, drawn_folds, fold_errors, out_of_fold, sample_of
 from zoo.errors import ContentError, QueryError
 from zoo.files import content_folder
 
@@ -189,7 +190,7 @@ def test_what_is_not_stored_is_said_in_one_sentence_that_lists_what_is() -> None
 def test_what_is_written_is_read_back_to_the_last_digit(
     both: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoo.analysis.tree_tuning.content_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path / name)
     path = tmp_path / "analysis" / FILE
     tuned = replace(both[0], features="few")
     with pytest.raises(QueryError, match="Got no tuned settings to write"):
@@ -214,7 +215,7 @@ def test_a_damaged_file_of_settings_is_named(
     content: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / FILE).write_text(content)
-    monkeypatch.setattr("zoo.analysis.tree_tuning.content_folder", lambda name: tmp_path)
+    monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path)
     with pytest.raises(ContentError, match=sentence):
         tuned_parameters("usability", "few")
 

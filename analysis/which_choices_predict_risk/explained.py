@@ -11,8 +11,7 @@ from typing import Any
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.table import StudyTable
-from zoo.analysis.tree_tuning import stored_tuning
-from zoo.analysis.trees import TREE_FEATURES
+from zoo.analysis.trees import TREE_FEATURES, stored_tuning
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Table, answered, number_claim
 from zoo.studies.running import StudyOptions

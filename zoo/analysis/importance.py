@@ -24,7 +24,7 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
-from .tree_tuning import Search, searched_all, tuned_parameters
+from .tree_tuning import Search, searched_all
 from .trees import (
     TREE_FEATURES,
     Array,
@@ -41,6 +41,7 @@ from .trees import (
     prepared,
     sample_of,
     trained,
+    tuned_parameters,
 )
 
 with requires_extra("study", needed_for="A direction of SHAP values"):

@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
-from ..evaluation.threads import one_thread
 from ..optional import requires_extra
 from .columns import COMPONENTS, ERRORS, Estimate
 from .standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
 from .table import StudyTable
+from .threads import one_thread
 
 with requires_extra("study", needed_for="The scaling law"):
     import numpy as np

@@ -23,7 +23,7 @@ Many spellings, without regard to case, are one name, and the name of what the c
 Everything but the features is that of the encoder: weights, where they are kept, and what is recorded of them. What an
 erratum says of the measurements of an encoder is said of its own features alone.
 
->>> from zoo.cards import catalogue
+>>> from zoo.cards.catalogue import catalogue
 >>> card = catalogue()["DINO_vitS16@3xCLS"]
 >>> card.id, card.representation.dim
 ('dino_vitS16@cls:9+10+11', 1152)

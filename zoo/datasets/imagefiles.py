@@ -18,17 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
-from .rgb import Scale, Values, checked_scale, orientation_of, shades, to_8_bits, values_of
+from .rgb import Scale, checked_scale, orientation_of, to_8_bits, values_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-    from PIL import Image, ImageFile
 
-with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to 16-bit PNG first)"):
-    from pydicom import dcmread, pixel_array
-    from pydicom.errors import InvalidDicomError
-    from pydicom.pixels import processing
-    from pydicom.pixels.decoders.base import get_decoder
+with requires_extra("models", needed_for="Working with images"):
+    from PIL import Image, ImageFile
 
 if TYPE_CHECKING:
     from .images import ImageSet
@@ -282,6 +278,8 @@ def grid_of(path: str) -> tuple[int, int, int]:
         If it cannot be read.
     """
     if is_dicom(path):
+        from .dicom import grid
+
         return *grid(path), 1
     with Image.open(path) as opened:
         stored = stored_in(opened)
@@ -320,6 +318,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _dicom_image(path: str, *, image: str, image_set: str, scale: Scale | None) -> Image.Image:
+    from .dicom import READING_ERRORS, dicom_image  # which needs an extra of its own
 
     try:
         return dicom_image(path, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
@@ -442,138 +441,3 @@ def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None)
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
-
-
-warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
-
-READING_ERRORS = (
-    InvalidDicomError, OSError, EOFError, AttributeError, LookupError, ValueError, TypeError, NotImplementedError,
-    RuntimeError, ArithmeticError, struct.error,
-)  # fmt: skip
-"""What pydicom is known to raise on damaged files, and where it has no library to decompress one."""
-
-
-def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:
-    """The first frame of a file: rescaled, through its window, MONOCHROME1 inverted; or in its colours.
-
-    Without a window, black and white are the ends of the range that its bits allow, rescaled. A scale takes the place
-    of the window, in rescaled values; MONOCHROME1 is inverted all the same.
-
-    Parameters
-    ----------
-    path : str
-    scale : (float, float), optional
-    name, remedy : str
-        Of the image, and what to do about values without a range, in messages.
-
-    Returns
-    -------
-    PIL image
-        Grey or RGB; its ``info["window"]`` is True if a window was applied.
-
-    Raises
-    ------
-    DataError
-        If its values have no range and there is no scale, or no library is installed that decompresses it.
-    READING_ERRORS
-        If it cannot be read.
-    """
-    file = dcmread(path)
-    _require_decoder(file, name)
-    stored = pixel_array(file, index=0)  # (h, w) or (h, w, 3)
-    kind = str(file.PhotometricInterpretation)
-    if kind == "PALETTE COLOR":
-        stored = processing.apply_color_lut(stored, file)
-    if stored.ndim == 3:
-        return Image.fromarray(_eight_bits(stored, file, is_palette=kind == "PALETTE COLOR"))
-    values = processing.apply_modality_lut(stored, file)
-    window = scale is None and has_window(file)
-    ends = (0.0, 1.0) if window else scale or _stored_ends(file)
-    if window:
-        values = _windowed(values, file)
-    grey = shades(values, Values("DICOM values", None), scale=ends, name=name, remedy=remedy)
-    found = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
-    found.info["window"] = window
-    return found
-
-
-def has_window(file: Any) -> bool:
-    """Whether a file says how its values are to be shown."""
-    return bool(file.get("VOILUTSequence")) or ("WindowCenter" in file and "WindowWidth" in file)
-
-
-def grid(path: str) -> tuple[int, int]:
-    """Width and height of an image in pixels.
-
-    Raises
-    ------
-    READING_ERRORS
-        If it cannot be read.
-    """
-    file = dcmread(path, stop_before_pixels=True)
-    return int(file.Columns), int(file.Rows)
-
-
-def _require_decoder(file: Any, name: str) -> None:
-    syntax = file.file_meta.TransferSyntaxUID
-    try:
-        is_readable = not syntax.is_compressed or get_decoder(syntax).is_available
-    except NotImplementedError:  # pydicom has none, whatever is installed
-        is_readable = False
-    if not is_readable:
-        raise DataError(
-            f"{name} is compressed as {syntax.name}, for which no library is installed; run: pip install pylibjpeg "
-            "pylibjpeg-libjpeg, or decompress the files first, as with gdcmconv --raw."
-        )
-
-
-def _windowed(values: np.ndarray, file: Any) -> np.ndarray:
-    """Values through the first window or table of a file, from 0, black, to 1, white."""
-    tables = file.get("VOILUTSequence")
-    if tables:
-        return _tabled(values, tables[0], is_little_endian=file.file_meta.TransferSyntaxUID.is_little_endian)
-    ends = _rescaled_ends(file)
-    if ends is None:
-        raise ValueError("it has a window, and does not say of how many bits its values are")
-    return np.asarray((processing.apply_windowing(values, file) - ends[0]) / (ends[1] - ends[0]))
-
-
-def _tabled(values: np.ndarray, table: Any, *, is_little_endian: bool) -> np.ndarray:
-    """Values through a table; not by pydicom 3.0, which counts the entries in 8 bits if their shades have 8."""
-    n, first, n_bits = (int(number) for number in table.LUTDescriptor)
-    n = n or 1 << 16
-    entries = table.LUTData
-    if isinstance(entries, bytes):
-        is_packed = n_bits == 8 and len(entries) < 2 * n
-        entries = np.frombuffer(entries, "u1" if is_packed else "<u2" if is_little_endian else ">u2")
-    entries = np.asarray(entries)
-    if len(entries) < n:
-        raise ValueError(f"its table of shades has {len(entries)} entries, expected {n}")
-    return np.asarray(entries[np.clip(np.rint(values).astype(np.int64) - first, 0, n - 1)] / (2**n_bits - 1))
-
-
-def _stored_ends(file: Any) -> Scale | None:
-    """The least and the largest value that the bits of a file allow, rescaled; None where it does not say."""
-    ends = _rescaled_ends(file)
-    return None if ends is None else (min(ends), max(ends))
-
-
-def _rescaled_ends(file: Any) -> tuple[float, float] | None:
-    """What the rescaling makes of the least and of the largest value; a negative slope exchanges them."""
-    if file.get("ModalityLUTSequence"):
-        return 0, 2 ** int(file.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
-    if file.get("BitsStored") is None:
-        return None
-    n_bits, is_signed = int(file.BitsStored), int(file.get("PixelRepresentation", 0)) == 1
-    ends = (-(2 ** (n_bits - 1)), 2 ** (n_bits - 1) - 1) if is_signed else (0, 2**n_bits - 1)
-    slope, intercept = float(file.get("RescaleSlope", 1)), float(file.get("RescaleIntercept", 0))
-    return ends[0] * slope + intercept, ends[1] * slope + intercept
-
-
-def _eight_bits(colours: np.ndarray, file: Any, *, is_palette: bool) -> np.ndarray:
-    n_bits = int(file.RedPaletteColorLookupTableDescriptor[2]) if is_palette else int(file.BitsStored)
-    if colours.dtype == np.uint8:
-        return colours
-    if colours.dtype.kind != "u" or n_bits < 8:
-        raise DataError(f"Got DICOM colours as {colours.dtype} of {n_bits} bits; expected unsigned integers.")
-    return np.asarray(np.minimum(colours >> (n_bits - 8), 255).astype(np.uint8))

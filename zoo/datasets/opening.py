@@ -89,7 +89,7 @@ def open_images(
     elif kind == "huggingface":
         if not rest:
             raise QueryError(f"The image set {text!r} is not complete; expected huggingface:PATH.")
-        from .libraries import huggingface_data  # and so are pyarrow and the rest
+        from .huggingface_sets import huggingface_data  # and so are pyarrow and the rest
 
         columns = {"image_column": image_column, "label_column": label_column}
         data = huggingface_data(Path(rest), name=_named(Path(rest)), val_share=share, seed=seed, scale=scale, **columns)

@@ -10,9 +10,6 @@ from ..optional import requires_extra
 with requires_extra("evaluate", needed_for="Training probes"):
     import torch
 
-with requires_extra("study", needed_for="A study"):
-    from threadpoolctl import threadpool_limits
-
 SMALL = 50_000_000
 """Multiplications of one matrix product, some milliseconds of one core.
 
@@ -33,10 +30,3 @@ def threads_for(n_multiplications: float) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread of BLAS for everything in the block; a function may be decorated with it too."""
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield

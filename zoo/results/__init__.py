@@ -2,7 +2,7 @@
 
 >>> from zoo.results import summaries
 >>> round(summaries()["dino_vitS16"].errors["100%"], 1)
-23.0
+24.6
 """
 
 from typing import TYPE_CHECKING

@@ -21,8 +21,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ..analysis.table import StudyTable, study_table
+from ..analysis.threads import one_thread
 from ..errors import ContentError, MissingExtra, QueryError, UnknownName
-from ..evaluation.threads import one_thread
 from ..files import shipped_studies
 from .findings import Claim, Findings
 

@@ -29,7 +29,7 @@ class TargetScale:
 
     One spread for all channels, so that the loss is the same but for a factor.
 
-    >>> Scale((10.0,), 2.0).in_units(Scale((10.0,), 2.0).standardised(torch.tensor([[[14.0]]]))).item()
+    >>> TargetScale((10.0,), 2.0).in_units(TargetScale((10.0,), 2.0).standardised(torch.tensor([[[14.0]]]))).item()
     14.0
     """
 
@@ -63,7 +63,7 @@ def scale_of(values: np.ndarray, *, what: str) -> TargetScale:
         If all are the same.
 
     >>> scale_of(np.float32([[1], [2], [6]]), what="three depths")
-    Scale(centre=(2.0,), spread=1.6666666666666667)
+    TargetScale(centre=(2.0,), spread=1.6666666666666667)
     """
     centre = np.median(values, axis=0).astype(np.float64)  # (c,)
     spread = float(np.mean(np.abs(values.astype(np.float64) - centre)))
@@ -131,7 +131,7 @@ def risks_of(
         predicted and the true direction; a prediction of no length has none, and is wrong by 90.
 
     >>> from zoo.evaluation.curves.recipe import TASKS
-    >>> risks_of(TASKS["classification"], torch.eye(2), torch.tensor([0, 0]), None, scale=Scale())
+    >>> risks_of(TASKS["classification"], torch.eye(2), torch.tensor([0, 0]), None, scale=TargetScale())
     {'transfer_error': tensor([  0., 100.])}
     """
     if valid is None:

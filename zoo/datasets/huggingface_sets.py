@@ -1,0 +1,192 @@
+"""Data sets of the Hugging Face library ``datasets`` that were saved to the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..errors import CorruptImage, DataError
+from ..optional import requires_extra
+from .imagefiles import DECODING_ERRORS, as_shown, reading_of, reason_of
+from .images import (
+    Contents,
+    ImageData,
+    ImageSet,
+    LazyImages,
+    contents_of_bytes,
+    contents_of_files,
+    fingerprint_of,
+    kept_contents,
+)
+from .rgb import Scale
+from .subsets import stratified_split
+
+with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
+    import datasets
+    import numpy as np
+    import pyarrow
+    from PIL import Image, ImageFile
+
+_ROWS_AT_A_TIME = 64
+_VAL_SPLITS = ("val", "valid", "validation", "test")
+
+
+def huggingface_data(
+    folder: Path,
+    *,
+    name: str,
+    val_share: float,
+    seed: int,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    scale: Scale | None = None,
+) -> ImageData:
+    """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
+
+    One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
+    type ``ClassLabel``. The library turns images by their EXIF orientation. The fingerprint is over labels, classes,
+    the bytes of the images, and the kinds of values and scale of the images that are scaled.
+
+    Parameters
+    ----------
+    folder : Path
+    image_column, label_column : str, optional
+        Needed where there are several of the type.
+    scale : (float, float), optional
+        Of images with more than 8 bits a channel, as for :func:`zoo.datasets.rgb.to_rgb`.
+
+    Raises
+    ------
+    DataError
+        If the folder holds no such data set, or the columns or splits are not clear; lists what there is.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
+    try:
+        opened = datasets.load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
+            "wrote."
+        ) from error
+    if isinstance(opened, datasets.Dataset):
+        whole = _huggingface_image_set(opened, folder, "all", name, image_column, label_column, scale)
+        return stratified_split(whole, val_share=val_share, seed=seed)
+    second = next((split for split in _VAL_SPLITS if split in opened), None)
+    if "train" not in opened or second is None:
+        raise DataError(
+            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+            f"{', '.join(_VAL_SPLITS)}."
+        )
+    return ImageData(
+        name=name,
+        train=_huggingface_image_set(opened["train"], folder, "train", name, image_column, label_column, scale),
+        val=_huggingface_image_set(opened[second], folder, "val", name, image_column, label_column, scale),
+    )
+
+
+def _huggingface_image_set(
+    opened: Any,
+    folder: Path,
+    split: str,
+    name: str,
+    image_column: str | None,
+    label_column: str | None,
+    scale: Scale | None,
+) -> ImageSet:
+    image_key = _column(opened, datasets.Image, image_column, "image_column", folder)
+    label_key = _column(opened, datasets.ClassLabel, label_column, "label_column", folder)
+    classes = tuple(opened.features[label_key].names)
+    given = opened.with_format(None)[label_key][:]
+    missing = [i for i, label in enumerate(given) if label is None or label < 0]
+    if missing:
+        raise DataError(
+            f"{len(missing):,} of {len(given):,} images in the split {split!r} of {folder} have no label in "
+            f"{label_key!r}, the first is image {missing[0]}; label them or leave them out."
+        )
+    labels = np.array(given, np.int64)
+    names = list(map(str, range(len(labels))))
+    files = [str(file["filename"]) for file in opened.cache_files]
+    column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
+    contents = _contents(column, image_key, files)
+    if mode is not None:  # by the library, to which 16 bits are white
+        column = column.cast_column(image_key, datasets.Image())
+    opener = partial(_opened_image, column.with_format("arrow"), image_key)
+    reading = reading_of(names, opener, image_set=name, scale=scale, turned_by="datasets")
+    return ImageSet(
+        name=name,
+        split=split,
+        images=LazyImages(
+            partial(_read_huggingface, column, image_key, name, reading.scale, mode), np.arange(len(labels))
+        ),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=fingerprint_of(
+            ["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")], reading
+        ),
+        reading=reading,
+        contents=contents,
+    )
+
+
+def _contents(opened: Any, column: str, files: list[str]) -> Contents:
+    """Of the encoded images, without decoding them; they lie in Arrow files, or each in a file of its own."""
+    encoded = opened.with_format(None).cast_column(column, datasets.Image(decode=False))
+    first = encoded[0][column] if len(encoded) else None
+    if first is not None and first["bytes"] is None:
+        return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
+    return kept_contents(
+        files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
+    )
+
+
+def _images(encoded: Any, column: str) -> Iterator[dict[str, Any] | None]:
+    for batch in encoded.iter(batch_size=_ROWS_AT_A_TIME):
+        yield from batch[column]
+
+
+def _bytes_of(image: dict[str, Any] | None) -> bytes:
+    """Where there are none, what stands in their place: such an image is refused when it is asked for."""
+    found = (image or {}).get("bytes")
+    return found if isinstance(found, bytes) else repr(image).encode()
+
+
+def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
+    """The one column of a type, or the one that was asked for."""
+    columns = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in opened.features.items())
+    fitting = [key for key, feature in opened.features.items() if isinstance(feature, kind)]
+    if wanted is not None:
+        if wanted in fitting:
+            return wanted
+        raise DataError(f"{folder} has no column {wanted!r} of type {kind.__name__}; it has {columns}.")
+    if len(fitting) != 1:
+        advice = f"say which with {option}=" if fitting else f"cast the right one with cast_column to {kind.__name__}"
+        raise DataError(
+            f"{folder} has {len(fitting)} columns of type {kind.__name__}, expected one; it has {columns}: {advice}."
+        )
+    return str(fitting[0])
+
+
+def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
+    """The image as Pillow opens it, of which no more is read than is asked for."""
+    stored = opened[index][column][0]
+    content = stored["bytes"]
+    if content.is_valid:
+        return Image.open(pyarrow.BufferReader(content.as_buffer()))
+    return Image.open(str(stored["path"]))
+
+
+def _read_huggingface(
+    opened: Any, column: str, image_set: str, scale: Scale | None, mode: str | None, index: int
+) -> Image.Image:
+    try:
+        image = opened[index][column]
+    except DECODING_ERRORS as error:
+        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
+    if image is None:
+        raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
+    found = as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    return found if mode in (None, found.mode) else found.convert(mode)
