@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.arrays import features_of
+from zoo.evaluation.label_free.arrays import features_of
 from zoo.evaluation.label_free.clusters import _split, cluster_learnability, cluster_learnability_grid, kmeans, voted
 from zoo.evaluation.label_free.nearest import fingerprints, first_equals, points_of
 

@@ -218,7 +218,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from zoo.weights.download import fetch
-from zoo.progress import Silent
+from zoo.progress import NoDownloadBar as Silent
 print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 """
 

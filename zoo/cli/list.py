@@ -32,7 +32,6 @@ from .facts import (
 )
 from .options import column_name, column_names, dataset_option, encoder_names, exclude_wrong_option
 from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, wrapped
-from .results import component_lines, risk_record
 
 _USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _LIST_EXAMPLES = """\b
@@ -229,6 +228,8 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 def _show_document(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> dict[str, Any]:
+    from .results import risk_record  # which a listing does without
+
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
     missing = split.pop("missing")
@@ -305,6 +306,8 @@ def _text(value: Any) -> str:
 
 
 def _risks(summary: Summary | None) -> list[str]:
+    from .results import component_lines
+
     title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
     lines = ["", click.style(wrapped(title), bold=True)]
     if summary is None:

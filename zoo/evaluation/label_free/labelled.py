@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, classes_of, features_of, labels_of, numbered, require_varied, views_of, width_checked
+from ..arrays import Array, classes_of, labels_of, numbered, width_checked
 from ..logistic import LogisticProbe
 from ..neighbours import NeighbourProbe
+from .arrays import features_of, require_varied, views_of
 from .nearest import in_range
 from .scatter import Views, grouped, unit_roundoff
 

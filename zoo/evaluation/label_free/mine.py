@@ -15,8 +15,9 @@ from ...datasets import ImageSet
 from ...datasets.rgb import RGB
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, features_of, require_varied, width_checked
+from ..arrays import Array, width_checked
 from ..threads import threads_for
+from .arrays import features_of, require_varied
 
 with requires_extra("models", needed_for="MINE"):
     import numpy as np

@@ -8,7 +8,8 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, require_finite, tensor_of
+from ..arrays import Array
+from .arrays import require_finite, tensor_of
 from .rank import CERTAIN, alpha_req, correlation_rank, effective_rank, feature_rank
 from .spectrum import Gram, Moments, Spectrum, mirrored
 

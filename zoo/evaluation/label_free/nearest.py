@@ -14,7 +14,8 @@ from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, features_of
+from ..arrays import Array
+from .arrays import features_of
 
 with requires_extra("evaluate", needed_for="Nearest neighbours"):
     import numpy as np

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, features_of, require_varied, views_of
+from ..arrays import Array
+from .arrays import features_of, require_varied, views_of
 
 with requires_extra("evaluate", needed_for="Alignment and uniformity"):
     import numpy as np

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, views_of
+from ..arrays import Array
+from .arrays import views_of
 from .spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, SingularValues, spectrum_of
 
 with requires_extra("models", needed_for="A label-free metric"):

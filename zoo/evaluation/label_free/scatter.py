@@ -17,7 +17,8 @@ from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, require_varied, views_of
+from ..arrays import Array
+from .arrays import require_varied, views_of
 from .spectrum import Products, eigenvalues, rounding_of_lapack, second_moments, triangular_factor
 
 with requires_extra("evaluate", needed_for="LiDAR"):

@@ -29,7 +29,8 @@ from typing import Any
 
 from ...errors import DataError
 from ...optional import requires_extra
-from ..arrays import Array, RowBlocks, require_finite, tensor_of
+from ..arrays import Array
+from .arrays import RowBlocks, require_finite, tensor_of
 
 with requires_extra("models", needed_for="A spectral metric"):
     import numpy as np
