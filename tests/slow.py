@@ -9,79 +9,86 @@ from __future__ import annotations
 
 from fnmatch import fnmatch
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).parent
 FILES = (
-    "test_studies_shipped",
-    "test_lives_with_others",
-    "test_study_labels",
-    "test_studies_*",
-    "test_study_*",
-    "test_label_free_study",
-    "test_cli_study",
-    "test_curve_running",
-    "test_curve_training",
-    "test_registration",
-    "test_pretrained*",
-    "test_encoders_*",
-    "test_encoder_stages",
-    "test_representations_features",
-    "test_curve_models",
-    "test_layouts_*",
-    "test_importance",
-    "test_tree_tuning",
-    "test_label_free_mine",
-    "test_weights_hostile",
-    "test_weights_reading_refusals",
-    "test_weights_faults",
-    "test_weights_huggingface",
-    "test_weights_hosts",
-    "test_recording_processes",
-    "test_cli_evaluate",
-    "test_cli_export",
-    "test_cli_process",
-    "test_cli_codes",
-    "test_cli_curve",
-    "test_demo",
-    "test_wheel",
-    "test_streamed",
-    "test_suite",
-    "test_curve_study",
-    "test_export*",
-    "test_results_other_data",
-    "test_preprocess",
-    "test_risk*",
-    "test_logistic",
-    "test_probe",
-    "test_trees",
-    "test_scaling_law",
-    "test_standard_laws",
-    "test_label_prediction",
-    "test_curve_blind*",
-    "test_curve_computing",
-    "test_cli_doctor",
-    "test_image_files",
-    "test_datasets_views",
-    "test_published_tables",
-    "test_curve_vocabulary",
+    "studies/shipped",
+    "lives_with_others",
+    "studies/labels",
+    "studies/[!acs]*",
+    "studies/accuracies",
+    "studies/curves",
+    "analysis/study_*",
+    "cli/study",
+    "evaluation/curves/running",
+    "evaluation/curves/training",
+    "registration",
+    "pretrained*",
+    "encoders/[!p]*",
+    "encoders/preprocess",
+    "features/representations_features",
+    "evaluation/curves/models",
+    "analysis/importance",
+    "analysis/tree_tuning",
+    "evaluation/label_free/mine",
+    "weights/hostile",
+    "weights/reading_refusals",
+    "weights/faults",
+    "weights/huggingface",
+    "weights/hosts",
+    "results/recording_processes",
+    "cli/evaluate",
+    "cli/export",
+    "cli/process",
+    "cli/codes",
+    "cli/curve",
+    "demo",
+    "wheel",
+    "evaluation/streamed",
+    "suite",
+    "hub/export*",
+    "results/other_data",
+    "evaluation/risk*",
+    "results/risk_rules",
+    "evaluation/logistic",
+    "evaluation/probe",
+    "analysis/trees",
+    "analysis/scaling_law",
+    "analysis/standard_laws",
+    "analysis/label_prediction",
+    "evaluation/curves/blind*",
+    "evaluation/curves/computing",
+    "cli/doctor",
+    "datasets/image_files",
+    "datasets/views",
+    "results/published_tables",
+    "evaluation/curves/vocabulary",
 )
-"""Stems of files whose tests are slow, with * for any letters, those with the longest tests first."""
+"""Files whose tests are slow, such as ``cli/study`` for ``tests/cli/test_study.py``, those with the longest first."""
 
 
 class Slow:
     """Marks the tests of ``FILES``; a test elsewhere is slow where it says so itself, by the marker."""
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        if _place(item.path.stem) < len(FILES):
+        if _place(item.path) < len(FILES):
             item.add_marker(pytest.mark.slow)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: (_place(item.path.stem), item.get_closest_marker("slow") is None))
+        items.sort(key=lambda item: (_place(item.path), item.get_closest_marker("slow") is None))
 
 
 @cache
-def _place(stem: str) -> int:
+def _place(path: Path) -> int:
     """Where in ``FILES`` a file is, the number of them if it is not."""
-    return next((place for place, pattern in enumerate(FILES) if fnmatch(stem, pattern)), len(FILES))
+    return next((place for place, pattern in enumerate(FILES) if fnmatch(short_name(path), pattern)), len(FILES))
+
+
+def short_name(path: Path) -> str:
+    """``cli/study`` for ``tests/cli/test_study.py``."""
+    folders = path.parent.relative_to(TESTS) if path.is_relative_to(TESTS) else path.parent
+    return (folders / path.stem.removeprefix("test_")).as_posix()

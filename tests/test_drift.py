@@ -13,6 +13,8 @@ from PIL import Image
 from torchvision import transforms
 from torchvision.transforms import v2
 
+from tests.servers import serving
+from tests.tiny import checkpoint, write_card
 from zoo import drift
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Preprocess
@@ -21,9 +23,6 @@ from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, StoreError
 from zoo.loading import load
-
-from .servers import serving
-from .tiny import checkpoint, write_card
 
 Change = Callable[[EncoderCard, Encoder], tuple[Encoder, Any]]
 

@@ -15,14 +15,13 @@ import pytest
 import torch
 
 import zoo
+from tests.encoder_checks import reduced_transformer
+from tests.servers import serving
+from tests.tiny import checkpoint, state, write_card
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_empty_encoder, build_encoder
 from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
 from zoo.weights.places import weights_folder
-
-from .encoder_checks import reduced_transformer
-from .servers import serving
-from .tiny import checkpoint, state, write_card
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 import zoo
+from tests.servers import serving
+from tests.tiny import checkpoint, state, write_card
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
 from zoo.weights.places import weights_folder
-
-from .servers import serving
-from .tiny import checkpoint, state, write_card
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 

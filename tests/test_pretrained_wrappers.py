@@ -15,19 +15,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import zoo
-from zoo.cards.catalogue import catalogue
-from zoo.cards.schema import LAYOUT_NAMES
-from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
-from zoo.errors import QueryError, UnknownName, WeightsRefused
-from zoo.loading import own_store
-from zoo.weights import store
-from zoo.weights.places import weights_folder
-
-from .cli_runner import document, run
-from .encoder_checks import random_images, relative_difference
-from .sources.clip_checkpoints import clip_text_shapes, clip_vit_shapes, rate_file
-from .sources.own_checkpoints import (
+from tests.cli_runner import document, run
+from tests.encoder_checks import random_images, relative_difference
+from tests.sources.clip_checkpoints import clip_text_shapes, clip_vit_shapes, rate_file
+from tests.sources.own_checkpoints import (
     State,
     classifier,
     deit_main,
@@ -38,9 +29,17 @@ from .sources.own_checkpoints import (
     timm_train,
     under,
 )
-from .sources.resnet_forward import SHAPES, Draw, resnet_tensors
-from .sources.vit_names import REDUCED, filled
-from .tiny import state, write_card
+from tests.sources.resnet_forward import SHAPES, Draw, resnet_tensors
+from tests.sources.vit_names import REDUCED, filled
+from tests.tiny import state, write_card
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import LAYOUT_NAMES
+from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
+from zoo.errors import QueryError, UnknownName, WeightsRefused
+from zoo.loading import own_store
+from zoo.weights import store
+from zoo.weights.places import weights_folder
 
 WIDTH = 32
 OBJECTIVES = {"tiny": "dino", "tiny_byol": "byol", "tiny_simclr": "simclr"}

@@ -11,13 +11,12 @@ import pytest
 import torch
 
 import zoo
+from tests.cli_runner import document, run
+from tests.servers import serving
+from tests.tiny import checkpoint, state, write_card
+from tests.weights.test_care import folders
 from zoo.errors import StoreError
 from zoo.files import NO_HOME, cache_folder, user_folder
-
-from .cli_runner import document, run
-from .servers import serving
-from .test_weights_care import folders
-from .tiny import checkpoint, state, write_card
 
 __all__ = ["folders"]  # a fixture
 POCKET = "pocket_simclr_rn_shapes"

@@ -15,6 +15,9 @@ import pytest
 import torch
 
 import zoo
+from tests.cli.test_cache import answered
+from tests.cli_runner import document, names, run
+from tests.tiny import checkpoint, state, write_card
 from zoo.datasets.recipes import Strengths, recipe_of, strengths_for
 from zoo.errors import (
     CardError,
@@ -30,10 +33,6 @@ from zoo.registration import registered_folder
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import COLUMNS
 from zoo.weights.places import weights_folder
-
-from .cli_runner import document, names, run
-from .test_cli_cache import answered
-from .tiny import checkpoint, state, write_card
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 

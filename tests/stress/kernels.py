@@ -5,7 +5,7 @@ multiplications, and round elsewhere. Each setting below makes one library choos
 process of its own first reports what the libraries really chose, and a setting that did not take effect is not run.
 
     python tests/stress/kernels.py                                    # every setting, which takes hours
-    python tests/stress/kernels.py --only plain x86-2009 --tests 'test_label_free_*'
+    python tests/stress/kernels.py --only plain x86-2009 --tests 'evaluation/label_free/*'
     python tests/stress/kernels.py --only plain --python .venv/bin/python --python /opt/python3.13/bin/python
     python tests/stress/kernels.py --list                             # what each setting means, and what it gives here
 
@@ -33,35 +33,38 @@ from typing import Any
 
 from prettytable import PrettyTable
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.slow import short_name
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Numerical is every test file and every doctest but these, which compare text, files, processes and locks. A new or
 # renamed file is therefore run, and a test checks that each of these still names one.
 NOT_NUMERICAL = (
-    "test_cards*",
-    "test_cli_cache",
-    "test_cli_doctor",
-    "test_cli_get",
-    "test_cli_mirror",
-    "test_cli_process",
-    "test_cli_refusals",
-    "test_cli_where",
-    "test_datasets_subsets",
-    "test_dense_folders",
-    "test_docs",
-    "test_export*",
-    "test_features_origin",
-    "test_hub",
-    "test_image_sets*",
-    "test_layers",
-    "test_lives_with_others",
-    "test_published_tables",
-    "test_recording*",
-    "test_results*",
-    "test_studies_report",
-    "test_suite",
-    "test_weights_*",
-    "test_wheel",
+    "cards/[!r]*",
+    "cli/cache",
+    "cli/doctor",
+    "cli/get",
+    "cli/mirror",
+    "cli/process",
+    "cli/refusals",
+    "cli/where",
+    "datasets/subsets",
+    "datasets/dense_folders",
+    "datasets/image_sets*",
+    "docs",
+    "features/origin",
+    "hub/*",
+    "layers",
+    "lives_with_others",
+    "results/[!pr]*",
+    "results/published_tables",
+    "results/recording*",
+    "studies/report",
+    "suite",
+    "weights/*",
+    "wheel",
 )
 
 # What a process that runs under a setting says about itself; the two verbose libraries print to stdout.
@@ -266,17 +269,17 @@ def facts(report: dict[str, Any]) -> list[str]:
 
 
 def numerical_tests(patterns: list[str]) -> list[str]:
-    """Test files (by stem) that match one of ``patterns``; without any, the numerical ones and the doctests of zoo/."""
+    """Test files that match one of ``patterns``; without any, the numerical ones and the doctests of zoo."""
     files = sorted((REPOSITORY / "tests").rglob("test_*.py"))
     if patterns:
-        chosen = [path for path in files if any(fnmatch(path.stem, pattern) for pattern in patterns)]
+        chosen = [path for path in files if any(fnmatch(short_name(path), pattern) for pattern in patterns)]
         chosen += [REPOSITORY / "zoo"] if "zoo" in patterns else []
     else:
-        chosen = [path for path in files if not any(fnmatch(path.stem, pattern) for pattern in NOT_NUMERICAL)]
+        chosen = [path for path in files if not any(fnmatch(short_name(path), pattern) for pattern in NOT_NUMERICAL)]
         chosen += [REPOSITORY / "zoo"]
     if not chosen:
         raise SystemExit(
-            f"No test file matches {' '.join(patterns)}; give stems, for example 'test_label_free_*', or zoo."
+            f"No test file matches {' '.join(patterns)}; give for example 'evaluation/label_free/*', or zoo."
         )
     return [str(path.relative_to(REPOSITORY)) for path in chosen]
 
@@ -341,7 +344,7 @@ def main() -> int:
         nargs="+",
         default=[],
         metavar="STEM",
-        help="test files by stem, also with *, and zoo for its doctests",
+        help="test files below tests/, such as 'evaluation/label_free/*', and zoo for its doctests",
     )
     parser.add_argument(
         "--python",

@@ -81,7 +81,7 @@ class Cases:
 
     def mutation(self, number: int) -> bytes:
         """One damaged file."""
-        from tests.malice_files import CONTAINERS, archive
+        from tests.weights.malice_files import CONTAINERS, archive
 
         source = random.Random(f"{self.seed} {number}")
         if source.random() < 0.4:
@@ -127,10 +127,10 @@ class Cases:
 
 def cases(canary: Path, seed: int) -> Cases:
     """Everything there is to read."""
-    from tests.malice import armed
-    from tests.malice_bombs import bombs, tensor_bombs
-    from tests.malice_files import malicious_files
-    from tests.malice_good import good_files
+    from tests.weights.malice import armed
+    from tests.weights.malice_bombs import bombs, tensor_bombs
+    from tests.weights.malice_files import malicious_files
+    from tests.weights.malice_good import good_files
 
     corpus = list(malicious_files(canary))
     pickles = [*armed(canary).values(), *bombs().values(), *tensor_bombs().values()]
@@ -170,8 +170,8 @@ def work(folder: str, seed: int, first: int, last: int, step: int, shared: Any) 
 
     path, canary = Path(folder) / f"file {first % step}", Path(folder) / "canary"
     all_cases = cases(canary, seed)
-    from tests.malice import DICT, whole
-    from tests.malice_files import torch_zip
+    from tests.weights.malice import DICT, whole
+    from tests.weights.malice_files import torch_zip
 
     for data in [*all_cases.files[-50:], torch_zip(whole(DICT))]:  # whatever torch and zipfile import late, now
         path.write_bytes(data)
@@ -235,7 +235,7 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     harm: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        from tests.malice_files import malicious_files
+        from tests.weights.malice_files import malicious_files
 
         n_corpus = sum(1 for _ in malicious_files(Path(folder)))
         first, n = n_corpus if options.without_corpus else 0, n_corpus + options.mutations

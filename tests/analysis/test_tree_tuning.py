@@ -1,0 +1,232 @@
+"""Searching settings of trees: what is given up loses little, workers change nothing, and what is stored is whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.shipped import shipped_table
+from zoo.analysis.columns import TREE_OUTCOMES
+from zoo.analysis.importance import nested_variance
+from zoo.analysis.table import StudyTable, table_of
+from zoo.analysis.tree_tuning import ROUNDS, course_of, folds_of, tune, tune_all
+from zoo.analysis.trees import (
+    FILE,
+    TREE_FEATURES,
+    checked_parameters,
+    drawn_folds,
+    fold_errors,
+    out_of_fold,
+    sample_of,
+    stored_tuning,
+    tuned_parameters,
+    written_parameters,
+)
+from zoo.errors import ContentError, QueryError
+from zoo.files import content_folder
+
+SETTINGS = {
+    "eta": 0.1, "max_depth": 3, "min_child_weight": 5, "lambda": 1.0, "alpha": 0.01, "subsample": 0.8,
+    "colsample_bytree": 0.8,
+}  # fmt: skip
+FEATURES = ("z_dim", "year")
+
+
+@pytest.fixture(scope="module")
+def planted() -> StudyTable:
+    """A small population: usability falls with z_dim, and the year says nothing."""
+    generator = np.random.default_rng(0)
+    rows: dict[str, dict[str, Any]] = {}
+    for number in range(40):
+        power = int(generator.integers(8, 13))
+        rows[str(number)] = {
+            "z_dim": 2.0**power,
+            "year": float(generator.integers(2018, 2023)),
+            "usability": 40 - 2.0 * power + generator.normal(),
+            "probe_gen": power + generator.normal(),
+        }
+    return table_of(rows)
+
+
+@pytest.fixture(scope="module")
+def both(planted: StudyTable) -> tuple[Any, Any]:
+    """The same small search, giving hopeless trials up and boosting every one to the end."""
+    return (
+        tune(planted, "usability", features=FEATURES, n_trials=6, n_folds=3),
+        tune(planted, "usability", features=FEATURES, n_trials=6, n_folds=3, give_up=False),
+    )
+
+
+def test_giving_up_hopeless_trials_hardly_changes_the_best_and_saves_most_rounds(both: tuple[Any, Any]) -> None:
+    quick, whole = both
+    assert whole.share_boosted == 1 and whole.n_pruned == 0
+    assert quick.share_boosted < 0.5
+    assert whole.error <= quick.error <= 1.01 * whole.error  # 0.5 % at most was seen on the published rows
+
+
+def test_the_error_of_the_best_settings_is_what_they_give_on_the_folds_of_the_search(
+    planted: StudyTable, both: tuple[Any, Any]
+) -> None:
+    sample = sample_of(planted, "usability", FEATURES)
+    folds = drawn_folds(sample.n, 3, seed=0, draw=0)
+    for tuned in both:
+        predictions = out_of_fold(sample, checked_parameters(tuned.parameters), [folds], seed=0)
+        assert tuned.error == pytest.approx(fold_errors(sample.y, predictions[0], folds).mean(), rel=1e-12)
+
+
+def test_a_trial_is_scored_at_each_number_of_rounds_as_if_it_had_been_boosted_that_far_only(
+    planted: StudyTable,
+) -> None:
+    sample = sample_of(planted, "usability", FEATURES)
+    folds = drawn_folds(sample.n, 3, seed=0, draw=0)
+    course = course_of(folds_of(sample, folds), SETTINGS, seed=0, give_up=False)
+    scores = {
+        rounds: fold_errors(
+            sample.y, out_of_fold(sample, {**SETTINGS, "rounds": rounds}, [folds], seed=0)[0], folds
+        ).mean()
+        for rounds in ROUNDS
+    }
+    assert course.boosted == ROUNDS[-1]
+    assert course.error == pytest.approx(min(scores.values()), rel=1e-12)
+    assert course.rounds == min(scores, key=lambda rounds: scores[rounds])
+
+
+def test_a_trial_that_cannot_win_ends_before_it_has_a_score_and_one_that_can_does_not(planted: StudyTable) -> None:
+    sample = sample_of(planted, "usability", FEATURES)
+    matrices = folds_of(sample, drawn_folds(sample.n, 3, seed=0, draw=0))
+    lost = course_of(matrices, SETTINGS, best=0.01, seed=0)
+    assert lost.rounds is None and lost.boosted < ROUNDS[0] and lost.hoped_for > 0.01
+    won = course_of(matrices, SETTINGS, best=100.0, seed=0)
+    assert won.rounds in ROUNDS and won.error < 100.0
+
+
+def test_the_search_ends_at_the_error_it_was_asked_for(planted: StudyTable, both: tuple[Any, Any]) -> None:
+    found = tune(planted, "usability", features=FEATURES, n_trials=6, n_folds=3, stop_at=100.0)
+    assert found.n_trials == 1
+    assert found.error >= both[0].error
+
+
+def test_several_targets_are_tuned_alike_by_one_process_and_by_two(planted: StudyTable) -> None:
+    told: list[tuple[str, int, int]] = []
+    outcomes = ["usability", "probe_gen"]
+    alone, together = (
+        tune_all(
+            planted, outcomes, features=FEATURES, n_trials=2, n_folds=3, n_workers=n_workers,
+            progress=lambda *what: told.append(what),
+        )
+        for n_workers in (1, 2)
+    )  # fmt: skip
+    assert alone == together
+    assert list(alone) == outcomes
+    assert told == [("usability", 1, 2), ("probe_gen", 2, 2)] * 2
+
+
+def test_a_script_without_a_guard_is_told_so_in_one_sentence(tmp_path: Path) -> None:
+    script = tmp_path / "tunes.py"
+    script.write_text(
+        "from zoo.analysis.table import table_of\n"
+        "from zoo.analysis.tree_tuning import tune_all\n"
+        "rows = {str(n): {'z_dim': float(n), 'usability': float(n), 'enc_gen': float(n)} for n in range(9)}\n"
+        "tune_all(table_of(rows), ['usability', 'enc_gen'], features=['z_dim'], n_trials=1, n_folds=3, n_workers=2)\n"
+    )
+    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
+    assert done.returncode != 0
+    assert "QueryError: A process that was started for tuning has died, as all do if the script" in done.stderr
+
+
+def test_searching_prints_nothing(planted: StudyTable, capfd: pytest.CaptureFixture[str]) -> None:
+    tune(planted, "usability", features=FEATURES, n_trials=1, n_folds=3)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nested_tuning_never_shows_a_fold_to_the_search_of_its_settings(planted: StudyTable) -> None:
+    honest = nested_variance(planted, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
+    folds = drawn_folds(40, 2, seed=0, draw=1)
+    frame = planted.frame.copy()
+    frame.iloc[folds[0], frame.columns.get_loc("usability")] *= 3
+    spoilt = StudyTable(frame, planted.why_missing, False, (), {})
+    again = nested_variance(spoilt, "usability", features=FEATURES, n_trials=2, n_folds=2, n_workers=1)
+    assert (honest.predictions.iloc[folds[0]] == again.predictions.iloc[folds[0]]).all(axis=None)
+    assert (honest.predictions.iloc[folds[1]] != again.predictions.iloc[folds[1]]).any(axis=None)
+    assert 0 < honest.pooled < 100  # a strong plain effect
+
+
+@pytest.mark.parametrize("features", TREE_FEATURES)
+@pytest.mark.parametrize("outcome", TREE_OUTCOMES)
+def test_settings_are_stored_for_every_set_of_features_and_outcome(features: str, outcome: str) -> None:
+    stored = stored_tuning(outcome, features)
+    assert checked_parameters(tuned_parameters(outcome, features)) == stored["parameters"]
+    assert stored["parameters"]["rounds"] in ROUNDS
+    assert stored["n"] == sample_of(shipped_table(), outcome, features).n
+    assert stored["n_trials"] >= 50 and stored["n_trials"] > stored["n_pruned"]
+    assert {"date", "seed", "n_folds", "libraries", "table"} <= stored["how"].keys()
+    assert stored["how"]["n_folds"] == 10
+
+
+def test_a_stored_error_is_what_the_stored_settings_give() -> None:
+    stored = stored_tuning("usability", "few")
+    sample = sample_of(shipped_table(), "usability", "few")
+    folds = drawn_folds(sample.n, 10, seed=stored["how"]["seed"], draw=0)
+    predictions = out_of_fold(sample, tuned_parameters("usability", "few"), [folds], seed=stored["how"]["seed"])
+    assert fold_errors(sample.y, predictions[0], folds).mean() == pytest.approx(stored["error"], rel=1e-3)
+
+
+def test_what_is_not_stored_is_said_in_one_sentence_that_lists_what_is() -> None:
+    with pytest.raises(
+        QueryError, match=r"stored for train-nperclass-5_test .* expected one of few: approx, usability"
+    ):
+        tuned_parameters("train-nperclass-5_test", "few")
+    with pytest.raises(QueryError, match="No settings of trees are stored for usability with the features"):
+        tuned_parameters("usability", ["z_dim"])
+
+
+def test_what_is_written_is_read_back_to_the_last_digit(
+    both: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path / name)
+    path = tmp_path / "analysis" / FILE
+    tuned = replace(both[0], features="few")
+    with pytest.raises(QueryError, match="Got no tuned settings to write"):
+        written_parameters([], path, date="2026-01-31", table="planted")
+    scores = {("few", "usability"): {"pooled": 61.239, "nested_pooled": 55.004}}
+    assert written_parameters([tuned], path, date="2026-01-31", table="planted", scores=scores) == path
+    assert tuned_parameters("usability", "few") == tuned.parameters
+    stored = stored_tuning("usability", "few")
+    assert (stored["pooled"], stored["nested_pooled"], stored["error"]) == (61.24, 55.0, tuned.error)
+    assert str(stored["how"]["date"]) == "2026-01-31"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[few", "cannot be read"),
+        ("[how]\n[few.usability]\nn = 3\n", "entry few.usability of .* is wrong"),
+        ("[how]\n[few.usability]\nparameters = { rounds = 0 }\n", "have no alpha"),
+    ],
+)
+def test_a_damaged_file_of_settings_is_named(
+    content: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / FILE).write_text(content)
+    monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path)
+    with pytest.raises(ContentError, match=sentence):
+        tuned_parameters("usability", "few")
+
+
+def test_the_stored_settings_lie_with_the_content() -> None:
+    assert (content_folder("analysis") / FILE).is_file()
+
+
+def test_too_few_rows_and_no_trials_are_refused(planted: StudyTable) -> None:
+    with pytest.raises(QueryError, match="Only 40 of the 40 encoders"):
+        tune(planted, "usability", features=FEATURES, n_folds=41)
+    with pytest.raises(QueryError, match="Got 0 trials and 3 folds"):
+        tune(planted, "usability", features=FEATURES, n_trials=0, n_folds=3)

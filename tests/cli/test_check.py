@@ -1,0 +1,172 @@
+"""``zoo check``: what it prints, what it records, and its exit codes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli_runner import document, run
+from tests.conftest import Run
+from tests.servers import serving
+from tests.tiny import checkpoint, state, write_card
+from zoo.cards.catalogue import catalogue
+from zoo.drift import IMAGES, recording_path
+from zoo.loading import load
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with cards of small encoders, one of them untrained."""
+    with pytest.MonkeyPatch.context() as patched:
+        folder = tmp_path_factory.mktemp("home")
+        patched.setenv("ZOO_HOME", str(folder))
+        patched.delenv("ZOO_OFFLINE", raising=False)
+        write_card("tiny", "https://nowhere.invalid/tiny.pth")
+        write_random("random", interpolation="bicubic")
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+
+
+def write_random(name: str, *, interpolation: str) -> None:
+    path = write_card(name, "https://nowhere.invalid/none.pth")
+    facts = f'objective.mode = "initialized"\npreprocess.interpolation = "{interpolation}"\n'
+    path.write_text(path.read_text().replace("preprocess =", "# preprocess =") + facts)
+
+
+def states(*arguments: str, code: int = 0) -> dict[str, str]:
+    return {one["encoder"]: one["state"] for one in document("check", *arguments, code=code)["encoders"]}
+
+
+def test_an_untrained_encoder_is_recorded_and_then_the_same() -> None:
+    assert run("check", "random").stdout == "random: recorded\n"
+    assert run("check", "RANDOM").stdout.startswith("random: same, recorded on 20")
+
+
+def test_json_says_what_was_compared_with_what() -> None:
+    first = document("check", "random")
+    (one,) = first["encoders"]
+    assert (first["n_drifted"], first["n_not_checked"], first["tolerance"]) == (0, 0, 1e-4)
+    assert (one["state"], one["is_recorded"], one["compared_with"], one["images"]) == ("recorded", True, None, [])
+    (one,) = document("check", "random")["encoders"]
+    assert (one["state"], one["is_recorded"], one["changes"]) == ("same", False, [])
+    assert [image["image"] for image in one["images"]] == [*IMAGES]
+    assert {image["relative"] for image in one["images"]} == {0}
+
+
+def test_a_change_of_preprocessing_is_told_with_its_reason_until_it_is_accepted() -> None:
+    try:
+        run("check", "random")
+        write_random("random", interpolation="bilinear")
+        result = run("check", "random", code=1)
+        assert result.stderr.endswith("Error: 1 of 1: random drifted.\n")
+        lines = result.stdout.splitlines()
+        assert lines[0].startswith("random: drifted, recorded on 20")
+        assert lines[1].split() == ["image", "largest", "difference", "relative", "cosine"]
+        assert [line.split()[0] for line in lines[2:6]] == [*IMAGES]
+        assert lines[6].split() == [
+            "preprocess",
+            "changed",
+            "interpolation=bicubic,",
+            "->",
+            "interpolation=bilinear,",
+        ]
+        accepted = run("check", "random", "--record").stdout
+        assert "random: drifted" in accepted and accepted.endswith("  Recorded anew.\n")
+        assert states("random") == {"random": "same"}
+    finally:
+        write_random("random", interpolation="bicubic")
+
+
+def test_a_trained_encoder_is_held_against_its_first_load() -> None:
+    with serving({"/tiny.pth": checkpoint("tiny")}) as server:
+        write_card("served", f"{server.url}/tiny.pth")
+        load("served")
+    assert states("served") == {"served": "same"}
+
+
+def test_weights_that_change_where_nobody_looks_are_drift() -> None:
+    for seed in (1, 2):
+        with serving({f"/{seed}.pth": checkpoint("tiny", seed=seed)}) as server:
+            write_card("served", f"{server.url}/{seed}.pth")
+            report = run("check", "served", code=seed - 1)
+    assert "weights changed" in report.stdout
+    hashes = [word for line in report.stdout.splitlines() if "weights changed" in line for word in line.split()[2:]]
+    assert [len(word) for word in hashes] == [12, 2, 12]
+
+
+def test_numbers_that_are_not_finite_are_drift_and_null_in_json() -> None:
+    overflowing = state("tiny")
+    overflowing["norm.weight"] = torch.full_like(overflowing["norm.weight"], 3e38)
+    overflowing["norm.bias"] = torch.full_like(overflowing["norm.bias"], 3e38)
+    buffer = io.BytesIO()
+    torch.save(overflowing, buffer)
+    with serving({"/1.pth": checkpoint("tiny"), "/2.pth": buffer.getvalue()}) as server:
+        for number in (1, 2):
+            write_card("served", f"{server.url}/{number}.pth")
+            found = document("check", "served", code=number - 1)
+    (one,) = found["encoders"]
+    assert one["state"] == "drifted"
+    assert [image["relative"] for image in one["images"]] == [None] * len(IMAGES)
+    assert "inf" in run("check", "served", code=1).stdout
+
+
+def test_what_cannot_be_had_does_not_keep_the_others_from_being_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    assert states("tiny", "random", code=1) == {"tiny": "not checked", "random": "recorded"}
+    result = run("check", "tiny", "random", code=1)
+    assert "ZOO_OFFLINE forbids" in result.stdout
+    assert result.stderr == "Error: 1 of 2: tiny not checked.\n"
+
+
+def test_a_damaged_recording_is_a_problem_of_that_encoder() -> None:
+    run("check", "random")
+    path = recording_path(catalogue()["random"])
+    path.write_bytes(path.read_bytes()[:-1])
+    (one,) = document("check", "random", code=1)["encoders"]
+    assert one["state"] == "not checked"
+    assert one["reason"].endswith("run 'zoo check random --record' to record its features anew.")
+    assert states("random", "--record") == {"random": "recorded"}
+
+
+def test_a_glob_checks_all_that_match() -> None:
+    assert states("rando*", "random") == {"random": "recorded"}
+
+
+def test_an_unknown_name_is_misuse_before_anything_is_computed() -> None:
+    result = run("check", "random", "randon", code=2)
+    assert "did you mean" in result.stderr
+    assert not recording_path(catalogue()["random"]).exists()
+
+
+@pytest.mark.parametrize("device", ["banana", "meta", "xpu", "opengl"])
+def test_a_device_that_cannot_compute_is_misuse(device: str) -> None:
+    result = run("check", "random", "--device", device, code=2)
+    assert f"The device '{device}' c" in result.stderr
+    assert result.stderr.endswith("use --device cpu.\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_no_name_is_misuse() -> None:
+    assert "Missing argument 'NAME...'" in run("check", code=2).stderr
+
+
+def test_a_missing_torch_is_said_in_one_sentence(run_apart: Run, repository: Path) -> None:
+    script = """
+import sys
+sys.modules["torch"] = None
+sys.argv = ["zoo", "check", "init_rn50"]
+from zoo.cli import main
+main()
+"""
+    done = run_apart(script, path=[repository])
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert "'torch', which is not installed" in done.stderr

@@ -1,0 +1,148 @@
+"""BEiT and BEiT-v2: one table of relative positions for all blocks, layer scales, a norm that timm would leave out."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import timm
+import torch
+from timm.models.beit import checkpoint_filter_fn
+from torch import Tensor
+
+from tests.encoder_checks import SAME, exact_images, relative_difference
+from tests.encoders.layouts.served import load_served
+from tests.sources import saved
+from tests.sources.vit_checkpoints import beit_of_deepspeed, beit_training
+from tests.sources.vit_forward import beit, cls, cls_by_average, relative_position_bias
+from tests.sources.vit_names import REDUCED, State, beit_shapes, filled
+from zoo.cards.catalogue import catalogue
+from zoo.encoders import Encoder
+from zoo.encoders.layouts import layout_named
+from zoo.errors import WeightsRefused
+
+IMAGES = exact_images(2, 224)
+LIKE = {1: "beit_vitB16_pt22k", 2: "beitv2_vitB16_pt1k"}
+WEIGHTS = {version: filled(beit_shapes(REDUCED, version=version), seed=version) for version in LIKE}
+TABLE = "rel_pos_bias.relative_position_bias_table"
+
+
+def reduced(**more: Any) -> dict[str, Any]:
+    options = {"embed_dim": REDUCED.width, "depth": REDUCED.depth, "num_heads": REDUCED.n_heads}
+    return {"options": options | more}
+
+
+def load_reduced(content: Any, *, like: str, dim: int = REDUCED.width, **more: Any) -> Encoder:
+    encoder, _ = load_served(like, saved(content, legacy=False), architecture=reduced(**more), dim=dim)
+    return encoder.double()
+
+
+def with_a_table_a_block(weights: State) -> State:
+    """As fine-tuning holds it."""
+    state = {name: tensor for name, tensor in weights.items() if not name.startswith("rel_pos_bias.")}
+    for number in range(REDUCED.depth):
+        for name in ("relative_position_bias_table", "relative_position_index"):
+            state[f"blocks.{number}.attn.{name}"] = weights[f"rel_pos_bias.{name}"].clone()
+    return state
+
+
+def class_token(weights: State) -> Tensor:
+    return cls(beit(weights, IMAGES, n_heads=REDUCED.n_heads))
+
+
+def target() -> State:
+    with torch.device("meta"):
+        model = timm.create_model("beit_base_patch16_224", num_classes=0, global_pool="", **reduced()["options"])
+    return dict(model.state_dict())
+
+
+TARGET = target()
+
+
+def converted(weights: State) -> State:
+    return layout_named("beit").convert({"model": weights}, target=TARGET)
+
+
+@pytest.mark.parametrize("version", LIKE)
+def test_the_released_file_gives_the_class_token_of_its_source(version: int) -> None:
+    encoder = load_reduced({"model": OrderedDict(WEIGHTS[version])}, like=LIKE[version])
+    assert relative_difference(class_token(WEIGHTS[version]), encoder(IMAGES)) < SAME
+    tables = [block.attn.relative_position_bias_table for block in encoder.backbone.blocks]
+    assert all(torch.equal(table, WEIGHTS[version][TABLE]) for table in tables)
+    assert len({table.data_ptr() for table in tables}) == REDUCED.depth
+
+
+@pytest.mark.parametrize("write", [beit_training, beit_of_deepspeed])
+def test_what_the_training_script_saves_gives_the_features_of_its_source(write: Callable[[State], Any]) -> None:
+    encoder = load_reduced(write(WEIGHTS[2]), like="beitv2_vitB16_pt1k_extractB", dim=2 * REDUCED.width)
+    reference = cls_by_average(beit(WEIGHTS[2], IMAGES, n_heads=REDUCED.n_heads))
+    assert relative_difference(reference, encoder(IMAGES)) < SAME
+
+
+def test_a_second_head_for_the_class_token_is_left_out_like_the_first() -> None:
+    assert converted(filled(beit_shapes(REDUCED, version=2, shared_head=False), seed=3)).keys() == TARGET.keys()
+
+
+def test_a_table_a_block_is_taken_as_it_is() -> None:
+    weights = with_a_table_a_block(WEIGHTS[1])
+    taken, shared = converted(weights), converted(WEIGHTS[1])
+    assert taken.keys() == shared.keys() == TARGET.keys()
+    assert all(torch.equal(taken[name], tensor) for name, tensor in shared.items())
+
+
+def test_timm_filters_to_the_same_tensors_once_every_block_has_its_table() -> None:
+    """A second opinion: timm leaves out the offsets and would leave in what only pretraining needs."""
+    model = timm.create_model("beit_base_patch16_224", num_classes=0, global_pool="", **reduced()["options"])
+    by_timm = checkpoint_filter_fn({"model": with_a_table_a_block(WEIGHTS[1])}, model)
+    ours = converted(WEIGHTS[1])
+    assert by_timm.keys() - ours.keys() == {"mask_token", "lm_head.weight", "lm_head.bias"}
+    assert all(torch.equal(by_timm[name], tensor) for name, tensor in ours.items())
+
+
+def test_tables_of_both_kinds_are_refused() -> None:
+    name = "blocks.0.attn.relative_position_bias_table"
+    with pytest.raises(WeightsRefused, match=name):
+        load_reduced({"model": WEIGHTS[1] | {name: WEIGHTS[1][TABLE].clone()}}, like=LIKE[1])
+
+
+def test_a_fine_tuned_file_is_refused_for_its_classifier() -> None:
+    finetuned = with_a_table_a_block(WEIGHTS[1])
+    finetuned = {name: tensor for name, tensor in finetuned.items() if not name.startswith(("lm_head", "mask_token"))}
+    finetuned |= {"head.weight": torch.zeros(1000, REDUCED.width), "head.bias": torch.zeros(1000)}
+    with pytest.raises(WeightsRefused, match=r"head\.bias"):
+        load_reduced({"model": finetuned}, like=LIKE[1])
+
+
+def test_the_pooling_of_timm_in_the_card_would_not_take_the_file() -> None:
+    """It averages patches, and then norms the average in place of the tokens."""
+    with pytest.raises(WeightsRefused, match=r"fc_norm\.bias"):
+        load_reduced({"model": WEIGHTS[2]}, like=LIKE[2], global_pool="avg")
+
+
+def test_the_pooling_of_timm_would_be_seen() -> None:
+    average = beit(WEIGHTS[2], IMAGES, n_heads=REDUCED.n_heads)[-1][:, 1:].mean(dim=1)
+    assert relative_difference(class_token(WEIGHTS[2]), average) > 0.5
+
+
+@pytest.mark.parametrize("version", LIKE)
+def test_relative_positions_matter(version: int) -> None:
+    flat = WEIGHTS[version] | {TABLE: torch.zeros_like(WEIGHTS[version][TABLE])}
+    assert relative_difference(class_token(WEIGHTS[version]), class_token(flat)) > 0.01
+
+
+def test_a_table_read_from_the_other_side_would_be_seen() -> None:
+    """Who looks at whom: the offsets change sign, and the class token's two rows change places."""
+    table = WEIGHTS[1][TABLE]
+    turned = torch.cat((table[:-3].flip(0), table[-2:-1], table[-3:-2], table[-1:]))
+    bias = relative_position_bias(turned, n_patches=REDUCED.side**2)
+    torch.testing.assert_close(bias, relative_position_bias(table, n_patches=REDUCED.side**2).transpose(1, 2))
+    assert relative_difference(class_token(WEIGHTS[1]), class_token(WEIGHTS[1] | {TABLE: turned})) > 0.01
+
+
+def test_the_cards_read_normed_tokens() -> None:
+    cards = [card for card in catalogue().values() if card.weights.converter == "beit"]
+    assert len(cards) == 6
+    assert {card.representation.layer for card in cards} == {"cls", "cls+avg"}
+    assert all("global_pool" not in card.architecture.options for card in cards)

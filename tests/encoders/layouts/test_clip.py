@@ -1,0 +1,189 @@
+"""CLIP's and OpenCLIP's transformers: three ways to name one tower, half precision, and features with a projection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save
+from timm.models.vision_transformer import checkpoint_filter_fn
+from torch import Tensor
+
+from tests.encoder_checks import SAME, exact_images, relative_difference
+from tests.encoders.layouts.served import load_served
+from tests.sources import saved
+from tests.sources.clip_checkpoints import (
+    clip_text_shapes,
+    clip_vit_shapes,
+    in_half,
+    openclip_training,
+    rate_file,
+    torchscript_archive,
+)
+from tests.sources.clip_forward import projected, quantised
+from tests.sources.vit_forward import (
+    clip_vit,
+    cls,
+    cls_by_average,
+    cls_then_average,
+    exact_gelu,
+    four_cls,
+    quick_gelu,
+)
+from tests.sources.vit_names import REDUCED, State, filled
+from zoo.encoders import Encoder
+from zoo.encoders.layouts import layout_named
+from zoo.errors import WeightsRefused
+
+N_PROJECTED = 48
+N_HEADS = REDUCED.n_heads
+SHAPES = clip_vit_shapes(REDUCED, projection=N_PROJECTED) | clip_text_shapes(projection=N_PROJECTED)
+WEIGHTS = filled(SHAPES, seed=1)
+HALF = in_half(WEIGHTS)  # as OpenAI does it, which leaves out norms and embeddings
+IMAGES = exact_images(2, 224)
+QUICK, EXACT = "vit_base_patch32_clip_quickgelu_224", "vit_base_patch32_clip_224"
+OPTIONS = {"embed_dim": REDUCED.width, "depth": REDUCED.depth, "num_heads": N_HEADS, "patch_size": REDUCED.patch_px}
+
+
+def halved(weights: State) -> State:
+    return {name: tensor.half() for name, tensor in weights.items()}
+
+
+TOKENS = {
+    "quick": clip_vit(WEIGHTS, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
+    "quick, half": clip_vit(HALF, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
+    "quick, all half": clip_vit(halved(WEIGHTS), IMAGES, activation=quick_gelu, n_heads=N_HEADS),
+    "exact": clip_vit(WEIGHTS, IMAGES, activation=exact_gelu, n_heads=N_HEADS),
+}
+FEATURES: Mapping[str, Callable[[list[Tensor]], Tensor]] = {
+    "cls": cls,
+    "4xcls": four_cls,
+    "cls+avg": cls_then_average,
+    "proj": lambda seen: projected(cls(seen), WEIGHTS),
+    "proj+cls": lambda seen: torch.cat((cls(seen), projected(cls(seen), WEIGHTS)), dim=1),
+}
+LIKE = {
+    ("clip", "cls"): "clip_vitB32",
+    ("clip", "4xcls"): "clip_vitL14_px336_extractS",
+    ("clip", "cls+avg"): "clip_vitL14_px336_extractB",
+    ("clip", "proj"): "clip_vitL14_px336_extractPred",
+    ("clip", "proj+cls"): "clip_vitL14_px336_extractPredCls",
+    ("openclip", "cls"): "openclip_vitB32",
+    ("openclip", "4xcls"): "openclip_vitG14_extractS",
+    ("openclip", "cls+avg"): "openclip_vitH14_extractB",
+    ("openclip", "proj"): "openclip_vitG14_extractPred",
+}
+
+
+def copy_by_timm(weights: State, name: str) -> State:
+    """What timm's own conversion and its own network make of the weights: how its copies came about."""
+    model = timm.create_model(name, num_classes=N_PROJECTED, **OPTIONS)
+    model.load_state_dict(checkpoint_filter_fn(dict(weights), model))
+    return dict(model.state_dict())
+
+
+def load_reduced(like: str, content: bytes, *, backbone: str, dim: int, companions: tuple[bytes, ...] = ()) -> Encoder:
+    architecture: dict[str, Any] = {"backbone": f"timm:{backbone}", "options": OPTIONS}
+    encoder, _ = load_served(like, content, companions=companions, architecture=architecture, dim=dim, crop_px=224)
+    assert all(parameter.dtype == torch.float32 for parameter in encoder.parameters())
+    return encoder.double()
+
+
+# For each file: what writes it, which tokens it has, and what is read from them.
+OPENAI: Mapping[str, tuple[Callable[[], bytes], str, str]] = {
+    "TorchScript in half precision": (lambda: torchscript_archive(HALF), "quick, half", "cls"),
+    "copy by timm": (lambda: save(copy_by_timm(WEIGHTS, QUICK)), "quick", "proj+cls"),
+    "copy by timm in half precision": (lambda: save(halved(copy_by_timm(WEIGHTS, QUICK))), "quick, all half", "4xcls"),
+    "copy by OpenCLIP": (lambda: save(WEIGHTS), "quick", "proj"),
+    "copy by OpenCLIP, pickled in half precision": (lambda: saved(HALF, legacy=False), "quick, half", "cls+avg"),
+}
+OPENCLIP: Mapping[str, tuple[Callable[[], bytes], str]] = {
+    "released": (lambda: save(WEIGHTS), "proj"),
+    "released, pickled": (lambda: saved(WEIGHTS, legacy=False), "cls"),
+    "copy by timm": (lambda: save(copy_by_timm(WEIGHTS, EXACT)), "cls+avg"),
+    "training": (lambda: saved(openclip_training(WEIGHTS), legacy=False), "4xcls"),
+    "training, one process": (lambda: saved(openclip_training(WEIGHTS, wrapped=False), legacy=False), "cls"),
+}
+
+
+@pytest.mark.parametrize("name", OPENAI)
+def test_every_file_of_openais_weights_gives_the_features_of_its_source(name: str) -> None:
+    write, tokens, layer = OPENAI[name]
+    reference = FEATURES[layer](TOKENS[tokens])
+    encoder = load_reduced(LIKE["clip", layer], write(), backbone=QUICK, dim=reference.shape[1])
+    assert relative_difference(reference, encoder(IMAGES)) < SAME
+
+
+@pytest.mark.parametrize("name", OPENCLIP)
+def test_every_file_of_openclip_gives_the_features_of_its_source(name: str) -> None:
+    write, layer = OPENCLIP[name]
+    reference = FEATURES[layer](TOKENS["exact"])
+    encoder = load_reduced(LIKE["openclip", layer], write(), backbone=EXACT, dim=reference.shape[1])
+    assert relative_difference(reference, encoder(IMAGES)) < SAME
+
+
+@pytest.mark.parametrize("companion", ["TorchScript in half precision", "copy by timm"])
+def test_lossyless_decodes_what_its_source_decodes(companion: str) -> None:
+    write, tokens, _ = OPENAI[companion]
+    rate = rate_file(N_PROJECTED, seed=6)
+    z = projected(cls(TOKENS[tokens]), HALF if "half" in tokens else WEIGHTS)
+    steps = (z + rate["biasing"]) * rate["scaling"].exp() - rate["entropy_bottleneck.quantiles"][:, 0, 1]
+    assert (steps - steps.floor() - 0.5).abs().min() > 1e-3, "so near a half, rounding may go either way"
+    content = saved(rate, legacy=False)
+    encoder = load_reduced("lossyless_vitb32_b01", content, companions=(write(),), backbone=QUICK, dim=N_PROJECTED)
+    assert relative_difference(quantised(z, rate), encoder(IMAGES)) < SAME
+    assert relative_difference(z, encoder(IMAGES)) > 0.05
+
+
+@pytest.mark.parametrize("backbone", [QUICK, EXACT])
+def test_timm_converts_to_the_same_tensors_but_for_a_bias_that_it_adds(backbone: str) -> None:
+    model = timm.create_model(backbone, num_classes=N_PROJECTED, **OPTIONS)
+    by_timm = checkpoint_filter_fn(dict(WEIGHTS), model)
+    bias = by_timm.pop("head.bias")
+    layout = layout_named("clip" if backbone == QUICK else "openclip")
+    converted = layout.convert(WEIGHTS, target=by_timm)
+    assert not bias.any()
+    assert converted.keys() == by_timm.keys()
+    assert all(torch.equal(converted[name], tensor) for name, tensor in by_timm.items())
+
+
+def test_gelu_in_the_card_of_openai_would_be_seen() -> None:
+    wrong = load_reduced("clip_vitB32", save(WEIGHTS), backbone=EXACT, dim=REDUCED.width)(IMAGES)
+    assert relative_difference(cls(TOKENS["quick"]), wrong) > 0.02
+
+
+def test_quick_gelu_in_the_card_of_openclip_would_be_seen() -> None:
+    wrong = load_reduced("openclip_vitB32", save(WEIGHTS), backbone=QUICK, dim=REDUCED.width)(IMAGES)
+    assert relative_difference(cls(TOKENS["exact"]), wrong) > 0.02
+
+
+def test_blocks_that_are_fed_the_sequence_first_would_be_seen() -> None:
+    across_images = clip_vit(WEIGHTS, IMAGES, activation=exact_gelu, n_heads=N_HEADS, sequence_first=True)
+    assert float((cls(across_images) - cls(TOKENS["exact"])).abs().max()) > 3
+
+
+def test_the_order_of_dino_for_class_token_and_average_would_be_seen() -> None:
+    assert relative_difference(cls_by_average(TOKENS["exact"]), cls_then_average(TOKENS["exact"])) > 1
+
+
+def test_the_projection_before_the_class_token_would_be_seen() -> None:
+    token = cls(TOKENS["quick"])
+    turned = torch.cat((projected(token, WEIGHTS), token), dim=1)
+    assert relative_difference(turned, FEATURES["proj+cls"](TOKENS["quick"])) > 1
+
+
+@pytest.mark.parametrize("layer", ["cls", "proj"])
+def test_a_classifier_is_no_projection(layer: str) -> None:
+    classifier = copy_by_timm(WEIGHTS, EXACT) | {"head.bias": torch.linspace(-1, 1, N_PROJECTED)}
+    dim = REDUCED.width if layer == "cls" else N_PROJECTED
+    with pytest.raises(WeightsRefused, match=re.escape("'head.bias' is not zero")):
+        load_reduced(LIKE["openclip", layer], save(classifier), backbone=EXACT, dim=dim)
+
+
+def test_an_archive_of_openai_is_no_openclip() -> None:
+    with pytest.raises(WeightsRefused, match="'input_resolution'"):
+        load_reduced("openclip_vitB32", torchscript_archive(HALF), backbone=EXACT, dim=REDUCED.width)

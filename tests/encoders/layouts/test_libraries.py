@@ -1,0 +1,190 @@
+"""Files of timm, of torchvision and of the zoo itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from tests.each import for_each
+from tests.encoder_checks import SAME, exact_images, relative_difference
+from tests.encoders.layouts.served import load_served
+from tests.sources import saved
+from tests.sources.residual_convnext import SIZES, TIMM, convnext_features, convnext_tensors
+from tests.sources.resnet_forward import (
+    SHAPES,
+    Draw,
+    State,
+    assert_same,
+    largest_difference,
+    resnet_features,
+    resnet_tensors,
+)
+from tests.sources.vit_forward import cls, cls_by_average, four_cls, vit
+from tests.sources.vit_names import REDUCED, SMALL, Size, filled, vit_shapes, without_memory
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
+from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.errors import WeightsRefused
+
+IMAGES = exact_images(2, 224)
+TIMMS_SIZES = {
+    "vits16": SMALL,
+    "vitb8": Size(768, 12, 12, 8),
+    "vitb16": Size(768, 12, 12, 16),
+    "vitb32": Size(768, 12, 12, 32),
+    "vitl16": Size(1024, 24, 16, 16),
+}
+
+
+def classifier(name: str, n: int, *, device: str = "cpu") -> State:
+    return Draw(device=device).linear(name, n, 1000)
+
+
+@pytest.mark.usefixtures("slim_resnets")
+@torch.no_grad()
+def test_torchvisions_resnet50_has_the_features_that_its_weights_give() -> None:
+    weights = resnet_tensors(SHAPES["resnet50 slim"], Draw())
+    encoder, _ = load_served("sup_rn50", saved(weights | classifier("fc", 2048), legacy=True), crop_px=64)
+    assert_same(encoder.double()(IMAGES), resnet_features(weights, IMAGES))
+
+
+@torch.no_grad()
+def test_timms_small_transformer_has_the_features_that_its_weights_give() -> None:
+    weights = filled(vit_shapes(replace(SMALL, depth=5)), seed=0)
+    options = catalogue()["sup_vitS16"].architecture.options | {"depth": 5}
+    file = save(weights | classifier("head", 384))
+    encoder, _ = load_served("sup_vitS16", file, filename="model.safetensors", architecture={"options": options})
+    assert relative_difference(cls(vit(weights, IMAGES, n_heads=6)), encoder.double()(IMAGES)) < SAME
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("like", "n_widths", "features"),
+    [("sup_vitS16_dino", 4, four_cls), ("sup_vitS16_dino_extractB", 2, cls_by_average)],
+)
+def test_every_layer_of_timms_transformers_has_the_features_that_its_weights_give(
+    like: str, n_widths: int, features: Callable[[list[Tensor]], Tensor]
+) -> None:
+    weights = filled(vit_shapes(REDUCED), seed=0)
+    reduced = {"embed_dim": REDUCED.width, "depth": REDUCED.depth, "num_heads": REDUCED.n_heads}
+    encoder, _ = load_served(
+        like,
+        save(weights | classifier("head", REDUCED.width)),
+        filename="model.safetensors",
+        architecture={"options": reduced},
+        dim=n_widths * REDUCED.width,
+    )
+    reference = features(vit(weights, IMAGES, n_heads=REDUCED.n_heads))
+    assert relative_difference(reference, encoder.double()(IMAGES)) < SAME
+
+
+@torch.no_grad()
+def test_timms_convnext_pools_before_it_normalises() -> None:
+    size = SIZES["atto"]
+    weights = convnext_tensors(size, Draw(), names=TIMM, scaled=True)
+    encoder, _ = load_served(
+        "sup_convnextS",
+        save(weights | classifier("head.fc", size.widths[-1])),
+        filename="model.safetensors",
+        architecture={"backbone": "timm:convnext_atto", "options": {"conv_mlp": False}},
+        crop_px=64,
+        dim=size.widths[-1],
+    )
+    found = encoder.double()(IMAGES)
+    assert_same(found, convnext_features(weights, IMAGES, size, names=TIMM, pool_first=True))
+    assert largest_difference(found, convnext_features(weights, IMAGES, size, names=TIMM)) > 0.1  # here 2.1
+
+
+NETWORK = resnet_tensors(SHAPES["resnet50 thin"], Draw()) | Draw(seed=1).linear("fc", 2048, 1000)
+BY_LIBRARY = pytest.mark.parametrize("layout", ["torchvision", "timm", "zoo"])
+
+
+@cache
+def thin_encoder() -> Encoder:
+    card = catalogue()["sup_rn50"]
+    return build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
+
+
+def converted(layout: str, changes: State, *, removed: str = "") -> State:
+    """What a library's file of a thin ResNet-50 becomes; the zoo's has a prefix and no classifier."""
+    content = NETWORK | changes
+    content.pop(removed, None)
+    if layout == "zoo":
+        content = {f"backbone.{name}": tensor for name, tensor in content.items() if not name.startswith("fc.")}
+    return convert(
+        [content], thin_encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(thin_encoder())
+    )
+
+
+@BY_LIBRARY
+def test_every_tensor_is_taken_as_it_is(layout: str) -> None:
+    state = converted(layout, {})
+    assert state.keys() == thin_encoder().state_dict().keys()
+    assert all(torch.equal(tensor, NETWORK[name.removeprefix("backbone.")]) for name, tensor in state.items())
+
+
+@BY_LIBRARY
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        ("layer1.0.conv1.weight", lambda t: None, r"'layer1\.0\.conv1\.weight' is missing"),
+        ("layer1.0.conv4.weight", lambda t: torch.ones(1), r"'layer1\.0\.conv4\.weight' is left over"),
+        ("bn1.bias", lambda t: t[:32], r"'bn1\.bias' has shape \(32,\), expected \(64,\)"),
+        ("bn1.bias", Tensor.double, r"'bn1\.bias' is float64, expected float32"),
+        ("bn1.bias", lambda t: t / 0, r"'bn1\.bias' has 64 numbers of 64 that are not finite"),
+        ("bn1.bias", torch.zeros_like, r"'bn1\.bias' is as it was before training"),
+    ],
+)
+def test_a_file_that_is_not_exactly_the_encoder_is_refused(
+    layout: str, name: str, wrong: Callable[[Tensor | None], Tensor | None], message: str
+) -> None:
+    tensor = wrong(NETWORK.get(name))
+    with pytest.raises(WeightsRefused, match=message):
+        converted(layout, {} if tensor is None else {name: tensor}, removed=name if tensor is None else "")
+
+
+@BY_LIBRARY
+@pytest.mark.parametrize("content", [{}, {"model": NETWORK}, {"backbone.conv1.weight": torch.ones(1), "fc": 1}, None])
+def test_what_is_no_state_dict_of_a_library_is_refused(layout: str, content: Any) -> None:
+    with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
+        convert([content], thin_encoder(), layout=layout, what="a file", untrained=lambda: fingerprints(thin_encoder()))
+
+
+@pytest.mark.parametrize("name", ["sup_rn50", "sup_vitB32", "vicregl_convnexts_alpha09", "lossyless_vitb32_b005"])
+def test_the_zoos_own_file_is_the_state_dict_of_an_encoder(name: str) -> None:
+    state = build_encoder(catalogue()[name], device="meta").state_dict()
+    target = {key.removeprefix("backbone."): tensor for key, tensor in state.items()}
+    assert layout_named("zoo").convert(dict(state), target=target) == target
+    if not any(key.startswith("pooling.") for key in state):
+        assert layout_named("zoo").convert(dict(target), target=target) == target
+
+
+CARDS = [card for card in catalogue().values() if card.weights.converter in ("timm", "torchvision")]
+
+
+@pytest.mark.usefixtures("nothing_drawn_on_meta")
+@for_each(CARDS, name=lambda card: card.id)
+def test_the_libraries_files_have_exactly_the_tensors_of_the_encoder(card: EncoderCard) -> None:
+    """At full size and without numbers, by the names that their authors chose."""
+    state = build_encoder(card, device="meta").state_dict()
+    target = {key.removeprefix("backbone."): tensor for key, tensor in state.items()}
+    exact, draw = card.architecture.exact, Draw(device="meta")
+    if exact in SHAPES:
+        content = resnet_tensors(SHAPES[exact], draw) | draw.linear("fc", 2048, 1000)
+    elif exact in SIZES:
+        content = convnext_tensors(SIZES[exact], draw, names=TIMM, scaled=True)
+        content |= draw.linear("head.fc", SIZES[exact].widths[-1], 1000)
+    else:
+        size = TIMMS_SIZES[exact.split()[0]]
+        content = without_memory(vit_shapes(size)) | draw.linear("head", size.width, 1000)
+    converted = layout_named(str(card.weights.converter)).convert(content, target=target)
+    assert converted.keys() == target.keys()
+    assert all(tensor.shape == target[name].shape for name, tensor in converted.items())

@@ -1,0 +1,241 @@
+"""Vision transformers trained on images alone: files as their sources write them give the features of their sources."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save
+from timm.models.vision_transformer import checkpoint_filter_fn
+
+from tests.encoder_checks import SAME, exact_images, relative_difference
+from tests.encoders.layouts.served import load_served
+from tests.sources import saved
+from tests.sources.resnet_forward import SHAPES, Draw, resnet_features, resnet_tensors
+from tests.sources.vit_checkpoints import (
+    dino_training,
+    ibot_released,
+    ibot_training,
+    mae_decoder,
+    mae_training,
+    mocov3_training,
+    msn_training,
+    mugs_released,
+    mugs_training,
+)
+from tests.sources.vit_forward import cls, cls_by_average, cls_then_average, four_cls, vit
+from tests.sources.vit_names import REDUCED, SMALL, Size, State, filled, vit_shapes
+from zoo.cards.catalogue import catalogue
+from zoo.encoders import Encoder
+from zoo.encoders.layouts import layout_named
+
+FEATURES = {"cls": cls, "4xcls": four_cls, "cls+avg": cls_by_average}
+WIDTHS = {"cls": 1, "4xcls": 4, "cls+avg": 2}
+LIKE = {
+    ("dino", "cls"): "dino_vitS16_last",
+    ("dino", "4xcls"): "dino_vitS16",
+    ("dino", "cls+avg"): "dino_vitS16_extractB",
+    ("ibot", "cls"): "ibot_vitS16",
+    ("ibot", "4xcls"): "ibot_vitS16_extractS",
+    ("ibot", "cls+avg"): "ibot_vitL16_extractB",
+    ("mugs", "cls"): "mugs_vits16_ep100",
+    ("mugs", "4xcls"): "mugs_vits16_ep800_extractS",
+    ("mugs", "cls+avg"): "mugs_vitb16_ep400_extractB",
+    ("mae", "cls"): "mae_vitH14",
+    ("msn", "cls"): "msn_vits16_ep800",
+    ("msn", "4xcls"): "msn_vitb4_ep300_extracts",
+    ("msn", "cls+avg"): "msn_vitl7_ep200_extractb",
+    ("mocov3", "cls"): "mocov3_vitS_ep300",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """How a source writes the network that is evaluated, beside another that is not."""
+
+    layout: str
+    content: Callable[[State, State, Size], Any]
+    legacy: bool = False
+
+    def written(self, weights: State, other: State, size: Size) -> bytes:
+        content = self.content(weights, other, size)
+        return content if isinstance(content, bytes) else saved(content, legacy=self.legacy)
+
+
+def n_tokens(size: Size) -> int:
+    return size.side**2 + 1
+
+
+FILES: Mapping[str, File] = {
+    "DINO released": File("dino", lambda w, other, size: OrderedDict(w)),
+    "DINO training": File("dino", lambda w, other, size: dino_training(w, other, width=size.width, batch_norm=False)),
+    "iBOT released": File("ibot", lambda w, other, size: ibot_released(w, width=size.width)),
+    "iBOT student": File("ibot", lambda w, other, size: ibot_released(w, width=size.width, student=True)),
+    "iBOT extracted": File("ibot", lambda w, other, size: w),
+    "iBOT training": File("ibot", lambda w, other, size: ibot_training(w, other, width=size.width)),
+    "Mugs released": File("mugs", lambda w, other, size: mugs_released(w, width=size.width)),
+    "Mugs extracted": File("mugs", lambda w, other, size: mugs_released(w, width=size.width)["state_dict"]),
+    "Mugs training": File("mugs", lambda w, other, size: mugs_training(w, other, width=size.width)),
+    "MAE released": File("mae", lambda w, other, size: {"model": OrderedDict(w)}),
+    "MAE with decoder": File(
+        "mae",
+        lambda w, other, size: {
+            "model": w | filled(mae_decoder(width=size.width, n_tokens=n_tokens(size), patch_px=size.patch_px), seed=9)
+        },
+    ),
+    "MAE training": File(
+        "mae",
+        lambda w, other, size: mae_training(w, width=size.width, n_tokens=n_tokens(size), patch_px=size.patch_px),
+    ),
+    "MAE by timm": File("mae", lambda w, other, size: save(w)),
+    "MSN": File("msn", lambda w, other, size: msn_training(w, other, width=size.width)),
+    "MSN, one process": File("msn", lambda w, other, size: msn_training(w, other, width=size.width, wrapped=False)),
+    "MoCo v3": File("mocov3", lambda w, other, size: mocov3_training(w, other, width=size.width), legacy=True),
+}
+
+
+def reduced(size: Size, **more: Any) -> dict[str, Any]:
+    """An architecture of one size, where a card says another."""
+    options = {
+        "embed_dim": size.width,
+        "depth": size.depth,
+        "num_heads": size.n_heads,
+        "patch_size": size.patch_px,
+        "img_size": size.image_px,
+    }
+    return {"backbone": "timm:vit_small_patch16_224", "options": options | more}
+
+
+def load_reduced(name: str, layer: str, weights: State, *, size: Size = REDUCED, **more: Any) -> Encoder:
+    file = FILES[name]
+    encoder, _ = load_served(
+        LIKE[file.layout, layer],
+        file.written(weights, filled(vit_shapes(size), seed=2), size),
+        architecture=reduced(size, **more),
+        dim=WIDTHS[layer] * size.width,
+        crop_px=size.image_px,
+    )
+    return encoder.double()
+
+
+WEIGHTS = filled(vit_shapes(REDUCED), seed=1)
+IMAGES = exact_images(2, 224)
+TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("DINO released", "cls+avg"),
+        ("DINO training", "4xcls"),
+        ("DINO training", "cls"),
+        ("iBOT released", "cls+avg"),
+        ("iBOT student", "4xcls"),
+        ("iBOT extracted", "cls"),
+        ("iBOT training", "cls"),
+        ("Mugs released", "cls+avg"),
+        ("Mugs extracted", "cls"),
+        ("Mugs training", "4xcls"),
+        ("MAE released", "cls"),
+        ("MAE with decoder", "cls"),
+        ("MAE training", "cls"),
+        ("MAE by timm", "cls"),
+        ("MSN, one process", "cls"),
+        ("MoCo v3", "cls"),
+    ],
+)
+def test_every_file_of_a_source_gives_the_features_of_its_source(name: str, layer: str) -> None:
+    encoder = load_reduced(name, layer, WEIGHTS)
+    assert relative_difference(FEATURES[layer](TOKENS), encoder(IMAGES)) < SAME
+
+
+@pytest.mark.parametrize(("patch_px", "layer"), [(4, "4xcls"), (7, "cls+avg")])
+def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, layer: str) -> None:
+    size = Size(64, 5, 4, patch_px, image_px=58)  # pixels that do not fill a patch are left out
+    weights, images = filled(vit_shapes(size), seed=3), exact_images(2, size.image_px)
+    encoder = load_reduced("MSN", layer, weights, size=size)
+    reference = FEATURES[layer](vit(weights, images, n_heads=size.n_heads))
+    assert relative_difference(reference, encoder(images)) < SAME
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "n_heads"),
+    [
+        ("DINO training", "4xcls", 6),
+        ("iBOT released", "cls", 6),
+        ("Mugs released", "4xcls", 6),
+        ("MSN", "cls", 6),
+        ("MoCo v3", "cls", 12),
+    ],
+)
+def test_small_transformers_as_wide_as_they_are_give_the_features_of_their_sources(
+    name: str, layer: str, n_heads: int
+) -> None:
+    """With five of their blocks; heads and the rest are those of the card."""
+    file, like, size = FILES[name], LIKE[FILES[name].layout, layer], replace(SMALL, depth=5)
+    weights = filled(vit_shapes(size), seed=4)
+    options = catalogue()[like].architecture.options | {"depth": size.depth}
+    encoder, _ = load_served(like, file.written(weights, WEIGHTS, size), architecture={"options": options})
+    image = IMAGES[:1]
+    reference = FEATURES[layer](vit(weights, image, n_heads=n_heads))
+    assert relative_difference(reference, encoder.double()(image)) < SAME
+    if file.layout == "mocov3":
+        six_heads = FEATURES[layer](vit(weights, image, n_heads=6))
+        assert relative_difference(six_heads, encoder(image)) > 0.3
+
+
+@pytest.mark.usefixtures("slim_resnets")
+def test_a_resnet_gives_the_features_of_its_source() -> None:
+    weights = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=5))
+    student = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=6))
+    content = dino_training(weights, student, width=2048, batch_norm=True)
+    encoder, _ = load_served("dino_rn50", saved(content, legacy=False))
+    assert relative_difference(resnet_features(weights, IMAGES), encoder.double()(IMAGES)) < SAME
+
+
+def test_a_released_resnet_holds_the_same_tensors_without_a_prefix() -> None:
+    released = resnet_tensors(SHAPES["resnet50"], Draw(device="meta"))
+    training = dino_training(filled({"bn1.bias": (8,)}, seed=5), {}, width=8, batch_norm=True)
+    layout = layout_named("dino")
+    assert layout.convert(released, target={}) == released
+    assert layout.convert(training, target={}).keys() == {"bn1.bias"}
+
+
+def test_six_heads_in_the_card_of_mocov3_would_be_seen() -> None:
+    size = Size(96, 5, 12, 16)
+    weights = filled(vit_shapes(size), seed=7)
+    wrong = load_reduced("MoCo v3", "cls", weights, size=size, num_heads=6)
+    assert relative_difference(cls(vit(weights, IMAGES, n_heads=12)), wrong(IMAGES)) > 0.3
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "training" in name and "MAE" not in name] + ["MSN"])
+def test_of_two_networks_in_a_file_the_one_that_the_authors_evaluate_is_taken(name: str) -> None:
+    file, other = FILES[name], filled(vit_shapes(REDUCED), seed=2)
+    taken = layout_named(file.layout).convert(file.content(WEIGHTS, other, REDUCED), target={})
+    assert taken.keys() == WEIGHTS.keys()
+    assert all(torch.equal(tensor, WEIGHTS[key]) for key, tensor in taken.items())
+    assert not any(torch.equal(tensor, other[key]) for key, tensor in taken.items())
+
+
+def test_timm_filters_to_the_same_tensors() -> None:
+    """A second opinion, where timm has one: it knows how a network is nested and prefixed, not what lies beside it."""
+    model = timm.create_model("vit_small_patch16_224", num_classes=0, **reduced(REDUCED)["options"])
+    for name in ("DINO released", "iBOT extracted", "MAE released"):
+        content = FILES[name].content(WEIGHTS, WEIGHTS, REDUCED)
+        by_timm = checkpoint_filter_fn(content, model)
+        converted = layout_named(FILES[name].layout).convert(content, target={})
+        assert converted.keys() == by_timm.keys() == model.state_dict().keys()
+        assert all(torch.equal(converted[key], tensor) for key, tensor in by_timm.items())
+
+
+def test_the_other_order_of_class_token_and_average_would_be_seen() -> None:
+    assert relative_difference(cls_then_average(TOKENS), cls_by_average(TOKENS)) > 0.5
+
+
+def test_the_last_four_class_tokens_in_another_order_would_be_seen() -> None:
+    assert relative_difference(four_cls(TOKENS[-4:][::-1]), four_cls(TOKENS)) > 0.1

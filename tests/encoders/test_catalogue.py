@@ -1,0 +1,98 @@
+"""Every encoder of the catalogue is built, on the meta device where weights take no memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from tests.encoder_checks import blocks_that_pass_on, reduced_transformer
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Missing
+from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.layouts import LAYOUTS
+from zoo.loading import candidates
+from zoo.weights.places import source
+
+
+def same_network() -> dict[str, list[list[EncoderCard]]]:
+    """Cards by the network that they are built from, and in it by the features that are taken; by id of the first.
+
+    Cards that share both are built once; of those that share the network, the first alone runs it as a whole.
+    """
+    groups: dict[str, dict[str, list[EncoderCard]]] = defaultdict(lambda: defaultdict(list))
+    for card in catalogue().values():
+        architecture = card.architecture
+        network = architecture.backbone, sorted(architecture.options.items()), card.preprocess.crop_px
+        groups[repr(network)][repr(card.representation)].append(card)
+    return {next(iter(group.values()))[0].id: list(group.values()) for group in groups.values()}
+
+
+NETWORKS = same_network()
+
+
+@pytest.mark.usefixtures("nothing_drawn_on_meta")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_encoder_is_what_its_card_says_and_every_card_names_places_and_layouts_that_exist(name: str) -> None:
+    for number, cards in enumerate(NETWORKS[name]):
+        encoder = build_encoder(cards[0], device="meta")
+        check_network(cards, encoder, whole=number == 0)
+        for card in cards:
+            check_places(card, encoder)
+
+
+def check_network(cards: list[EncoderCard], encoder: Encoder, *, whole: bool) -> None:
+    dim, px = cards[0].representation.dim, cards[0].preprocess.crop_px
+    with nullcontext() if whole else blocks_that_pass_on(encoder):
+        features = encoder(torch.empty(2, 3, px, px, device="meta"))
+    assert features.shape == (2, dim), cards[0].id
+    assert features.dtype == torch.float32
+    assert {tensor.device.type for tensor in encoder.state_dict().values()} == {"meta"}
+    n_parameters = sum(parameter.numel() for parameter in encoder.parameters())
+    assert {card.id: card.architecture.n_parameters for card in cards} == {card.id: n_parameters for card in cards}
+
+
+def check_places(card: EncoderCard, encoder: Encoder) -> None:
+    places = [] if card.is_untrained else [card.weights.url, *card.weights.mirrors, *card.weights.companions]
+    assert not any(isinstance(place, Missing) for place in places)
+    kinds = {(place.startswith("shipped:"), source(place).kind) for place in places}
+    assert kinds <= {(True, "path"), (False, "http"), (False, "hub")}, card.id
+    found = candidates(card, encoder)
+    assert bool(found) == (not card.is_untrained), card.id
+    assert {choice.layout for choice in found} <= LAYOUTS.keys()
+
+
+def test_every_card_is_among_the_networks_that_are_built() -> None:
+    assert {card.id for group in NETWORKS.values() for cards in group for card in cards} == set(catalogue())
+
+
+SMALL_MEMBERS = [
+    "simclr_rn50",
+    "byol_rn50_bs4096",
+    "init_rn50_d512",
+    "dino_vitS16",
+    "mocov3_vitS_ep300",
+    "clip_rn50",
+    "clip_vitB32",
+    "openclip_vitB32",
+    "lossyless_vitb32_b01",
+    "beit_vitB16_pt22k",
+    "vicregl_convnexts_alpha09",
+]
+
+
+@pytest.mark.parametrize("name", SMALL_MEMBERS)
+def test_a_member_of_every_family_runs_at_the_size_of_its_card(name: str) -> None:
+    card = catalogue()[name]
+    if card.architecture.family == "vit":
+        card = reduced_transformer(card, depth=5, width=192)
+    px = card.preprocess.crop_px
+    images = torch.randn(1, 3, px, px, generator=torch.Generator().manual_seed(0))
+    encoder = build_encoder(card)
+    features = encoder(images)
+    assert features.shape == (1, card.representation.dim)
+    assert torch.isfinite(features).all()
+    assert features.std() > 0
+    assert torch.equal(features, encoder(images))

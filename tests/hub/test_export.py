@@ -1,0 +1,298 @@
+"""Folders for the Hugging Face Hub: complete, true, the same every time, and never at the cost of anything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+
+import zoo
+from tests.tiny import checkpoint, write_card
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard
+from zoo.encoders import build_encoder
+from zoo.encoders.preprocess import build_preprocess
+from zoo.errors import QueryError, StoreError, WeightsRefused
+from zoo.hub.export import export_to_hub_folder
+from zoo.loading import Found, keep, load, obtain
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS
+from zoo.weights.store import Origin
+
+FILES = ("model.safetensors", "config.json", "README.md")
+SMALL: dict[str, Any] = {"depth": 4, "embed_dim": 32, "num_heads": 2}
+
+
+def small(name: str) -> EncoderCard:
+    """The card of a published vision transformer, which keeps its results, with a network that is soon built."""
+    card = catalogue()[name]
+    architecture = replace(card.architecture, options={**card.architecture.options, **SMALL})
+    return replace(card, architecture=architecture, representation=replace(card.representation, dim=128))
+
+
+def kept(card: EncoderCard, folder: Path, *, place: str | None = None) -> Found:
+    """Random weights, as if they had been fetched from the place of the card."""
+    encoder = build_encoder(card)
+    source = torch.Generator().manual_seed(1)
+    tensors = {name: torch.randn(tensor.shape, generator=source) * 0.1 for name, tensor in encoder.state_dict().items()}
+    where = str(card.weights.url) if place is None else place
+    origin = Origin(place=where, address=where, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
+    return keep(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
+
+
+@pytest.fixture(scope="module")
+def card() -> EncoderCard:
+    return small("dino_vitS16")
+
+
+@pytest.fixture(scope="module")
+def found(card: EncoderCard, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return kept(card, tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="module")
+def exported(card: EncoderCard, found: Found, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exports") / "below" / "dino"
+    assert export_to_hub_folder(card, found, folder) == [folder / name for name in FILES]
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_folder_has_the_weights_byte_for_byte_and_nothing_but_three_files(exported: Path, found: Found) -> None:
+    files = content(exported)
+    assert sorted(files) == sorted(FILES)
+    assert files["model.safetensors"] == found.path.read_bytes()
+    assert hashlib.sha256(files["model.safetensors"]).hexdigest() == found.record.sha256
+    assert [path.name for path in exported.parent.iterdir()] == ["dino"]
+
+
+def test_the_facts_rebuild_the_encoder_and_say_where_it_comes_from(
+    exported: Path, card: EncoderCard, found: Found
+) -> None:
+    config = json.loads((exported / "config.json").read_bytes())
+    assert config["encoder"] == "dino_vitS16"
+    assert config["architecture"]["backbone"] == card.architecture.backbone
+    assert config["architecture"]["options"] == card.architecture.options
+    assert config["representation"] == {"dim": 128, "layer": "4xcls", "order": None}
+    assert config["missing"]["representation.order"] == "not applicable"
+    assert config["preprocess"]["interpolation"] == "bicubic"
+    assert config["preprocess"]["mean"] == list(card.preprocess.mean)
+    assert config["zoo_version"] == zoo.__version__
+    assert config["weights"]["sha256"] == found.record.sha256
+    (source,) = config["provenance"]["sources"]
+    assert source == {
+        "place": card.weights.url,
+        "sha256": "1" * 64,
+        "size_bytes": 12_345,
+        "format": "torch pickle",
+    }
+
+
+def test_the_model_card_is_read_by_the_hubs_own_classes_with_every_result(exported: Path) -> None:
+    read = ModelCard.load(exported / "README.md")
+    assert str(read) == (exported / "README.md").read_text()
+    errors = summaries()["dino_vitS16"].errors
+    assert len(read.data.eval_results) == len(SETTINGS)
+    for result, setting in zip(read.data.eval_results, SETTINGS, strict=True):
+        assert result.metric_type == "accuracy"
+        assert result.metric_value == pytest.approx(100 - errors[setting.name], abs=5e-4)
+        assert result.metric_args == {"n_train": setting.n_labels}
+        assert (result.dataset_type, result.dataset_split) == ("imagenet-1k", "validation")
+        assert (result.source_name, result.source_url) == ("arXiv:2302.03068", "https://arxiv.org/abs/2302.03068")
+
+
+def test_the_front_matter_is_what_the_hub_looks_for(exported: Path) -> None:
+    data = ModelCard.load(exported / "README.md").data.to_dict()
+    assert data["license"] == "apache-2.0"
+    assert data["library_name"] == "ssl-zoo"
+    assert data["pipeline_tag"] == "image-feature-extraction"
+    assert data["datasets"] == ["imagenet-1k"]
+    assert {"self-supervised-learning", "dino", "vit"} < {*data["tags"]}
+    assert data["model-index"][0]["name"] == "dino_vitS16"
+
+
+def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
+    text = ModelCard.load(exported / "README.md").text
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert " ".join(headings) == "Use Preprocessing Results Training Corrections Licence Citation Provenance"
+    for part in (
+        'zoo.load("dino_vitS16", weights=repository)',
+        "| resize | shorter side to 256 px, bicubic, antialiased |",
+        "| 100% of the labels | 1,281,167 | 75.4 |",
+        "state a top-1 accuracy of 77 %",
+        "| epochs | 800 |",
+        "Weights: Apache-2.0.",
+        "eprint = {2104.14294}",
+        "| torch pickle | 12,345 |",
+    ):
+        assert part in text
+
+
+def test_exporting_again_gives_the_same_bytes(exported: Path, card: EncoderCard, found: Found, tmp_path: Path) -> None:
+    first = content(exported)
+    export_to_hub_folder(card, found, tmp_path)
+    assert content(tmp_path) == first
+    (tmp_path / "sub").mkdir()
+    export_to_hub_folder(card, found, tmp_path / "sub")
+    export_to_hub_folder(card, found, tmp_path / "sub")
+    assert content(tmp_path / "sub") == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "sub"])
+
+
+def test_a_link_to_a_folder_stays_a_link(card: EncoderCard, found: Found, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    export_to_hub_folder(card, found, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(content(tmp_path / "real")) == sorted(FILES)
+
+
+def add_a_file(folder: Path) -> None:
+    (folder / "notes.txt").write_text("mine")
+
+
+def edit_the_card(folder: Path) -> None:
+    (folder / "README.md").write_text((folder / "README.md").read_text() + "My own words.\n")
+
+
+def replace_the_facts(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "vit"}')
+
+
+def spoil_the_facts(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def remove_the_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def edit_the_facts(folder: Path) -> None:
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace('"crop_px": 224', '"crop_px": 196'))
+
+
+def space_the_facts(folder: Path) -> None:
+    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b" ")
+
+
+def train_the_weights(folder: Path) -> None:
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-5] ^= 4
+    (folder / "model.safetensors").write_bytes(weights)
+
+
+def put_other_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"three weeks of work")
+
+
+def make_it_anothers(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_bytes()) | {"encoder": "mae_vitB16"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (add_a_file, "it holds 'notes.txt'"),
+        (edit_the_card, "README.md was changed since"),
+        (replace_the_facts, "config.json is of another kind"),
+        (spoil_the_facts, "config.json or README.md cannot be read"),
+        (remove_the_weights, "model.safetensors is missing"),
+        (edit_the_facts, "config.json was changed since"),
+        (space_the_facts, "config.json was changed since"),
+        (train_the_weights, "model.safetensors was changed since"),
+        (put_other_weights, "model.safetensors was changed since"),
+        (make_it_anothers, "it is one of 'mae_vitB16'"),
+    ],
+)
+def test_nothing_of_anybodys_is_overwritten(
+    card: EncoderCard, found: Found, tmp_path: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    folder = tmp_path / "out"
+    export_to_hub_folder(card, found, folder)
+    change(folder)
+    before = content(folder)
+    with pytest.raises(QueryError, match=r"nothing is overwritten; choose another folder\.$") as caught:
+        export_to_hub_folder(card, found, folder)
+    assert reason in str(caught.value)
+    assert content(folder) == before
+
+
+def test_damaged_weights_are_not_exported_and_the_earlier_export_stays(card: EncoderCard, tmp_path: Path) -> None:
+    found = kept(card, tmp_path / "store")
+    export_to_hub_folder(card, found, tmp_path / "out")
+    before = content(tmp_path / "out")
+    damaged = bytearray(found.path.read_bytes())
+    damaged[-5] ^= 4
+    found.path.write_bytes(damaged)
+    for target in ("out", "new"):
+        with pytest.raises(WeightsRefused, match="nothing was exported"):
+            export_to_hub_folder(card, found, tmp_path / target)
+    assert content(tmp_path / "out") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "store"]
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(card: EncoderCard, found: Found, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="nothing was changed there") as caught:
+        export_to_hub_folder(card, found, tmp_path / "file" / "out")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(QueryError, match="is no folder"):
+        export_to_hub_folder(card, found, tmp_path / "file")
+
+
+def test_an_untrained_encoder_is_refused(found: Found, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="random by definition"):
+        export_to_hub_folder(catalogue()["init_rn50"], found, tmp_path / "out")
+
+
+def test_weights_from_elsewhere_are_refused(card: EncoderCard, tmp_path: Path) -> None:
+    other = kept(card, tmp_path / "store", place="sha256:" + "2" * 64)
+    with pytest.raises(QueryError, match="register other weights with 'zoo register'"):
+        export_to_hub_folder(card, other, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.delenv("ZOO_OFFLINE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write_card("tiny", "https://nowhere.invalid/tiny.pth")
+    yield tmp_path
+
+
+def test_what_was_exported_is_loaded_with_the_same_features(home: Path) -> None:
+    card = catalogue()["tiny"]
+    found = kept(card, home / "store")
+    export_to_hub_folder(card, found, home / "out")
+    encoder, preprocess = load("tiny", weights=home / "out" / "model.safetensors")
+    original = build_encoder(card)
+    original.load_state_dict(found.tensors(remedy=""))
+    image = torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(encoder(image), original(image))
+    assert repr(preprocess) == repr(build_preprocess(card.preprocess))
+
+
+def test_a_registered_encoder_names_no_path_of_this_machine(home: Path) -> None:
+    (home / "mine.pth").write_bytes(checkpoint("tiny", seed=7))
+    card = zoo.register(str(home / "mine.pth"), like="tiny", name="my_dino")
+    found = obtain(card, build_encoder(card, device="meta"))
+    export_to_hub_folder(card, found, home / "out")
+    readme = (home / "out" / "README.md").read_text()
+    assert str(home) not in readme + (home / "out" / "config.json").read_text()
+    assert "zoo register hf:OWNER/REPO --like ID --id my_dino --layout zoo" in readme
+    assert "a file of the publisher's own" in readme
+    assert ModelCard.load(home / "out" / "README.md").data.license == "other"

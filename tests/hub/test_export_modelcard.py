@@ -1,0 +1,265 @@
+"""Model cards: true for every encoder, with code that runs and licences as the Hub writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from PIL import Image
+from safetensors.torch import save_file
+
+from tests.result_rows import AddRows, user_of
+from zoo import drift
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import NOT_PUBLISHED, EncoderCard, Missing
+from zoo.encoders import build_encoder
+from zoo.encoders.preprocess import build_preprocess
+from zoo.hub.modelcard import conditions, hub_licence, model_card, plain_code, redistribution_note, zoo_code
+from zoo.results.derived import seed_means, summaries
+from zoo.weights.store import Origin, Record
+
+ONE_A_FAMILY = {card.family: card.id for card in catalogue().values() if not card.is_untrained}
+TINY: dict[str, Any] = {"depth": 4, "embed_dim": 32, "num_heads": 2}
+
+
+@pytest.fixture
+def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
+    return user_of(tmp_path, monkeypatch)
+
+
+def record_of(card: EncoderCard) -> Record:
+    places = (str(card.weights.url), *card.weights.companions)
+    return Record(
+        encoder=card.id,
+        origins=tuple(
+            Origin(place=place, address=place, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
+            for place in places
+        ),
+        layout="dino",
+        layout_version=1,
+        architecture="",
+        sha256="2" * 64,
+        size_bytes=10,
+        sums=(),
+        created="2026-01-31",
+        versions={"torch": "2.15.0"},
+    )
+
+
+def text_of(card: EncoderCard) -> str:
+    return str(model_card(card, record_of(card)))
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)\n```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ONE_A_FAMILY.values())
+def test_a_model_card_is_whole_and_true_for_every_family(name: str) -> None:
+    card = catalogue()[name]
+    text = text_of(card)
+    read = ModelCard(text)
+    assert str(read) == text
+    believed = summaries(exclude_wrong=True).get(name)
+    values = [result.metric_value for result in read.data.eval_results or []]
+    assert values == pytest.approx([100 - error for error in believed.errors.values()] if believed else [], abs=5e-4)
+    assert all(0 < value < 100 for value in values)
+    for block in blocks(text, "python"):
+        compile(block, name, "exec")
+        assert max(map(len, block.splitlines())) <= 120
+    for erratum in card.errata:
+        assert (erratum.reason in text) == (erratum.published is not NOT_PUBLISHED)
+    assert not re.search(r"None|Missing|NOT_|\{|\}", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in text.splitlines():
+        if line.startswith("| "):
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 5, 9)
+    titles = [card.paper.title] if isinstance(card.paper.title, str) else []
+    assert all(f"title = {{{title}}}" in text for title in titles)
+
+
+CASES = {
+    "torchvision": ("simclr_rn50", {"backbone": "torchvision:resnet18"}, {"dim": 512}),
+    "torchvision with options": ("sup_rn50", {"options": {"width_per_group": 16, "zero_init_residual": True}}, {}),
+    "timm, pooled": ("sup_convnextS", {"options": {"depths": [1, 1, 1, 1], "dims": [8, 16, 24, 32]}}, {"dim": 32}),
+    "pooled by attention": ("clip_rn50", {"options": {"width_factor": 0.25}}, {"dim": 512}),
+    "class token": ("mocov3_vitS_ep300", {"options": TINY}, {"dim": 32}),
+    "class token of BEiT": ("beit_vitB16_pt22k", {"options": TINY}, {"dim": 32}),
+    "class tokens of four blocks": ("dino_vitS16", {"options": TINY}, {"dim": 128}),
+    "interleaved": ("dino_vitB16", {"options": TINY}, {"dim": 64}),
+    "concatenated": ("clip_vitL14_px336_extractB", {"options": TINY}, {"dim": 64}),
+    "projected": ("clip_vitL14_px336_extractPred", {"options": TINY}, {"dim": 24}),
+    "class token and projection": ("clip_vitL14_px336_extractPredCls", {"options": TINY}, {"dim": 56}),
+}
+
+
+@pytest.mark.parametrize(("name", "architecture", "representation"), CASES.values(), ids=CASES)
+def test_the_code_without_the_zoo_gives_the_same_features(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    architecture: Mapping[str, Any],
+    representation: Mapping[str, Any],
+) -> None:
+    card = catalogue()[name]
+    card = replace(
+        card,
+        architecture=replace(card.architecture, **architecture),
+        representation=replace(card.representation, **representation),
+    )
+    encoder = build_encoder(card)
+    source = torch.Generator().manual_seed(1)
+    for tensor in encoder.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.add_(torch.rand(tensor.shape, generator=source) * 0.01)
+    image = Image.open(Path(drift.__file__).parent / "check_images" / "landscape.png").convert("RGB")
+    monkeypatch.chdir(tmp_path)
+    save_file(encoder.state_dict(), "model.safetensors")
+    image.save("photo.jpg")
+    code = plain_code(card)
+    assert code is not None
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    expected = encoder(build_preprocess(card.preprocess)(Image.open("photo.jpg")).unsqueeze(0))
+    assert expected.shape == (1, card.representation.dim)
+    assert torch.isfinite(expected).all()
+    assert torch.equal(namespace["features"], expected)
+
+
+def test_every_card_has_code_without_the_zoo_or_says_why_not() -> None:
+    for card in catalogue().values():
+        has_none = card.architecture.backbone.startswith("zoo:") or card.representation.layer == "pred"
+        assert (plain_code(card) is None) == has_none
+        compile(zoo_code(card), card.id, "exec")
+    text = text_of(catalogue()["byol_rn50_bs4096"])
+    assert "Neither torchvision nor timm builds this encoder by itself" in text
+    assert len(blocks(text, "python")) == 1
+
+
+def test_measurements_that_an_erratum_excludes_are_left_out_and_said_so() -> None:
+    text = text_of(catalogue()["deepcluster_rn50_bs512_ep200_mmselfsup"])
+    assert ModelCard(text).data.eval_results is None
+    assert "model-index" not in text
+    assert "**Caution (wrong weights).** In all likelihood measured on SimCLR weights" in text
+    assert "5 measured settings are left out here for that." in text
+
+
+def test_measurements_that_are_only_doubtful_stay_and_the_doubt_is_told() -> None:
+    text = text_of(catalogue()["openclip_vitH14_extractPred"])
+    assert len(ModelCard(text).data.eval_results) == 5
+    assert "**Caution (suspicious).** Its full-shot error has every digit in common" in text
+    assert "are left out here" not in text
+
+
+def test_an_encoder_that_nobody_measured_has_no_results() -> None:
+    text = text_of(catalogue()["swav_rn50w5"])
+    assert ModelCard(text).data.eval_results is None
+    assert "metrics" not in ModelCard(text).data.to_dict()
+    assert "dubois2023evaluating" not in text
+
+
+def test_measurements_on_other_data_sets_are_listed_with_protocol_and_source(add_rows: AddRows) -> None:
+    card = catalogue()["pocket_init_rn"]
+    add_rows({"encoder": card.id, "dataset": "birds", "value": "24.5", "n_train": "300", "source": "a field trip"})
+    text = text_of(card)
+    assert "Nothing was measured yet" not in text
+    assert (
+        "| linear probe error, percent | train -> val | 300 | 24.5 | 24.1 to 24.9 | 1 | mine | a field trip |" in text
+    )
+    expected = [mean for mean in seed_means() if mean.encoder == card.id]
+    tables = text.partition("## Results")[2].partition("## Training")[0]
+    assert {mean.dataset for mean in expected} == set(re.findall(r"### Measured on (\w+)", tables))
+    assert len(re.findall(r"^\| \w", tables, flags=re.MULTILINE)) == len(expected) + 3  # and a head each
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "url"), [("me", None, None), ("https://example.org/runs", *["https://example.org/runs"] * 2)]
+)
+def test_the_source_of_ones_own_measurements_is_named(
+    add_rows: AddRows, source: str, name: str | None, url: str | None
+) -> None:
+    row = {"encoder": "swav_rn50w5", "value": "20.25", "ci_low": "", "ci_high": ""}
+    add_rows(row | {"source": "older", "date": "2020-01"}, row | {"source": source, "value": "30.125"})
+    text = text_of(catalogue()["swav_rn50w5"])
+    (result,) = ModelCard(text).data.eval_results
+    assert (result.metric_value, result.source_name, result.source_url) == (69.875, name, url)
+    assert f"Measured by {f'[{source}]({source})' if url else source}." in text
+    assert "dubois2023evaluating" not in text
+
+
+def licensed(licence: str | Missing, *, url: str = "https://example.org/weights") -> EncoderCard:
+    card = catalogue()["dino_vitS16"]
+    return replace(card, licence=replace(card.licence, weights=licence), provenance=replace(card.provenance, url=url))
+
+
+@pytest.mark.parametrize(
+    ("licence", "expected"),
+    [
+        ("MIT", {"license": "mit"}),
+        ("CC-BY-NC-4.0", {"license": "cc-by-nc-4.0"}),
+        ("GPL-3.0-or-later", {"license": "gpl-3.0"}),
+        ("ODbL-1.0", {"license": "odbl"}),
+        (
+            "LicenseRef-My Own",
+            {"license": "other", "license_name": "licenseref-my-own", "license_link": "https://example.org/weights"},
+        ),
+        (
+            NOT_PUBLISHED,
+            {"license": "other", "license_name": "not-published", "license_link": "https://example.org/weights"},
+        ),
+    ],
+)
+def test_licences_have_the_identifiers_of_the_hub(licence: str | Missing, expected: dict[str, str]) -> None:
+    assert hub_licence(licensed(licence)) == expected
+
+
+def test_every_licence_of_the_catalogue_has_an_identifier() -> None:
+    for card in catalogue().values():
+        if not card.is_untrained:
+            assert hub_licence(card)["license"] != "other"
+
+
+def test_a_path_is_no_link_to_a_licence() -> None:
+    assert "license_link" not in hub_licence(licensed(NOT_PUBLISHED, url="/home/somebody/run.pth"))
+
+
+@pytest.mark.parametrize(
+    ("licence", "words"),
+    [
+        ("CC-BY-NC-4.0", "forbids commercial use. Read it before you publish"),
+        ("CC-BY-NC-ND-4.0", "forbids commercial use and forbids altered copies"),
+        ("GPL-3.0-only", "has conditions of its own"),
+        (NOT_PUBLISHED, "No licence of these weights was published"),
+    ],
+)
+def test_who_publishes_again_is_told_what_the_licence_says(licence: str | Missing, words: str) -> None:
+    card = licensed(licence)
+    note = redistribution_note(card)
+    assert note is not None and words in note
+    text = text_of(card)
+    assert str(conditions(card)) in text
+    assert note not in text  # which is for whoever publishes, not for those who read
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "BSD-3-Clause", "CC-BY-4.0"])
+def test_a_free_licence_needs_no_note(licence: str) -> None:
+    assert redistribution_note(licensed(licence)) is None
+
+
+def test_what_users_write_into_a_card_breaks_neither_table_nor_front_matter() -> None:
+    card = catalogue()["dino_vitS16"]
+    hostile = "a | b\n---\n<script> ``` {x}: 'y'"
+    card = replace(
+        card,
+        objective=replace(card.objective, name=hostile),
+        pretraining=replace(card.pretraining, dataset=hostile, optimizer=hostile),
+    )
+    read = ModelCard(text_of(card))
+    assert read.data.license == "apache-2.0"
+    assert "<script>" not in read.text
+    assert "| optimizer | a \\| b --- &lt;script>" in read.text

@@ -1,0 +1,265 @@
+"""The study of label-free metrics: on published statistics, on rows of a user's own, and with nothing measured."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import kendalltau
+
+from tests.evaluation.label_free.test_measured import POCKET, errors, metric
+from tests.figure_checks import figure_faults
+from tests.result_rows import user_of
+from tests.shipped import shipped_table, study_module
+from zoo.analysis.label_free import measured_populations, measured_rows
+from zoo.analysis.label_free_agreement import predictions, setting_correlations
+from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
+from zoo.results.printed import published_label_free
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.running import StudyOptions, load_study, study_named
+
+claims = study_module("label_free_vs_probe", "claims")
+figures = study_module("label_free_vs_probe", "figures")
+
+STUDY = load_study(study_named("label_free_vs_probe"))
+FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
+GOOD, RANDOM = "lidar", "rankme"
+
+
+def study(table: StudyTable) -> Findings:
+    found = STUDY(table, StudyOptions())
+    assert isinstance(found, Findings)
+    return found
+
+
+def claim(findings: Findings, *words: str) -> Claim:
+    (found,) = [one for one in findings.claims if all(word in one.claim for word in words)]
+    return found
+
+
+_APART = """
+import pickle, sys
+from dataclasses import replace
+from zoo.studies.running import run_studies, study_named
+(run,) = run_studies([study_named("label_free_vs_probe")])
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(("torch" in sys.modules, replace(run.findings, figures=())), file)
+"""
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Findings]:
+    """The study of published rows in a process of its own: whether that imported torch, and what it found."""
+    file = tmp_path_factory.mktemp("apart") / "findings"
+    command = [sys.executable, "-c", _APART, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    has_torch, findings = pickle.loads(file.read_bytes())
+    assert isinstance(findings, Findings)
+    return has_torch, findings
+
+
+@pytest.fixture(scope="module")
+def published(apart: tuple[bool, Findings]) -> Findings:
+    return apart[1]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LiDAR orders pocket encoders as their accuracies on planted data do, RankMe nearly the other way round."""
+    folder = tmp_path_factory.mktemp("home")
+    rows = []
+    for place, encoder in enumerate(POCKET):
+        plain = {"encoder": encoder, "dataset": "planted", "n_train": "", "ci_low": "", "ci_high": "", "source": "me"}
+        error = {
+            "metric": "linear_probe_error",
+            "split": "train -> val",
+            "value": str(20 + 2 * place),
+            "n_train": "100",
+        }
+        views = {"metric": GOOD, "split": "train pretraining-augmented", "unit": "dimensions", "value": str(99 - place)}
+        plain_rank = {"metric": RANDOM, "split": "train", "unit": "dimensions", "value": str(10 + (place + 3) % 15)}
+        rows += [plain | error, *(plain | {"protocol": "zoo-label-free-1"} | one for one in (views, plain_rank))]
+    with pytest.MonkeyPatch.context() as patch:
+        user_of(folder, patch)(*rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mine(home: Path) -> Findings:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_HOME", str(home))
+        return study(study_table(with_mine=True))
+
+
+def test_kendall_of_a_published_statistic_is_that_of_scipy(published: Findings) -> None:
+    pairs = shipped_table().frame[["train_uniformity", "train_test"]].dropna()
+    expected = kendalltau(-pairs["train_uniformity"], -pairs["train_test"])
+    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("uniformity", "full-shot")
+               and one.method.startswith("Kendall, published encoders,")]  # fmt: skip
+    assert (ours.value, ours.n) == (pytest.approx(expected.statistic), len(pairs))
+    assert ours.p == pytest.approx(expected.pvalue)
+
+
+def test_every_printed_correlation_of_clid_stands_beside_ours(published: Findings) -> None:
+    printed = published_label_free(paper="CLID", table="Table 1")
+    found = [one for one in published.claims if one.source == "CLID, Table 1" and " with accuracy is " in one.claim]
+    assert [one.paper for one in found] == [f"{one.value:.{one.decimals}f}" for one in printed]
+    assert {one.verdict for one in found} <= {"agrees", "compatible", "not reproducible"}  # never corrected
+
+
+def test_a_printed_number_is_compatible_if_our_interval_holds_it(published: Findings) -> None:
+    for statistic, printed in (("Pearson", 0.42), ("Kendall", 0.26)):
+        (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("alignment", "full-shot")
+                   and one.method.startswith(f"{statistic}, published encoders,")]  # fmt: skip
+        assert ours.ci_low is not None and ours.ci_high is not None
+        found = claim(published, f"{statistic} of alignment with accuracy")
+        assert (found.verdict == "compatible") == (ours.ci_low <= printed <= ours.ci_high)
+        assert found.verdict != "agrees"  # neither comes out at the printed precision
+
+
+@pytest.mark.parametrize(
+    ("method", "metric", "outcome", "value", "n"),  # as the study's own docstring expects them
+    [
+        ("Kendall within objective, published encoders,", "correlation_rank", "full-shot", 0.55, 136),
+        ("Kendall, published encoders,", "correlation_rank", "full-shot", 0.21, 142),
+        ("Kendall, published encoders,", "uniformity", "full-shot", 0.08, 142),
+        ("Kendall, published encoders,", "alignment", "full-shot", 0.19, 114),
+        ("selection by any one choice, published encoders,", "correlation_rank", "regret", 0.86, None),
+        ("selection by any one choice, published encoders,", "correlation_rank", "gain recovered", 0.46, None),
+        ("selection by any one choice, published encoders,", "uniformity", "regret", 1.30, None),
+    ],
+)
+def test_what_the_study_expects_comes_out(
+    published: Findings, method: str, metric: str, outcome: str, value: float, n: int | None
+) -> None:
+    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == (metric, outcome)
+               and one.method.startswith(method)]  # fmt: skip
+    assert ours.value == pytest.approx(value, abs=5e-3)
+    assert n in (None, ours.n)
+
+
+def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: Findings) -> None:
+    table = shipped_table()
+    parts = {rows.part: rows for rows in published.rows}
+    whole = parts["published encoders"]
+    assert whole.used + sum(whole.left_out.values()) == len(table)
+    assert any("No population here is that of a paper" in note for note in published.notes)
+
+
+def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
+    losses = [oracle - ours for oracle, ours in
+              zip((68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
+                  (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4), strict=True)]  # fmt: skip
+    found = claim(published, "Choosing one hyper-parameter", "effective dimensionality")
+    assert found.paper == f"at most {max(losses):.1f} points" == "at most 1.4 points"
+
+
+def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) -> None:
+    part = {rows.part: rows.used for rows in mine.rows}
+    assert part["encoders measured on planted"] == len(POCKET)
+    values = {one.term: one.value for one in mine.estimates if one.method.startswith("Kendall, encoders measured on pl")
+              and one.outcome == "full-shot"}  # fmt: skip
+    assert values[GOOD] == pytest.approx(1.0) and values[RANDOM] < 0.5
+    regrets = [one for one in mine.estimates if (one.term, one.outcome) == (GOOD, "regret")
+               and "measured on planted" in one.method]  # fmt: skip
+    assert regrets and all(one.value == 0.0 for one in regrets)
+
+
+def test_rows_of_a_user_count_only_when_they_are_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(home))
+    for with_mine in (True, False):
+        found = measured_populations(measured_rows(with_mine=with_mine, exclude_wrong=True)).populations
+        assert ("encoders measured on planted" in {one.name for one in found}) is with_mine
+
+
+def test_every_figure_of_published_and_planted_rows_can_be_drawn(mine: Findings) -> None:
+    names = [figure.name for figure in mine.figures]
+    assert len(set(names)) == len(names)
+    assert {"kendall_published_encoders", "scatter_encoders_measured_on_planted"} <= set(names)
+    with style():
+        for figure in mine.figures:
+            if "planted" in figure.name:
+                assert figure_faults(figure.draw()) == []
+
+
+def test_an_axis_of_a_metric_says_what_it_is_in_which_unit_and_which_direction_is_better(mine: Findings) -> None:
+    (figure,) = [one for one in mine.figures if one.name == "scatter_encoders_measured_on_planted"]
+    with style():
+        panels = figure.draw().axes
+    labels = [axes.get_xlabel() for axes in panels if axes.axison]
+    assert "LiDAR [dimensions]\nhigher is better" in labels and len(set(labels)) == len(labels)
+    assert not any("tau" in label for label in labels)
+    assert all(any(text.get_text().startswith("tau ") for text in axes.texts) for axes in panels if axes.axison)
+    directions = {
+        figures.metric_label(name).partition("\n")[2]
+        for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
+    }
+    assert directions == {"higher is better", "lower is better", "1 is best", "no direction is claimed"}
+
+
+def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings) -> None:
+    (figure,) = [one for one in mine.figures if one.name == "recovered_encoders_measured_on_planted"]
+    with style():
+        (axes,) = figure.draw().axes
+    kinds = len(axes.get_yticks())
+    for line in ("-", "--"):
+        upright = [one for one in axes.lines if one.get_linestyle() == line and len(set(one.get_xdata())) == 1
+                   and len(one.get_xdata()) == 2 and one.get_marker() == "None"]  # fmt: skip
+        assert len(upright) == kinds  # both metrics are of the same encoders
+
+
+def test_claims_without_any_measured_population_say_why() -> None:
+    why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
+    held = claims.Held(predictions=why)
+    found = [
+        *claims.measured_claims(held, ())[:4],
+        *claims.regret_claims(held, "rankme", FIGURE_1),
+        *claims.rank_claims(held, "rankme"),
+    ]
+    assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
+
+
+def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_against_the_paper() -> None:
+    shuffled = [POCKET[(7 * place) % len(POCKET)] for place in range(len(POCKET))]
+    views = {"split": "train pretraining-augmented"}
+    (population,) = measured_populations(
+        [*errors(POCKET), *metric(POCKET, GOOD, **views), *metric(shuffled, RANDOM)]
+    ).populations
+    held = claims.Held(predictions=predictions(population, n_resamples=200))
+    ahead, behind = claims.orders_better(held, GOOD, RANDOM), claims.orders_better(held, RANDOM, GOOD)
+    assert ahead.holds and not behind.holds and not behind.contradicted
+    assert behind.reason == "it is the other way round on these encoders, which are not the paper's"
+    best = claims.orders_best(held, GOOD)
+    assert best.holds and "ahead of RankMe, the nearest of 1" in best.ours
+
+
+def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
+    (population,) = measured_populations([*errors(POCKET[:9]), *metric(POCKET[:9])]).populations
+    good, poor = population.oracle, population.oracle.sample(frac=1, random_state=1).set_axis(population.oracle.index)
+    estimates = setting_correlations({(4, 1): good, (4, 9): poor, (9, 1): good}, population.oracle, population="p")
+    assert claims.fewer_neighbours_are_better(claims.Held(predictions="", grid=estimates)).holds
+    with pytest.raises(QueryError, match="several numbers of neighbours"):
+        claims.fewer_neighbours_are_better(claims.Held(predictions=""))
+    with style():
+        drawing = figures.grid_figure("p", estimates).draw()
+    assert len(drawing.axes[0].texts) == 3
+
+
+def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured() -> None:
+    table = table_of({f"planted_{number}": {"train_test": 30.0 + number} for number in range(9)})
+    try:
+        parts = {rows.part for rows in study(table).rows}
+    except QueryError as error:
+        assert "0 encoders of the table have a statistic of their features" in str(error)
+    else:
+        assert parts and not any("published" in part for part in parts)
+
+
+def test_the_study_imports_no_torch(apart: tuple[bool, Findings]) -> None:
+    assert apart[0] is False

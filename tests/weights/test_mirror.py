@@ -1,0 +1,255 @@
+"""Mirrors: what they hold, that loads come from them alone, and that nothing damaged ever does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+import torch
+
+import zoo
+from tests.tiny import checkpoint, write_card
+from tests.weights.test_store import every_fault, files_below
+from zoo.cards.catalogue import catalogue
+from zoo.encoders import build_encoder
+from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from zoo.loading import candidates, kept
+from zoo.weights import store
+from zoo.weights.mirror import Item, local_copy, write_mirror
+from zoo.weights.places import weights_folder
+
+IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+CARDS = {"shipped/dino.toml": b"# cards\n"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Item]:
+    """The user's folder and a cache with a small encoder, to be copied; its source is gone."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("ZOO_HOME", "ZOO_CACHE"):
+            patch.setenv(variable, str(folder / variable.lower()))
+        source = folder / "source.pth"
+        write_card("tiny", str(source))
+        source.write_bytes(checkpoint("tiny"))
+        zoo.load("tiny")
+        source.unlink()
+        found = kept(candidates(catalogue()["tiny"], build_encoder(catalogue()["tiny"], device="meta")))
+    assert found is not None
+    return folder, Item(encoder="tiny", record=found.record, path=found.path, licence="Apache-2.0")
+
+
+@pytest.fixture
+def item(prepared: tuple[Path, Item], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Item:
+    """A small encoder in the cache, to be mirrored."""
+    folder, item = prepared
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        shutil.copytree(folder / variable.lower(), tmp_path / variable.lower())
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.chdir(tmp_path)
+    return replace(item, path=store.tensors_path(weights_folder(), item.record.sha256))
+
+
+@pytest.fixture(params=["folder", "memory"])
+def place(request: pytest.FixtureRequest, item: Item, tmp_path: Path) -> Iterator[str]:
+    """Where the mirror is; it is made by the test."""
+    if request.param == "folder":
+        yield str(tmp_path / "mirror")
+        return
+    yield f"memory://{tmp_path}/mirror"
+    fsspec.filesystem("memory").rm(str(tmp_path), recursive=True)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> str:
+    """The same mirror from a machine without a network that has loaded nothing yet."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "another_cache"))
+    monkeypatch.setenv("ZOO_MIRROR", place)
+    monkeypatch.setenv("ZOO_OFFLINE", "1")
+    return place
+
+
+def written(place: str, items: list[Item]) -> int:
+    return write_mirror(place, items, CARDS, zoo_version="1.2.3")
+
+
+def content(place: str, name: str) -> bytes:
+    files, root = fsspec.core.url_to_fs(place)
+    return bytes(files.cat_file(f"{root}/{name}"))
+
+
+def put(place: str, name: str, body: bytes) -> None:
+    files, root = fsspec.core.url_to_fs(place)
+    files.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
+    files.pipe_file(f"{root}/{name}", body)
+
+
+def weights_of(item: Item) -> str:
+    return f"tensors/{item.record.sha256}.safetensors"
+
+
+class TestWriting:
+    def test_a_mirror_holds_weights_records_cards_and_a_manifest(self, place: str, item: Item) -> None:
+        assert written(place, [item]) == item.record.size_bytes
+        assert content(place, weights_of(item)) == item.path.read_bytes()
+        record = content(place, f"records/{item.record.key}.json")
+        assert store.parse_record(record, where="") == item.record
+        assert content(place, "metadata/shipped/dino.toml") == b"# cards\n"
+        manifest = json.loads(content(place, "manifest.json"))
+        assert (manifest["format"], manifest["zoo"]) == ("zoo-mirror-1", "1.2.3")
+        assert manifest["encoders"]["tiny"] == {
+            "record": item.record.key,
+            "sha256": item.record.sha256,
+            "size_bytes": item.record.size_bytes,
+            "licence": "Apache-2.0",
+            "places": [origin.place for origin in item.record.origins],
+        }
+
+    def test_what_is_there_is_not_copied_again_and_what_was_there_stays(self, place: str, item: Item) -> None:
+        written(place, [item])
+        twin = Item(encoder="tiny_twin", record=item.record, path=item.path, licence="MIT")
+        assert written(place, [twin]) == 0
+        assert list(json.loads(content(place, "manifest.json"))["encoders"]) == ["tiny", "tiny_twin"]
+
+    def test_half_a_file_is_copied_again(self, place: str, item: Item) -> None:
+        written(place, [item])
+        put(place, weights_of(item), item.path.read_bytes()[:1000])
+        assert written(place, [item]) == item.record.size_bytes
+        assert content(place, weights_of(item)) == item.path.read_bytes()
+
+    @pytest.mark.parametrize("manifest", [b"{}", b'{"format": "other"}', b"[]", b"half {"])
+    def test_a_place_that_belongs_to_something_else_is_left_alone(
+        self, place: str, item: Item, manifest: bytes
+    ) -> None:
+        put(place, "manifest.json", manifest)
+        with pytest.raises(StoreError, match=r"manifest\.json"):
+            written(place, [item])
+        assert content(place, "manifest.json") == manifest
+
+    @pytest.mark.parametrize("address", ["nosuch://bucket/mirror", "s3a b://x"])
+    def test_an_address_that_nothing_understands_is_refused(self, item: Item, address: str) -> None:
+        with pytest.raises(QueryError, match="neither a folder nor an address"):
+            written(address, [item])
+
+    def test_a_folder_that_cannot_be_made_is_one_sentence(self, tmp_path: Path, item: Item) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        with pytest.raises(StoreError, match="cannot be written"):
+            written(str(tmp_path / "file" / "mirror"), [item])
+
+    def test_after_any_fault_every_file_is_whole_and_the_next_run_goes_on(self, tmp_path: Path, item: Item) -> None:
+        folder = tmp_path / "mirror"
+
+        def write() -> None:
+            for path in sorted(folder.rglob("*"), reverse=True):
+                path.unlink() if path.is_file() else path.rmdir()
+            written(str(folder), [item])
+
+        def check(was_named: bool) -> None:
+            found = files_below(folder)
+            assert all(body == whole[name] for name, body in found.items() if name != "manifest.json")
+            if "manifest.json" in found:
+                assert json.loads(found["manifest.json"])["format"] == "zoo-mirror-1"
+            written(str(folder), [item])
+            assert files_below(folder) == whole
+
+        write()
+        whole = files_below(folder)
+        assert every_fault(write, check, StoreError).count("replace") == 4
+
+
+class TestLoading:
+    def test_every_load_comes_from_the_mirror(self, item: Item, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = zoo.load("tiny")[0](IMAGE)
+        written(place, [item])
+        monkeypatch.setenv("ZOO_CACHE", f"{weights_folder()}_elsewhere")
+        monkeypatch.setenv("ZOO_OFFLINE", "1")
+        with pytest.raises(WeightsUnavailable):
+            zoo.load("tiny")
+        monkeypatch.setenv("ZOO_MIRROR", place)
+        assert torch.equal(zoo.load("tiny")[0](IMAGE), expected)
+        n_kept = len(files_below(weights_folder() / "tensors")) if weights_folder().exists() else 0
+        assert n_kept == 0  # an address is copied into a folder of its own
+
+    def test_an_address_is_copied_once(self, tmp_path: Path, item: Item, monkeypatch: pytest.MonkeyPatch) -> None:
+        address = f"memory://{tmp_path}/once"
+        written(address, [item])
+        monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "another_cache"))
+        monkeypatch.setenv("ZOO_MIRROR", address)
+        first, _ = zoo.load("tiny")
+        fsspec.filesystem("memory").rm(f"{tmp_path}/once", recursive=True)
+        again, _ = zoo.load("tiny")
+        assert torch.equal(first(IMAGE), again(IMAGE))
+        copy = local_copy(address, [item.record.key])
+        assert store.find(copy, item.record.key) == item.record
+
+    def test_the_cache_does_not_stand_in_for_a_mirror(
+        self, item: Item, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(str(tmp_path / "mirror"), [])
+        zoo.load("tiny")
+        monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "mirror"))
+        with pytest.raises(WeightsUnavailable, match="has no weights of 'tiny'"):
+            zoo.load("tiny")
+
+    def test_a_mirror_of_another_architecture_says_that_it_does_not_fit(self, item: Item, elsewhere: str) -> None:
+        written(elsewhere, [item])
+        card = write_card("tiny", item.record.origins[0].place)
+        card.write_text(card.read_text().replace("depth = 2", "depth = 3"))
+        with pytest.raises(WeightsUnavailable, match="has no weights of 'tiny' that fit this version of the zoo") as no:
+            zoo.load("tiny")
+        assert f"{elsewhere} (ZOO_MIRROR)" in str(no.value)
+
+    @pytest.mark.parametrize("position", [0, 20, 5_000, -1])
+    def test_damaged_weights_are_refused(self, item: Item, elsewhere: str, position: int) -> None:
+        written(elsewhere, [item])
+        body = bytearray(item.path.read_bytes())
+        body[position] ^= 4
+        put(elsewhere, weights_of(item), bytes(body))
+        with pytest.raises(WeightsRefused, match="make the mirror again"):
+            zoo.load("tiny")
+        assert not [name for name in files_below(weights_folder()) if "tensors" in name]
+
+    def test_a_damaged_record_is_refused(self, item: Item, elsewhere: str) -> None:
+        written(elsewhere, [item])
+        name = f"records/{item.record.key}.json"
+        put(elsewhere, name, content(elsewhere, name).replace(b'"dino"', b'"Dino"'))
+        with pytest.raises(WeightsRefused, match=r"The record .* is damaged"):
+            zoo.load("tiny")
+
+    def test_a_record_without_its_weights_is_one_sentence(self, item: Item, elsewhere: str) -> None:
+        written(elsewhere, [item])
+        files, root = fsspec.core.url_to_fs(elsewhere)
+        files.rm(f"{root}/{weights_of(item)}")
+        with pytest.raises(WeightsUnavailable, match="The mirror"):
+            zoo.load("tiny")
+
+    def test_an_absent_folder_is_one_sentence(self, item: Item, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ZOO_MIRROR", "/nonexistent/mirror")
+        with pytest.raises(WeightsUnavailable, match="There is no mirror at /nonexistent/mirror; correct ZOO_MIRROR"):
+            zoo.load("tiny")
+
+    def test_after_any_fault_of_the_copy_nothing_half_is_used(self, tmp_path: Path, item: Item) -> None:
+        address = f"memory://{tmp_path}/faults"
+        written(address, [item])
+
+        def copy() -> Path:
+            for path in (weights_folder() / "mirrors").rglob("*.*"):
+                path.unlink()
+            return local_copy(address, [item.record.key])
+
+        def check(was_named: bool) -> None:
+            folder = local_copy(address, [item.record.key])
+            assert store.find(folder, item.record.key) == item.record
+            assert {len(body) for name, body in files_below(folder).items() if "tensors" in name} == {
+                item.record.size_bytes
+            }
+            assert not [name for name in files_below(folder) if name.endswith(".tmp")]
+
+        calls: Any = every_fault(copy, check, StoreError)
+        assert calls.count("replace") == 2
