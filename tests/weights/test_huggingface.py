@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.servers import COMMIT, Fault, Server, put_into_hub, serving, serving_hub
 
 BODY = bytes(range(256)) * 40
@@ -27,8 +28,6 @@ from pathlib import Path
 opened = []
 sys.addaudithook(lambda event, arguments: opened.append(event) if event in
                  ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto") else None)
-from tests.conftest import REPOSITORY
-from tests.conftest import REPOSITORY
 from zoo.errors import ZooError
 from zoo.weights.download import fetch
 told = []
