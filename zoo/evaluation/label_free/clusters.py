@@ -454,7 +454,7 @@ def _record(
         value = "" if without is None else f"; of the others {without:.4g} are"
         notes.append(
             f"{n_near:,} of {n_val:,} validation rows are near duplicates of training rows, a thousand times nearer "
-            f"than is usual, and are told by these{value}: remove near duplicates from the images."
+            f"than is usual, and are predicted by these{value}: remove near duplicates from the images."
         )
     return ClusterLearnability(
         value=float(right.mean()),

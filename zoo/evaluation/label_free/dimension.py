@@ -178,16 +178,16 @@ def distinct_neighbours(
     rows.
     """
     points = points_of(rows, metric)
-    kept = np.arange(len(points))
-    while len(kept) >= max(least, k + 1):
-        distances, neighbours = nearest_points(points, k, queries=kept, among=kept)
-        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < kept)  # of equal neighbours the first is named
+    distinct = np.arange(len(points))
+    while len(distinct) >= max(least, k + 1):
+        distances, neighbours = nearest_points(points, k, queries=distinct, among=distinct)
+        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
         if not copies.any():
-            return distances, len(points) - len(kept)
-        kept = kept[~copies]
+            return distances, len(points) - len(distinct)
+        distinct = distinct[~copies]
     raise DataError(
-        f"z has {len(kept)} distinct row{'s' * (len(kept) != 1)} among {len(points)}, but {needed_for} needs at least "
-        f"{max(least, k + 1)}: give it more images, and each of them once."
+        f"z has {len(distinct)} distinct row{'s' * (len(distinct) != 1)} among {len(points)}, but {needed_for} needs "
+        f"at least {max(least, k + 1)}: give it more images, and each of them once."
     )
 
 

@@ -183,16 +183,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Split:
-    """Row numbers, each in a random order: to train on, to choose the step on, to evaluate on."""
-
-    fitted: Array
-    stopping: Array
-    validation: Array
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Moments:
+class Standardisation:
     """Means of images by channel and of features, and the factors after subtracting them, float64."""
 
     image_mean: Array
@@ -207,13 +198,13 @@ class StandardisedPairs:
 
     images: Any
     z: Tensor  # (n, dim), on the CPU
-    moments: Moments
+    by: Standardisation
     device: torch.device
 
     def read(self, rows: Array) -> tuple[Tensor, Tensor]:
         """Images and features of some rows."""
         block = _block(self.images, rows)
-        mean, factor = (part.astype(block.dtype) for part in (self.moments.image_mean, self.moments.image_factor))
+        mean, factor = (part.astype(block.dtype) for part in (self.by.image_mean, self.by.image_factor))
         images = torch.from_numpy(((block - mean) * factor).astype(np.float32, copy=False))
         return images.to(self.device), self.z[torch.from_numpy(rows)].to(self.device)
 
@@ -238,19 +229,21 @@ def pairs_of(images: Any, z: Any, images_val: Any, z_val: Any) -> tuple[Pairs, P
     return train, validation
 
 
-def split_of(n: int, stopping_share: float, generator: np.random.Generator, *, hold_out: bool) -> Split:
-    """Splits ``n`` training rows; ``validation`` is empty unless ``hold_out``."""
+def split_of(
+    n: int, stopping_share: float, generator: np.random.Generator, *, hold_out: bool
+) -> tuple[Array, Array, Array]:
+    """Rows to train on, to choose the step on, and to evaluate on (none unless ``hold_out``), each in random order."""
     order = generator.permutation(n)
     validation, rest = np.split(order, [round(_VALIDATION_SHARE * n) if hold_out else 0])
     n_stopping = 0
     if stopping_share:
         n_stopping = min(max(round(stopping_share * len(rest)), _LEAST_STOPPING), _MOST_STOPPING)
     stopping, fitted = np.split(rest, [n_stopping])
-    return Split(fitted, stopping, validation)
+    return fitted, stopping, validation
 
 
-def moments_of(pairs: Pairs, rows: Array) -> Moments:
-    """Moments over the pairs of some rows; those of images over a sample where there are many.
+def standardisation_of(pairs: Pairs, rows: Array) -> Standardisation:
+    """Means and factors over the pairs of some rows; those of images over a sample where there are many.
 
     The factor of features that do not vary among them is 0, for a critic has learnt nothing from them.
     """
@@ -271,15 +264,15 @@ def moments_of(pairs: Pairs, rows: Array) -> Moments:
     z_mean, z_spread = z.mean(axis=0), z.std(axis=0)
     z_factor = np.divide(1.0, z_spread, out=np.zeros_like(z_spread), where=z_spread > _CONSTANT)
     shape = (-1,) + (1,) * (len(pairs.image_shape) - 1)
-    return Moments(mean.reshape(shape), image_factor.reshape(shape), z_mean * largest, z_factor / unit)
+    return Standardisation(mean.reshape(shape), image_factor.reshape(shape), z_mean * largest, z_factor / unit)
 
 
-def standardised_pairs(pairs: Pairs, moments: Moments, device: torch.device) -> StandardisedPairs:
+def standardised_pairs(pairs: Pairs, by: Standardisation, device: torch.device) -> StandardisedPairs:
     """Pairs to read batches from."""
     z = np.empty(pairs.z.shape, dtype=np.float32)
     for part in _slices(len(z), _ROWS_AT_A_TIME):
-        z[part] = (pairs.z[part] - moments.z_mean) * moments.z_factor
-    return StandardisedPairs(pairs.images, torch.from_numpy(z), moments, device)
+        z[part] = (pairs.z[part] - by.z_mean) * by.z_factor
+    return StandardisedPairs(pairs.images, torch.from_numpy(z), by, device)
 
 
 def batches_of(rows: Array, batch_size: int, generator: np.random.Generator) -> Iterator[Array]:
@@ -454,16 +447,16 @@ def mutual_information(
     generator = np.random.default_rng(seed)
     given, given_val = pairs_of(images, z, images_val, z_val)
     name = critic_named(critic, given.image_shape)
-    split = split_of(len(given.z), stopping_share, generator, hold_out=given_val is None)
-    moments = moments_of(given, split.fitted)
-    train = standardised_pairs(given, moments, on)
-    tested, tested_rows = train, split.validation
+    fitted, stopping, tested_rows = split_of(len(given.z), stopping_share, generator, hold_out=given_val is None)
+    standardisation = standardisation_of(given, fitted)
+    train = tested = standardised_pairs(given, standardisation, on)
     if given_val is not None:
-        tested, tested_rows = standardised_pairs(given_val, moments, on), generator.permutation(len(given_val.z))
-    watched = split.stopping if len(split.stopping) else split.fitted[:_WATCHED_ROWS]
+        tested = standardised_pairs(given_val, standardisation, on)
+        tested_rows = generator.permutation(len(given_val.z))
+    watched = stopping if len(stopping) else fitted[:_WATCHED_ROWS]
     with _surroundings(on, name, seed):
         network = Critic(name, given.image_shape, given.z.shape[1]).float().to(on)
-        batches = batches_of(split.fitted, batch_size, generator)
+        batches = batches_of(fitted, batch_size, generator)
         optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
         log_average: Tensor | None = None
         best, chosen_step, weights = 0.0, 0, copy.deepcopy(network.state_dict())  # untrained: scores and bound are 0
@@ -478,19 +471,19 @@ def mutual_information(
                 value = _bound(network, train, watched, _shifts(len(watched), _CHECKED_PAIRS, generator)).value
                 if progress is not None:
                     progress(CriticCheck(step=step, n_steps=n_steps, value=value))
-                if not len(split.stopping) or value > best:
+                if not len(stopping) or value > best:
                     best, chosen_step, weights = value, step, copy.deepcopy(network.state_dict())
         network.load_state_dict(weights)
         shifts_val = _shifts(len(tested_rows), _FINAL_PAIRS, generator)
         bound = _bound(network, tested, tested_rows, shifts_val)
-        trained_rows = split.fitted[:_WATCHED_ROWS]
+        trained_rows = fitted[:_WATCHED_ROWS]
         bound_train = _bound(network, train, trained_rows, _shifts(len(trained_rows), _CHECKED_PAIRS, generator))
     return MutualInformation(
         value=bound.value,
         standard_error=bound.standard_error,
         value_train=bound_train.value,
-        n_train=len(split.fitted),
-        n_stopping=len(split.stopping),
+        n_train=len(fitted),
+        n_stopping=len(stopping),
         n_val=len(tested_rows),
         n_steps=n_steps,
         chosen_step=chosen_step,

@@ -64,8 +64,8 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     """LiDAR of views of images: exp of the entropy of the eigenvalues of Sigma_w^-1/2 Sigma_b Sigma_w^-1/2.
 
     Sigma_b is the covariance of the mean views of images and Sigma_w that of views around the mean of their image, both
-    unbiased: divided by n_images - 1, and by the number of views less that of images. The eigenvalues themselves are
-    normalised to sum to 1, as all dim of them, zeros included.
+    unbiased: divided by n_images - 1, and by the number of views less that of images. All dim eigenvalues, zeros
+    included, are normalised to sum to 1.
 
     Parameters
     ----------
@@ -172,13 +172,13 @@ def lidar_of_covariances(
     noise = torch.zeros(dim, dtype=torch.float64)
     if rounding is not None:
         noise = _NOISE_UNITS * torch.as_tensor(np.asarray(rounding, dtype=np.float64))
-    lost = torch.zeros_like(noise) if error is None else torch.as_tensor(np.asarray(error, dtype=np.float64))
-    spectrum, rank, relative = _of_covariances(
-        within, between, delta=delta, views=_counted(n_images, least, most), noise=noise, error=lost
+    bound = torch.zeros_like(noise) if error is None else torch.as_tensor(np.asarray(error, dtype=np.float64))
+    spectrum, rank, relative_error = _of_covariances(
+        within, between, delta=delta, views=_counted(n_images, least, most), noise=noise, error=bound
     )
     ratio = None
     if least == most:
-        varying = within.diagonal() > torch.maximum(noise.square(), lost)
+        varying = within.diagonal() > torch.maximum(noise.square(), bound)
         variances = within.diagonal()[varying]
         squared = float((within[varying][:, varying].square_() / torch.outer(variances, variances)).sum())
         if len(variances):
@@ -193,7 +193,7 @@ def lidar_of_covariances(
     found = _lidar(
         spectrum[: n_images - 1], rank, ratio, dim=dim, n_images=n_images, n_views=(least, most), delta=delta, eps=eps
     )  # n - 1 means are independent
-    return found, relative
+    return found, relative_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -326,8 +326,8 @@ def _discriminative(views: Views, *, delta: float, unit: float) -> tuple[Tensor,
     outside = bool((~varying & (across > noise.square())).any())
     if outside and not delta:
         raise _infinite(_described(views))
-    kept = torch.nonzero(noise if delta else varying)[:, 0]
-    added, noise, means = delta * views.scale[kept].square(), noise[kept], means[:, kept]
+    columns = torch.nonzero(noise if delta else varying)[:, 0]  # whose directions are whitened
+    added, noise, means = delta * views.scale[columns].square(), noise[columns], means[:, columns]
     ratio = None
     if not outside and bool(varying.any()):
         lengths = squares[varying].sqrt()
@@ -345,11 +345,12 @@ def _discriminative(views: Views, *, delta: float, unit: float) -> tuple[Tensor,
             n_views=float(views.n_images / (1 / views.counts).sum()),
             freedom=freedom,
         )
-    root = None if within is None else _checked_cholesky(views, within, kept, added)
+    # The Cholesky factor of the sums where it is precise and views use all directions; else the triangular factor.
+    root = None if within is None else _checked_cholesky(views, within, columns, added)
     if root is not None and (delta or _all_used(root / noise)):
-        return _whitened(root, means), views.dim if delta else len(kept), ratio
+        return _whitened(root, means), views.dim if delta else len(columns), ratio
     factor, error = triangle or triangular_factor(views.deviations(), views.dim)
-    root = factor[:, kept] / freedom**0.5
+    root = factor[:, columns] / freedom**0.5
     if delta:
         root = torch.cat([root, torch.diag(added.sqrt())])
     root = torch.linalg.qr(root, mode="r")[1]
@@ -357,30 +358,30 @@ def _discriminative(views: Views, *, delta: float, unit: float) -> tuple[Tensor,
         return _whitened(root, means), views.dim, ratio
     root, means = root / noise, means / noise
     if _all_used(root):
-        return _whitened(root, means), len(kept), ratio
+        return _whitened(root, means), len(columns), ratio
     spectrum, rank = _in_used_directions(root, means, error, views)
     return spectrum, rank, ratio
 
 
-def _checked_cholesky(views: Views, within: Tensor, kept: Tensor, added: Tensor) -> Tensor | None:
-    """Upper triangular R with R'R the covariance within images of the columns ``kept``, or None if it is not precise.
+def _checked_cholesky(views: Views, within: Tensor, columns: Tensor, added: Tensor) -> Tensor | None:
+    """Upper triangular R with R'R the covariance within images of some columns, or None if it is not precise.
 
     ``within`` is the sum of products of deviations, and ``added`` is added to the diagonal of the covariance. With F
     the relative error of the eigenvalues, Z' F Z of k random directions has k times its Frobenius norm; that it falls
     short of a quarter of it has a probability below 1e-6, for F of rank 1, for which it is most likely.
     """
-    covariance = within[kept][:, kept].div_(views.within_freedom)
+    covariance = within[columns][:, columns].div_(views.within_freedom)
     covariance.diagonal().add_(added)
     lengths = covariance.diagonal().sqrt()
     factor, failed = torch.linalg.cholesky_ex(covariance.div_(lengths).div_(lengths[:, None]))
     if int(failed):
         return None
     root = factor.mT * lengths
-    z = torch.randn(len(kept), _CHECKED_DIRECTIONS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    z = torch.randn(len(columns), _CHECKED_DIRECTIONS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     v = torch.linalg.solve_triangular(root, z, upper=True)
     found = torch.zeros(_CHECKED_DIRECTIONS, _CHECKED_DIRECTIONS, dtype=torch.float64)
     for piece in views.deviations():
-        along = (piece if len(kept) == views.dim else piece[:, kept]) @ v
+        along = (piece if len(columns) == views.dim else piece[:, columns]) @ v
         found += along.T @ along
     found = found / views.within_freedom + v.T @ (added[:, None] * v)
     error = 4 * float(torch.linalg.matrix_norm(found - z.T @ z)) / _CHECKED_DIRECTIONS
@@ -425,29 +426,29 @@ def _of_covariances(
     """
     within, across = within.clone(), between.diagonal()
     within.diagonal().add_(delta)
-    silent = within.diagonal() <= error
-    if bool((silent & (across > error)).any()):
+    constant = within.diagonal() <= error
+    if bool((constant & (across > error)).any()):
         raise _infinite(views)
-    kept = torch.nonzero(~silent)[:, 0]
+    columns = torch.nonzero(~constant)[:, 0]
     if not bool((across > 0).any()):
         raise _all_zero(views)
-    within, between, error = within[kept][:, kept], between[kept][:, kept], error[kept]
+    within, between, error = within[columns][:, columns], between[columns][:, columns], error[columns]
     lengths, noisy = within.diagonal().sqrt(), not delta and bool((noise > 0).any())
     if noisy:
-        lengths = torch.maximum(noise[kept], lengths * 2.0**-40)  # directions of less than 1 are rounding
+        lengths = torch.maximum(noise[columns], lengths * 2.0**-40)  # directions of less than 1 are rounding
     values, directions = torch.linalg.eigh(within / torch.outer(lengths, lengths))
-    off = rounding_of_lapack(len(kept)) * float(values[-1]) + float((error / lengths.square()).sum())
-    used = values > (max(off, 1.0) if noisy else off)
-    white = directions.T @ (between / torch.outer(lengths, lengths)) @ directions
-    left = white[~used][:, ~used]
-    audible = rounding_of_lapack(len(kept)) * float(white.diagonal().sum()) + float(noisy)
-    if len(left) and float(eigenvalues(left)[0]) > audible:
+    lost = rounding_of_lapack(len(columns)) * float(values[-1]) + float((error / lengths.square()).sum())
+    used = values > (max(lost, 1.0) if noisy else lost)
+    rotated = directions.T @ (between / torch.outer(lengths, lengths)) @ directions
+    unused = rotated[~used][:, ~used]
+    rounding = rounding_of_lapack(len(columns)) * float(rotated.diagonal().sum()) + float(noisy)
+    if len(unused) and float(eigenvalues(unused)[0]) > rounding:
         raise _infinite(views)
     if not bool(used.any()):
         raise _all_zero(views)
     roots = values[used].sqrt()
-    spectrum = eigenvalues(white[used][:, used] / torch.outer(roots, roots))
-    return spectrum, int(used.sum()), off / float(values[used].min())
+    spectrum = eigenvalues(rotated[used][:, used] / torch.outer(roots, roots))
+    return spectrum, int(used.sum()), lost / float(values[used].min())
 
 
 def _noise_ratio(
