@@ -20,8 +20,7 @@ from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.rgb import RGB
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...errors import DataError, QueryError, UnknownName
-from ...features import Features, load_features
-from ...features import featurise as compute_features
+from ...features import Features, featurise, load_features
 from ...features.store import INDEX
 from ...optional import requires_extra
 from ...progress import ImageProgress
@@ -146,7 +145,7 @@ class Featuriser:
         self, label: str, featurised: ImageSet, images: ImageSet, chosen: np.ndarray, *, preprocess: Any = None
     ) -> Sample:
         begun_s = time.perf_counter()
-        features = compute_features(
+        features = featurise(
             self.encoder,
             preprocess or self.preprocess,
             featurised,
