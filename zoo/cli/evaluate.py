@@ -490,10 +490,10 @@ def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request
     from dataclasses import replace
 
     from ..evaluation.evaluating import evaluate, featurise_data, runs_folder
-    from ..progress import ImageBar as Bar
+    from ..progress import Bar
 
     say(f"{name}: features of {data.name}")
-    features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar())
+    features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
     return evaluate(
         features["train"], features["val"], replace(request, supervised=twin), card=catalogue()[name],
         kept=runs_folder(root, name), tell=lambda text: say(f"{name}: {text}"),
@@ -509,10 +509,12 @@ def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how:
     except ValueError:
         pass  # the name of an encoder
     from ..evaluation.evaluating import featurise_data
-    from ..progress import ImageBar as Bar
+    from ..progress import Bar
 
     say(f"{supervised}: features of {data.name} (train)")
-    return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar())["train"]
+    return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar("images"))[
+        "train"
+    ]
 
 
 def _rows(evaluation: Evaluation, source: str) -> Mapping[Any, Mapping[str, Any]]:
@@ -559,13 +561,13 @@ def features_command(
     from ..datasets.imagefiles import notes_on
     from ..datasets.images import copies_of
     from ..evaluation.evaluating import PARTS, evaluations_folder, featurise_data
-    from ..progress import ImageBar as Bar
+    from ..progress import Bar
 
     data = opened(images, options)
     wanted = PARTS if parts == "both" else (parts,)
     found = featurise_data(
         name, data, root=root or evaluations_folder(), how=featurising(options), parts=wanted,
-        progress=lambda part: Bar(),
+        progress=lambda part: Bar("images"),
     )  # fmt: skip
     records = [
         {

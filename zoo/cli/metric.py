@@ -329,7 +329,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     from ..datasets.images import copies_of
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
-    from ..progress import ImageBar as Bar
+    from ..progress import Bar
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
@@ -342,7 +342,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     inputs = inputs_of(
         name, data, needs, target=target, part=options["part"], n_images=options["n_images"], n=options["n"],
         q=options["q"], seed=options["seed"], recipe=options["augmentations"], root=options["root"],
-        how=featurising(options), progress=lambda label: Bar(),
+        how=featurising(options), progress=lambda label: Bar("images"),
     )  # fmt: skip
     found = []
     for one in measure(wanted, inputs, seed=options["seed"], options=chosen):

@@ -251,13 +251,14 @@ def _progress(n_bytes: int, *, show: bool) -> Iterator[Callable[[int], None]]:
     if not show or not n_bytes or not sys.stderr.isatty():
         yield lambda n: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from ..progress import Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("hashing", total=n_bytes)
-        yield lambda n: bar.update(task, advance=n)
+    bar = Bar("B")
+    bar.start("hashing", n_bytes, 0)
+    try:
+        yield bar.advance
+    finally:
+        bar.end()
 
 
 _MIRROR_EXAMPLES = """\b
