@@ -130,7 +130,7 @@ def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
         "| resize | shorter side to 256 px, bicubic, antialiased |",
         "| 100% of the labels | 1,281,167 | 75.4 |",
         "state a top-1 accuracy of 77 %",
-        "| epochs | 800 |",
+        "| epochs of pretraining | 800 |",
         "Weights: Apache-2.0.",
         "eprint = {2104.14294}",
         "| torch pickle | 12,345 |",

@@ -262,4 +262,4 @@ def test_what_users_write_into_a_card_breaks_neither_table_nor_front_matter() ->
     read = ModelCard(text_of(card))
     assert read.data.license == "apache-2.0"
     assert "<script>" not in read.text
-    assert "| optimizer | a \\| b --- &lt;script>" in read.text
+    assert "| optimizer of pretraining | a \\| b --- &lt;script>" in read.text

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing
+from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing, fact_text
 from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, Setting, Summary
@@ -173,10 +173,8 @@ def shown(fact: Fact, value: Any) -> str:
         return "-"
     if value is NOT_PUBLISHED:
         return "?"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
+    if isinstance(value, bool | tuple):
+        return fact_text(value)
     if isinstance(value, float):
         return points(value) if fact.unit.startswith("percent") else f"{value:g}"
     if fact.name.endswith("n_parameters") or fact.name in ("size_bytes", "projection_nparameters"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.derived import seed_means
 from ..results.values import SETTINGS, SeedMean, Summary
 from .facts import (
@@ -252,7 +251,7 @@ def _lines(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> list[str]:
     parts = _facts(card)
-    lines = [click.style(card.id, bold=True), *entry("released", _text(card.released))]
+    lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
         if part not in _LAST:
             lines += _section(part.capitalize(), parts[part])
@@ -273,7 +272,7 @@ def _section(title: str, values: dict[str, Any]) -> list[str]:
     for name, value in values.items():
         if not isinstance(value, Missing):
             label, unit = _label(name)
-            lines += entry(label, _text(value) + unit)
+            lines += entry(label, fact_text(value) + unit)
     for reason in Missing:
         absent = [_label(name)[0] for name, value in values.items() if value is reason]
         if absent:
@@ -289,20 +288,6 @@ def _label(name: str) -> tuple[str, str]:
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " "), unit
     return name.replace("_", " "), ""
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Missing):
-        return value.value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (tuple, list)):
-        return ", ".join(map(_text, value)) or "none"
-    if isinstance(value, dict):
-        return json.dumps(value) if value else "none"
-    return str(value)
 
 
 def _risks(summary: Summary | None) -> list[str]:
@@ -330,7 +315,7 @@ def _errata(card: EncoderCard, summary: Summary | None) -> list[str]:
         return []
     lines = ["", click.style("Errata", bold=True)]
     for erratum in card.errata:
-        lines += entry(erratum.field, f"published: {_text(erratum.published)}")
+        lines += entry(erratum.field, f"published: {fact_text(erratum.published)}")
         lines += entry("", erratum.reason)
     for result in results:
         metric = "all measurements" if result.metric == "*" else result.metric.replace("_", " ")

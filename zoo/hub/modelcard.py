@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..cards.schema import NOT_PUBLISHED, EncoderCard, Missing
+from ..cards.schema import COLUMNS, NOT_PUBLISHED, EncoderCard, Missing, fact_text
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
@@ -331,28 +331,7 @@ _FEATURES = {
     "pred": "the class token, projected to the space shared with text and quantised",
     "proj+cls": "the class token, followed by its projection to the space shared with text",
 }
-_LABELS = {
-    "objective.name": "objective",
-    "objective.mode": "kind of objective",
-    "objective.version": "version of the objective",
-    "objective.n_negatives": "negatives a positive pair",
-    "objective.n_classes": "clusters or classes that are predicted",
-    "objective.stop_gradient": "stops the gradient of one branch",
-    "objective.ema": "one branch is a moving average of the other",
-    "pretraining.dataset": "data set",
-    "pretraining.finetuning_dataset": "data set of the training afterwards",
-    "pretraining.augmentation_invariant": "asks for equal features of two augmentations",
-    "pretraining.learning_rate": "base learning rate",
-    "pretraining.n_processors": "number of processors",
-    "pretraining.duration_hours": "duration in hours",
-    "projector.first_arch": "projector of one branch",
-    "projector.second_arch": "projector of the other branch",
-    "projector.same": "both branches have the same projector",
-    "projector.output_dim": "dimensions that the loss sees",
-    "projector.hidden_width": "units in a hidden layer of the projector",
-    "projector.hidden_depth": "hidden layers of the projector",
-    "projector.n_parameters": "parameters of the projector",
-}
+_MEANING = {column.field: column.meaning for column in COLUMNS}
 _STUDY = """\
 @inproceedings{dubois2023evaluating,
   title = {Evaluating Self-Supervised Learning via Risk Decomposition},
@@ -512,11 +491,11 @@ def _training(card: EncoderCard) -> str:
     for part in ("objective", "pretraining", "projector"):
         for field in fields(getattr(card, part)):
             fact = f"{part}.{field.name}"
-            label, value = _LABELS.get(fact, field.name.replace("_", " ")), card.fact(fact)
+            label, value = _MEANING[fact], card.fact(fact)
             if value is NOT_PUBLISHED:
                 unknown.append(label)
             elif not isinstance(value, Missing):
-                rows.append((label, _shown(value)))
+                rows.append((label, fact_text(value)))
     if not rows:
         return "## Training\n\nHow it was trained is not stated."
     text = "## Training\n\n" + _table(("fact", "value"), rows)
@@ -527,7 +506,7 @@ def _corrections(card: EncoderCard) -> str:
     wrong = [erratum for erratum in card.errata if erratum.published is not NOT_PUBLISHED]  # the others fill a gap
     if not wrong:
         return ""
-    rows = [(f"`{erratum.field}`", _shown(erratum.published), erratum.reason) for erratum in wrong]
+    rows = [(f"`{erratum.field}`", fact_text(erratum.published), erratum.reason) for erratum in wrong]
     why = "What was published about this encoder and is wrong; everything above is corrected."
     return f"## Corrections\n\n{why}\n\n" + _table(("fact", "published", "why it is wrong"), rows)
 
@@ -599,15 +578,3 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequ
 def _inline(text: str) -> str:
     """Text of a card in one line, in which Markdown sees no tags."""
     return " ".join(text.split()).replace("<", "&lt;")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Missing):
-        return value.value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (tuple, list)):
-        return ", ".join(map(_shown, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
