@@ -239,7 +239,7 @@ def test_addresses_are_well_formed(card: EncoderCard) -> None:
     assert [location for location in locations if not LOCATION.fullmatch(location)] == []
     assert len(locations) == len(set(locations))
     assert isinstance(card.paper.url, Missing) or ARXIV.fullmatch(card.paper.url)
-    ours = "benchmarks/train_pocket.py" if card.family == "pocket" else ""
+    ours = "scripts/train_pocket.py" if card.family == "pocket" else ""
     assert card.provenance.url == ours or card.provenance.url.startswith("https://github.com/")
 
 
