@@ -18,19 +18,18 @@ from ..cards.catalogue import catalogue
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import TimeLeft, time_text
 from ..files import replaced
-from .evaluate import copies_notes, recording
-from .options import (
+from .measuring import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     IMAGE_KINDS,
     SPLIT_OPTIONS,
-    encoder_names,
-    refuse_idle,
+    copies_notes,
+    recording,
     refuse_idle_source,
-    say,
     settings_of,
 )
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from .options import encoder_names, refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
     from ..datasets.images import Copies

@@ -6,17 +6,21 @@ have the published names and clearer ones beside them: ``train_test`` is also ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..cards.catalogue import catalogue
+from ..cards.representations import MARK, own_id
 from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing, fact_text
 from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, Setting, Summary
+from .output import NothingFound
 
 if TYPE_CHECKING:
     from .where import Condition
@@ -269,3 +273,62 @@ def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list
     known = [subject for subject in among if not isinstance(fact.of(subject), Missing)]
     unknown = [subject for subject in among if isinstance(fact.of(subject), Missing)]
     return sorted(known, key=key, reverse=descending) + unknown
+
+
+def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
+    """Ids by name or by glob, without regard to case, in the order of the patterns and each of them once.
+
+    Raises
+    ------
+    UnknownName
+        If a name is no encoder's; lists the nearest ones.
+    NothingFound
+        If a glob matches none.
+    """
+    from fnmatch import fnmatchcase
+
+    by_folded = {encoder.casefold(): encoder for encoder in known}
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        folded = pattern.casefold()
+        if folded in by_folded:
+            found[by_folded[folded]] = None
+            continue
+        if MARK in pattern:  # other features of an encoder have its weights
+            found.update(dict.fromkeys(named([own_id(pattern)], known)))
+            continue
+        if not any(mark in pattern for mark in "*?["):
+            raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")
+        matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
+        if not matching:
+            raise NothingFound(f"No encoder has a name like {pattern!r}.")
+        found.update(dict.fromkeys(matching))
+    return list(found)
+
+
+def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
+    """The cards that a user means by names, globs and a condition.
+
+    Raises
+    ------
+    click.UsageError
+        If there is neither.
+    UnknownName, QueryError
+        If a name or the condition cannot be understood.
+    NothingFound
+        If no encoder is meant.
+    """
+    cards = catalogue()
+    if not names and condition is None:
+        raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")
+    ids = named(names, cards) if names else list(cards)
+    if condition is not None:
+        from .facts import find_fact, kinds, satisfying, subjects
+        from .where import parse_condition
+
+        parsed = parse_condition(condition, kinds())
+        among = subjects(ids, with_risks=any(find_fact(name).from_results for name in parsed.names))
+        ids = [subject.card.id for subject in satisfying(parsed, among)]
+        if not ids:
+            raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
+    return [cards[name] for name in ids]

@@ -14,23 +14,20 @@ import click
 from ..errors import QueryError
 from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric
 from ..results.vocabulary import label_free_metric as metric
-from .evaluate import copies_notes, recording
-from .options import (
+from .measuring import (
     IMAGES_HELP,
-    encoder_names,
+    copies_notes,
     featurising,
-    given_options,
     image_options,
     images_document,
-    metric_names,
     opened,
-    refuse_idle,
+    recording,
     refuse_idle_source,
     refuse_other_images,
-    say,
     settings_of,
 )
-from .output import json_option, print_json, print_notes, print_table
+from .options import encoder_names, given_options, metric_names, refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -229,3 +230,45 @@ def _broken(header: str) -> str:
     (['train-', 'nperclass-', '30_', 'test'], ['z_dim'])
     """
     return "\n".join(re.split(r"(?<=[-_])", header)) if len(header) > _SHORT_HEADER else header
+
+
+def say(text: str) -> None:
+    """A line on a terminal about what is being done; nothing in a pipe."""
+    if sys.stderr.isatty():
+        click.echo(click.style(text, dim=True), err=True)
+
+
+def size(n_bytes: float) -> str:
+    """Bytes as people read them, in the units of a download's progress bar.
+
+    >>> [size(n) for n in (0, 999, 86_664_000, 1_011_223_040)]
+    ['0 B', '999 B', '86.7 MB', '1.0 GB']
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.95:
+            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
+
+
+def place_name(place: str) -> str:
+    """A place as a column of a table holds it: whose it is.
+
+    >>> [place_name(place) for place in ("https://host/a.pth", "hf:owner/repository/a.pth", "timm:vit_small.dino")]
+    ['host', 'hf:owner/repository', 'timm']
+    """
+    scheme, _, rest = place.partition(":")
+    match scheme:
+        case "http" | "https":
+            return rest.removeprefix("//").partition("/")[0].rpartition("@")[2]
+        case "hf":
+            return "/".join(place.split("/")[:2])
+        case "sha256":
+            return "your own file"
+    return scheme if rest else Path(place).name
+
+
+def announce(number: int, total: int, encoder: str) -> None:
+    """Says on a terminal which encoder comes next."""
+    if sys.stderr.isatty() and total > 1:
+        click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)

@@ -14,9 +14,9 @@ import click
 
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
 from ..errors import CardError, MissingExtra, QueryError, ZooError
+from .facts import chosen
 from .options import encoder_names
-from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, wrapped
-from .weights import announce, chosen, size
+from .output import NothingFound, announce, entry, json_option, print_json, print_notes, print_table, size, wrapped
 
 if TYPE_CHECKING:
     from ..drift import Drift

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,37 +13,27 @@ from typing import Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import NOT_PUBLISHED, Missing
+from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.values import SETTINGS, ResultErratum, RiskDecomposition, SeedMean, Summary
+from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
 from .facts import ASSUMED, WRONG, matching, points
+from .measured import (
+    NEIGHBOURS,
+    PART_HEADS,
+    PROBE,
+    distrust,
+    interval,
+    is_by_labels,
+    of_plain_protocols,
+    risk_record,
+    setting_name,
+    shown_value,
+)
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
-from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, width, wrapped
-
-PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
-_PARTS = {  # metric -> head of its column
-    "approximation": "approx",
-    "usability": "usability",
-    "approximation_plus_usability": "approx+usab.",
-    "probe_generalization": "probe_gen",
-    "encoder_generalization": "enc_gen",
-}
-_SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
-_TRAINED = re.compile(r"train (.+) -> val")
-_SMALLEST = 2e-4  # below which decimals would hide the value
+from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 
 Column = tuple[str, str]  # metric, split
-
-
-def setting_name(split: str) -> str:
-    """What a probe was trained on, in short.
-
-    >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
-    ['100%', '1%', '20 images', 'val']
-    """
-    found = _TRAINED.fullmatch(split)
-    return _SETTING_OF.get(split) or (found[1] if found and found[1] != "plus val" else split)
 
 
 def selected(
@@ -80,24 +69,12 @@ def _is_like(name: str, pattern: str) -> bool:
     return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
 
 
-def plain(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Of each metric the protocol that most encoders have, of equal ones the shortest: the plain one."""
-    counts: dict[str, dict[str, set[str]]] = {}
-    for mean in means:
-        counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
-    chosen = {
-        metric: min(protocols, key=lambda name: (name.count("("), -len(protocols[name]), len(name), name))
-        for metric, protocols in counts.items()
-    }
-    return [mean for mean in means if mean.protocol == chosen[mean.metric]]
-
-
 def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
     """Errors by labels, of nearest neighbours and the parts of the full-shot error; all of them if there is none."""
     found = [
         mean
         for mean in means
-        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *_PARTS)
+        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *PART_HEADS)
     ]
     if any(mean.metric == "usability" for mean in found):  # then the sum says nothing new
         known = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
@@ -138,7 +115,7 @@ class Pivot:
             if len(metrics) == 1 or metric == PROBE:
                 heads.append(setting)
             else:
-                name = "k-NN" if metric == NEIGHBOURS else _PARTS.get(metric, metric)
+                name = "k-NN" if metric == NEIGHBOURS else PART_HEADS.get(metric, metric)
                 heads.append(f"{name} {setting}" if n_splits[metric] > 1 else name)
         return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
 
@@ -154,7 +131,10 @@ class Pivot:
         """The table, without the parts of the error where they do not fit; returns the names of what was left out."""
         from .output import layout  # with prettytable, which only tables need
 
-        for columns in (self.columns, [column for column in self.columns if column[0] not in (NEIGHBOURS, *_PARTS)]):
+        for columns in (
+            self.columns,
+            [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)],
+        ):
             heads, right = self.headers(columns), range(1, len(columns) + 1)
             table = [
                 [key[0], *(_cell(self.cells[key].get(column)) for column in columns)]
@@ -173,15 +153,10 @@ def _cell(mean: SeedMean | None) -> str:
     return "?" if mean is None else shown_value(mean.value, mean)
 
 
-def shown_value(value: float, mean: SeedMean) -> str:
-    """A value in the unit of that quantity."""
-    return points(value) if mean.unit.startswith("percent") else number(value)
-
-
 def _columns(means: Sequence[SeedMean]) -> list[Column]:
     """Errors of probes by falling numbers of labels, then the others as they come, each metric together."""
-    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(_PARTS, 0)}
-    parts = [*_PARTS]
+    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(PART_HEADS, 0)}
+    parts = [*PART_HEADS]
     found: dict[Column, int] = {}
     for mean in means:
         column = (mean.metric, mean.split)
@@ -194,19 +169,6 @@ def _columns(means: Sequence[SeedMean]) -> list[Column]:
         return first.get(metric, 1), place, -found[column]
 
     return sorted(found, key=key)
-
-
-def number(value: float) -> str:
-    """A value with about three digits that say something.
-
-    >>> [number(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
-    ['24.6', '0.032', '-0.39', '1346']
-    """
-    if abs(value) >= 1000:
-        return f"{value:.0f}"
-    if abs(value) >= 1 or abs(value) < _SMALLEST:
-        return points(value)
-    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
 
 
 def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
@@ -235,13 +197,6 @@ def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[
     return notes
 
 
-def interval(mean: SeedMean) -> str:
-    """The interval of one seed, or the range of several."""
-    if mean.low is None or mean.high is None:
-        return ""
-    return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
-
-
 def print_long(means: Sequence[SeedMean]) -> list[str]:
     """A line each; returns what is the same for all of them, which needs no column."""
     columns: dict[str, list[str]] = {
@@ -262,55 +217,6 @@ def print_long(means: Sequence[SeedMean]) -> list[str]:
     print_table(heads, list(zip(*(columns[name] for name in heads), strict=True)), right=numbers)
     lines = [f"{name}: {columns[name][0]}" for name in same if columns[name][0]]
     return [", ".join(lines), "interval: of one seed the 95 % interval, of several the smallest and largest value"]
-
-
-def _with_interval(mean: SeedMean) -> str:
-    if mean.low is None:
-        return shown_value(mean.value, mean)
-    of = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
-    return f"{shown_value(mean.value, mean)} ({interval(mean)}{of})"
-
-
-def section_lines(means: Sequence[SeedMean]) -> list[str]:
-    """A short section on what one source measured on one data set: errors, their parts, label-free metrics, curves."""
-    dataset, encoder = means[0].dataset, means[0].encoder
-    shown = plain(means)
-    title = f"Measured on {dataset} by the source {means[0].source!r} (errors in percent, lower is better)"
-    lines = ["", click.style(wrapped(title), bold=True)]
-    errors, parts, others, curves = [], [], [], dict[str, list[SeedMean]]()
-    for mean in sorted(shown, key=lambda mean: -(mean.n_train or 0)):
-        if mean.split.endswith(" images -> val"):
-            curves.setdefault(mean.metric, []).append(mean)
-        elif mean.metric in _PARTS:
-            parts.append(mean)
-        elif mean.metric in (PROBE, NEIGHBOURS):
-            if is_by_labels(mean.split):  # the others are raw risks, which the parts hold
-                errors.append(mean)
-        else:
-            others.append(mean)
-    for mean in sorted(errors, key=lambda mean: mean.metric == NEIGHBOURS):
-        images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
-        kind = "k-NN, " if mean.metric == NEIGHBOURS else ""
-        lines += entry(f"{kind}{setting_name(mean.split)}{images}", _with_interval(mean))
-    for mean in sorted(parts, key=lambda mean: [*_PARTS].index(mean.metric)):
-        lines += entry(mean.metric.replace("_", " "), f"{shown_value(mean.value, mean)} points")
-    for metric, own in curves.items():
-        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in own[::-1])
-        lines += entry(f"{metric.replace('_', ' ')} by images", text)
-    if others:
-        lines += entry("others", ", ".join(f"{mean.metric} {shown_value(mean.value, mean)}" for mean in others))
-    lines += entry("protocols", ", ".join(dict.fromkeys(mean.protocol for mean in shown)))
-    if len(means) > len(shown):
-        hint = f"zoo results {encoder} --dataset {dataset} --metric '*' --long"
-        lines += entry("of other protocols", f"{len(means) - len(shown)} more: {hint}")
-    return lines
-
-
-def is_by_labels(split: str) -> bool:
-    """True if probes with such a number of labels were tested on validation images."""
-    return split == "train -> val" or (
-        _TRAINED.fullmatch(split) is not None and "subset" not in split and "plus val" not in split
-    )
 
 
 def require_dataset(dataset: str, known: Iterable[str]) -> None:
@@ -338,23 +244,6 @@ def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
     return [*first, *(points(part) for part in rest)]
 
 
-def component_lines(decomposition: RiskDecomposition) -> list[tuple[str, str]]:
-    """The components and their sum, each with a label."""
-    approximation, usability = decomposition.approximation, decomposition.usability
-    if isinstance(approximation, Missing) or isinstance(usability, Missing):
-        together = f"{points(decomposition.approximation_plus_usability)} (no supervised twin tells them apart)"
-        lines = [("approximation + usability", together)]
-    else:
-        assumed = " (assumed, not measured)" if decomposition.approximation_assumed else ""
-        lines = [("approximation", f"{points(approximation)}{assumed}"), ("usability", f"{points(usability)}")]
-    return [
-        *lines,
-        ("probe generalization", f"{points(decomposition.probe_generalization)}"),
-        ("encoder generalization", f"{points(decomposition.encoder_generalization)}"),
-        ("sum", f"{points(decomposition.full_shot_error)}"),
-    ]
-
-
 def legend(summaries: list[Summary]) -> list[str]:
     """What the marks mean that occur in the rows of these encoders."""
     parts = [summary.decomposition for summary in summaries]
@@ -366,32 +255,6 @@ def legend(summaries: list[Summary]) -> list[str]:
     if any(part is None or len(summary.errors) < len(SETTINGS) for part, summary in zip(parts, summaries, strict=True)):
         lines.append("?  not measured")
     return lines
-
-
-def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
-    """Why the measurements of an encoder are to be distrusted, a line an erratum."""
-    return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
-
-
-def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
-    """Errata of measurements for JSON."""
-    return [
-        {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
-        for erratum in errata
-    ]
-
-
-def risk_record(summary: Summary) -> dict[str, Any]:
-    """The risks for JSON, under the published names of their columns."""
-    parts = summary.decomposition
-    values: dict[str, Any] = {setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS}
-    values["approx"] = parts.approximation if parts else NOT_PUBLISHED
-    values["usability"] = parts.usability if parts else NOT_PUBLISHED
-    values["approx_plus_usability"] = parts.approximation_plus_usability if parts else NOT_PUBLISHED
-    values["probe_gen"] = parts.probe_generalization if parts else NOT_PUBLISHED
-    values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
-    assumed = parts is not None and parts.approximation_assumed
-    return {**record(values), "approx_is_assumed": assumed, "errata": errata_records(summary.errata)}
 
 
 _IMAGENET = "imagenet-1k"
@@ -530,11 +393,11 @@ def _print_rows(
     encoders = list(dict.fromkeys(row.encoder for row in found))
     means = means_over_seeds(found)
     if metrics or protocols or settings:
-        shown = means if protocols and is_long else plain(means)
+        shown = means if protocols and is_long else of_plain_protocols(means)
         if settings and not metrics:
             shown = [mean for mean in shown if mean.metric == PROBE] or shown
     else:
-        shown = [mean for mean in usual(plain(means)) if dataset != _IMAGENET or mean.metric == PROBE]
+        shown = [mean for mean in usual(of_plain_protocols(means)) if dataset != _IMAGENET or mean.metric == PROBE]
     if is_long and metrics:
         shown = means
     pivot = Pivot(shown, metrics)
