@@ -1,4 +1,4 @@
-"""``zoo cache`` and ``zoo verify``: the stored weights listed, removed, tidied and hashed again."""
+"""``zoo cache`` and ``zoo verify``: list, remove, tidy and re-hash the stored weights."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
 
 
 def _in_cache() -> list[care.Kept]:
-    """What is kept in the cache and in its copies of mirrors."""
+    """Everything stored in the cache and in its copies of mirrors."""
     shelves = [shelf for shelf in care.shelves() if shelf.kind in ("cache", "copy of a mirror")]
     return [item for shelf in shelves for item in care.kept(shelf) if not item.is_registered]
 
@@ -221,7 +221,7 @@ def _agrees(rows: Sequence[dict[str, Any]]) -> bool:
 
 
 def _layouts() -> tuple[dict[str, int] | None, str]:
-    """Version of every layout, and a note if that is not known."""
+    """Version of every layout, or None and a note if a library is missing."""
     try:
         from ..encoders.layouts import LAYOUTS
     except (MissingExtra, ModuleNotFoundError) as error:
@@ -247,7 +247,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of one record and its weights, or of weights without a record."""
+    """Result for one record and its weights, or for weights without a record."""
 
     shelf: care.Shelf
     path: Path  # of the weights; of the record if that is damaged
@@ -258,7 +258,7 @@ class Finding:
 
     @property
     def is_problem(self) -> bool:
-        """True unless a load can go well; weights without a record harm nobody."""
+        """True unless a load succeeds; weights without a record are harmless."""
         return self.state not in ("whole", "orphaned")
 
 
@@ -303,13 +303,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def contradiction(record: store.Record, cards: Mapping[str, EncoderCard]) -> str:
-    """What a lock file or the card says against the source of weights, so that no load takes them; "" if nothing.
-
-    Raises
-    ------
-    StoreError
-        If a lock file cannot be read.
-    """
+    """How a lock file or the card contradicts the source of weights, so that loads refuse them; "" if neither does."""
     for origin in record.origins:
         if origin.place.startswith(_OWN_HASH):
             continue
@@ -338,7 +332,7 @@ def _shelves() -> list[care.Shelf]:
 def _whose(
     shelves: Sequence[care.Shelf], everything: Sequence[care.Kept], cards: Mapping[str, EncoderCard]
 ) -> tuple[dict[Path, tuple[str, ...]], list[Finding]]:
-    """Encoders by the path of their record; and those of which only the manifest of a mirror knows."""
+    """Encoders by the path of their record; and findings for records that only the manifest of a mirror lists."""
     known = care.by_places(cards.values())
     whose = {item.path: care.readers(item.record, known) if item.record else () for item in everything}
     detail = "the manifest lists its record, which is not there"

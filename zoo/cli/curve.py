@@ -1,4 +1,4 @@
-"""``zoo curve``: calibrated learning curves of encoders on a task, with figures, and rows in the results."""
+"""``zoo curve``: calibrated learning curves of encoders on a task, with figures and rows in the user's results."""
 
 from __future__ import annotations
 
@@ -100,20 +100,14 @@ _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options but those of the output, passed on by their names."""
+    """Adds all options but those of the output."""
     for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
         command = option(command)
     return command
 
 
 def data_of(spec: str, options: dict[str, Any]) -> TransferData:
-    """The data that the arguments name.
-
-    Raises
-    ------
-    UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.evaluation.curves.losses.transfer_data`; and if an option would do nothing to this data.
-    """
+    """Opens the data that the arguments name; options that would do nothing to this data are refused."""
     from ..evaluation.curves.losses import transfer_data
 
     if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
@@ -131,15 +125,7 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
 
 
 def recipe_of(options: dict[str, Any]) -> Recipe:
-    """How networks are to be trained.
-
-    Raises
-    ------
-    UnknownName
-        If there is no setting of a name.
-    QueryError
-        If a value makes no sense, or is given twice.
-    """
+    """The training recipe from the options."""
     from ..evaluation.curves.recipe import Recipe
 
     given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
@@ -156,13 +142,7 @@ def recipe_of(options: dict[str, Any]) -> Recipe:
 
 
 def training_of(options: dict[str, Any]) -> Training:
-    """What of the training moves no number.
-
-    Raises
-    ------
-    QueryError
-        If there is no such device.
-    """
+    """Where networks are trained, which moves no number; refuses an unavailable device before weights are fetched."""
     from torch import nn
 
     from ..evaluation.curves.tuning import Training
@@ -176,11 +156,6 @@ def training_of(options: dict[str, Any]) -> Training:
 def rates_of(text: str) -> tuple[float, ...]:
     """Learning rates from text.
 
-    Raises
-    ------
-    QueryError
-        If one of them is no number.
-
     >>> rates_of("3e-4,1e-3")
     (0.0003, 0.001)
     """
@@ -192,11 +167,6 @@ def rates_of(text: str) -> tuple[float, ...]:
 
 def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from their number, or from a list.
-
-    Raises
-    ------
-    QueryError
-        If it is neither.
 
     >>> seeds_of("3"), seeds_of("7,1"), seeds_of("5,")
     ((0, 1, 2), (7, 1), (5,))
@@ -218,15 +188,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def metrics_of(options: dict[str, Any]) -> tuple[str, ...]:
-    """Metrics of the task that are shown: the first alone with a recorded risk of maximal supervision, which is of it.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such task, or it does not have one of the metrics.
-    QueryError
-        If a recorded risk is given, and another metric is asked for.
-    """
+    """Metrics of the task to show; with ``--maximal`` only the first, which that risk is of."""
     from ..evaluation.curves.recipe import task_named
 
     known = task_named(options["task"]).metrics
@@ -269,16 +231,16 @@ _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of othe
 
 
 def default_folder(data: TransferData) -> Path:
-    """Where figures go unless a folder is named."""
+    """Where figures go unless ``--out`` names a folder."""
     from ..files import cache_folder
 
     return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
 
 
-def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = ()) -> list[str]:
-    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes.
+def print_curves(curves: Sequence[CalibratedCurve], *, shown_before: Collection[str] = ()) -> list[str]:
+    """Prints curves of one metric: every regime of every encoder, the controls, the improvements, the notes.
 
-    Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
+    Notes in ``shown_before``, printed for another metric, are not repeated; returns those that were printed.
     """
     from ..evaluation.curves.texts import in_unit, label_of, words_of
 
@@ -305,14 +267,16 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
     summary = [[label_of(curve), *_improvement(curve)] for curve in curves]
     print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
     notes = [
-        note for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves)) if note not in told
+        note
+        for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves))
+        if note not in shown_before
     ]
     print_notes(notes)
     return notes
 
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """What a reader must know of these curves; a note of several encoders once, with their names."""
+    """Notes on these curves; a note on several encoders appears once, with their names."""
     from ..evaluation.curves.texts import label_of
 
     by_note: dict[str, list[str]] = {}
@@ -325,7 +289,7 @@ def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
 
 
 def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
-    """Everything as JSON has it; curves of the metrics that are shown."""
+    """The report as JSON; curves of the shown metrics only."""
     return {
         "dataset": report.data.name,
         "task": report.data.task.name,
@@ -342,12 +306,8 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
-    """Curves of each metric and the strip of a dense task, as PNG and SVG, and all numbers as ``curves.json``.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be written.
+    """Writes the curves of each metric and the strip of a dense task as PNG and SVG, and all numbers as
+    ``curves.json``.
     """
     from ..evaluation.curves.examples import strip_of
     from ..evaluation.curves.figures import curves_figure, strip_figure
@@ -380,7 +340,7 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
 
 
 def json_of(value: Any) -> Any:
-    """What JSON holds: numbers of numpy become Python's, and one that is not finite null."""
+    """A value as JSON: numpy numbers become Python's, and one that is not finite null."""
     if isinstance(value, Mapping):
         return {str(key): json_of(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -410,7 +370,7 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
 
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """One line of the controls, or one for each of several architectures."""
+    """One line with the blind guess and maximal supervision, or one for each of several architectures."""
     from ..evaluation.curves.texts import label_of
 
     names: dict[str, list[str]] = {}
@@ -428,7 +388,7 @@ def _improvement(curve: CalibratedCurve) -> list[str]:
 
 
 def _decimals(curve: CalibratedCurve) -> int:
-    """Of risks in print: a depth may be in metres, or in whole thousandths of them."""
+    """Decimals of a printed risk: those of its unit, or as many as give the blind guess four digits."""
     if curve.unit in _DECIMALS:
         return _DECIMALS[curve.unit]
     return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4
@@ -500,9 +460,11 @@ def command(
     report = _measured(ids, data, request, options)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
-        told: list[str] = []
+        shown_before: list[str] = []
         for metric in metrics:
-            told += print_curves([curve for curve in report.curves if curve.metric == metric], told=told)
+            shown_before += print_curves(
+                [curve for curve in report.curves if curve.metric == metric], shown_before=shown_before
+            )
         print_notes([*report.notes, *copies_notes(_copies(data))])
     problems: list[str] = []
     written: list[Path] = []
@@ -567,7 +529,7 @@ def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
 
 
 def _refuse_other_images(data: TransferData) -> None:
-    """Before anything is trained."""
+    """Refuses other images than those recorded under this name, before anything is trained."""
     from ..evaluation.curves.losses import images_of
     from ..results.recording import require_same_images
 
@@ -593,13 +555,7 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
 
 
 class FinishedRuns:
-    """Lines on stderr, one a run, with its risks and the time left.
-
-    Parameters
-    ----------
-    several : bool
-        Whether there are several architectures, so that a control must say of which it is.
-    """
+    """Progress as lines on stderr, one a run; with ``several`` architectures, controls name theirs."""
 
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
@@ -607,22 +563,21 @@ class FinishedRuns:
         self._left = TimeLeft(0)
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
-        """Says how many runs there are, and how many of them were finished before; nothing where all were."""
+        """Prints how many runs there are and how many are already finished; nothing if all are."""
         if n_done < n_jobs:
             there = f", {n_done} of them finished before" if n_done else ""
             click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{there}", err=True)
         self._n_jobs, self._n_done = n_jobs, n_done
         self._left = TimeLeft(n_steps)
 
-    def began(self, job: Job) -> None:
-        """Says nothing."""
+    def began(self, job: Job) -> None: ...
 
     def step(self, job: Job, step: Step) -> None:
         """Counts steps, for the time left."""
         self._left.step(job, step.step / max(1, step.n_steps))
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
-        """Says what a run has found, or that it failed; why is said at the end."""
+        """Prints the risks of a run, or that it failed; the reason follows at the end."""
         self._left.ended(job)
         if run is None:
             click.echo(f"failed: {self._label(job)}", err=True)
@@ -632,8 +587,7 @@ class FinishedRuns:
         left = time_text(self._left.seconds()) if self._n_done < self._n_jobs else ""
         click.echo(f"{self._n_done} of {self._n_jobs}: {self._label(job)}: {found}{left and f' ({left})'}", err=True)
 
-    def end(self) -> None:
-        """Says nothing."""
+    def end(self) -> None: ...
 
     def _label(self, job: Job) -> str:
         of_network = self._several and job.control in ("scratch", "maximal")

@@ -1,4 +1,4 @@
-"""``zoo demo``: the main job on real input, without a network."""
+"""``zoo demo``: rank, recommend, compare, load, featurise, probe and decompose on real input, without a network."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _run(verb: str, arguments: list[str]) -> None:
 
 
 def _best() -> list[dict[str, Any]]:
-    """The encoders with the lowest error in each setting, of all and of the small ones; wrong rows left out."""
+    """Encoders with the lowest error in each setting, of all and of the small ones, without wrong rows."""
     cards = catalogue()
     measured = [
         summary for summary in summaries(exclude_wrong=True).values()
@@ -130,7 +130,7 @@ def _evaluated(name: str, out: Path) -> Evaluation:
 
 
 def _load(name: str) -> tuple[torch.nn.Module, Any]:
-    """Through torch.hub where there is a checkout, as a user of the hub would; else through zoo.load."""
+    """Loads through torch.hub if this is a checkout, as a user of the hub would; else through zoo.load."""
     repository = content_folder("metadata").parent
     if (repository / "hubconf.py").is_file():
         import torch
@@ -145,14 +145,14 @@ def _load(name: str) -> tuple[torch.nn.Module, Any]:
 
 
 def _require_libraries() -> None:
-    """Say which library is missing before anything is computed."""
+    """Names a missing library before anything is computed."""
     with requires_extra("demo", needed_for="The demo"):
         for module in _LIBRARIES:
             import_module(module)
 
 
 def _standing() -> list[dict[str, Any]]:
-    """Errors that are in the results, of every encoder that was measured on the digits, the best first."""
+    """Recorded errors of every encoder that was measured on the digits, the best first."""
     rows = [row for row in measurements(metrics="linear_probe_error") if row.dataset == _DATA]
     found = []
     for encoder in dict.fromkeys(row.encoder for row in rows):

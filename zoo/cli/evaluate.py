@@ -1,4 +1,4 @@
-"""``zoo evaluate``: features, tuned probes in every label setting, the risk decomposition, and rows in the results."""
+"""``zoo evaluate``, ``features``, ``probe``, ``decompose``: features, tuned probes, and the risk decomposition."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PARTS = {
 
 
 def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -> None:
-    """Errors by label setting, the decomposition, and how to read them, with notes on how images are read."""
+    """Prints errors by label setting, the decomposition, and notes; ``on_images`` are notes on how images are read."""
     train, test = evaluation.train, evaluation.test
     click.echo(
         click.style(f"\n{train.origin.encoder} on {train.origin.dataset}", bold=True)
@@ -84,7 +84,7 @@ def _print_errors(evaluation: Evaluation, predicted: dict[str, LabelPrediction])
 
 
 def print_risk(report: RiskReport) -> None:
-    """The parts of the full-shot error."""
+    """Prints the components of the full-shot error."""
     click.echo(f"\nWhere the full-shot error of {report.encoder} comes from, in percentage points\n")
     shown = {part: words for part, words in PARTS.items() if not _is_sum_of_shown(part, report)}
     rows = [
@@ -130,7 +130,7 @@ def _is_sum_of_shown(part: str, report: RiskReport) -> bool:
 
 
 def predictions(evaluation: Evaluation) -> dict[str, LabelPrediction]:
-    """What the scaling law expects in each few-shot setting, by name.
+    """Errors that the scaling law expects in each few-shot setting, by name.
 
     Empty without the standard decomposition, and on other data than those that the law was fitted on.
     """
@@ -152,11 +152,11 @@ def predictions(evaluation: Evaluation) -> dict[str, LabelPrediction]:
 
 
 def law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
-    """What may be said of errors by labels on other data than ImageNet-1K, as JSON has it.
+    """The label scaling law on other data than ImageNet-1K, as JSON.
 
-    Under "fitted" the exponent that fits the errors with few labels, or null with the reason under "not_fitted"; then
-    under "extrapolated" the errors by ImageNet's law, and how far it has been off. None without the standard
-    decomposition, and on ImageNet-1K, where "predicted" of each error says it.
+    "fitted" has the exponent that fits the errors with few labels, or is null with the reason under "not_fitted"; then
+    "extrapolated" has the errors by ImageNet's law, and how far it was off elsewhere. None without the standard
+    decomposition, and on ImageNet-1K, where "predicted" of each error has the law.
     """
     report = evaluation.risk
     if report is None or report.order != "standard":
@@ -185,7 +185,7 @@ def law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
 
 
 def _usual_labels(report: RiskReport) -> dict[str, int]:
-    """Labels of the published settings with few of them."""
+    """Labels of the published few-label settings, by name."""
     from ..evaluation.measuring import PUBLISHED_SETTINGS, label_setting
 
     found = {}
@@ -225,7 +225,7 @@ def _print_law(law: dict[str, Any] | None) -> None:
 
 
 def document_of(evaluation: Evaluation) -> dict[str, Any]:
-    """Everything as JSON has it."""
+    """An evaluation as JSON."""
     train, test = evaluation.train, evaluation.test
     predicted = predictions(evaluation)
     return {
@@ -251,7 +251,7 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def risk_document(report: RiskReport) -> dict[str, Any]:
-    """The decomposition as JSON has it; a part that is not known is null."""
+    """A decomposition as JSON; an unknown component is null."""
     return {
         "order": report.order,
         "parts": {
@@ -318,7 +318,7 @@ def _folder(features: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Reports of probes hold what JSON has, numbers that are not finite apart."""
+    """A probe's report as JSON, with numbers that are not finite as text."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""Every name that ``--where``, ``--sort`` and ``--columns`` understand, and how its values look in a table.
+"""Columns of ``--where``, ``--sort`` and ``--columns``, their values in tables, and the selection of encoders.
 
-They are the names of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
+Columns are those of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
 have the published names and clearer ones beside them: ``train_test`` is also ``error_100pct``.
 """
 
@@ -34,7 +34,7 @@ WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One encoder: its card, and what was measured of it."""
+    """One encoder: its card and its measurements."""
 
     card: EncoderCard
     measured: Summary | None  # everything, believable or not
@@ -54,7 +54,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing to ask of an encoder."""
+    """One column."""
 
     name: str
     kind: Kind
@@ -154,18 +154,12 @@ def kinds() -> dict[str, Kind]:
 
 
 def value_of(subject: Subject, name: str) -> Any:
-    """The value of the column with that name, or the reason why there is none."""
+    """The value of the column with that name, or why it is missing."""
     return _BY_ANY_NAME[name].of(subject)
 
 
 def find_fact(name: str) -> Fact:
-    """The fact with that name, in either spelling.
-
-    Raises
-    ------
-    UnknownName
-        If no column is called that; lists the nearest names.
-    """
+    """The column with that name, in either spelling; UnknownName lists the nearest."""
     if name not in _BY_ANY_NAME:
         raise UnknownName("column", name, _BY_ANY_NAME, hint="Run 'zoo list --help-columns' to see them all.")
     return _BY_ANY_NAME[name]
@@ -187,7 +181,7 @@ def shown(fact: Fact, value: Any) -> str:
 
 
 def cell(fact: Fact, subject: Subject) -> str:
-    """The value of one encoder as a table shows it, marked where it is not to be taken at its word."""
+    """The value of one encoder as a table shows it, marked where it is assumed or wrong."""
     value = fact.of(subject)
     text = shown(fact, value)
     if not fact.is_risk or isinstance(value, Missing):
@@ -197,7 +191,7 @@ def cell(fact: Fact, subject: Subject) -> str:
 
 
 def marks(facts: Iterable[Fact], among: Iterable[Subject]) -> list[str]:
-    """What the marks mean that :func:`cell` sets for these facts of these encoders."""
+    """What the marks of :func:`cell` in these columns of these encoders mean."""
     risks = [fact for fact in facts if fact.is_risk]
     cells = [cell(fact, subject) for subject in among for fact in risks if subject.measured is not None]
     wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
@@ -229,7 +223,7 @@ def short_number(value: float) -> str:
 def subjects(
     names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False, dataset: str | None = None
 ) -> list[Subject]:
-    """Encoders by name, in that order, with risks on ImageNet-1K or another data set; ids are compared without case."""
+    """Encoders by name, in that order, with risks on ImageNet-1K or another data set."""
     cards = catalogue()
     risks = summaries if dataset is None else partial(summaries, dataset=dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
@@ -238,13 +232,13 @@ def subjects(
 
 
 def left_out(among: Iterable[Subject]) -> list[str]:
-    """A note that names the encoders whose wrong measurements do not count here."""
+    """A note that names the encoders whose wrong measurements are left out."""
     names = [subject.card.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
 def matching(pattern: str | None) -> list[str]:
-    """Ids that match a glob, or contain a text, without regard to case; all of them for None or an empty text."""
+    """Ids that match a glob, or contain a text; all of them for None or an empty text. Case does not matter."""
     ids = list(catalogue())
     if not pattern:
         return ids
@@ -257,12 +251,12 @@ def matching(pattern: str | None) -> list[str]:
 
 
 def satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
-    """Those for which the condition is true."""
+    """Encoders for which the condition is true."""
     return [subject for subject in among if condition.holds(partial(value_of, subject))]
 
 
 def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list[Subject]:
-    """By one column, texts without regard to case, missing values always last."""
+    """Encoders sorted by one column, texts without regard to case, missing values always last."""
 
     def key(subject: Subject) -> Any:
         value = fact.of(subject)
@@ -276,15 +270,7 @@ def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list
 
 
 def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
-    """Ids by name or by glob, without regard to case, in the order of the patterns and each of them once.
-
-    Raises
-    ------
-    UnknownName
-        If a name is no encoder's; lists the nearest ones.
-    NothingFound
-        If a glob matches none.
-    """
+    """Ids by name or glob, in the order of the patterns, each once; case does not matter."""
     from fnmatch import fnmatchcase
 
     by_folded = {encoder.casefold(): encoder for encoder in known}
@@ -307,17 +293,7 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
-    """The cards that a user means by names, globs and a condition.
-
-    Raises
-    ------
-    click.UsageError
-        If there is neither.
-    UnknownName, QueryError
-        If a name or the condition cannot be understood.
-    NothingFound
-        If no encoder is meant.
-    """
+    """The cards that names, globs and a condition select; a usage error if there is neither names nor condition."""
     cards = catalogue()
     if not names and condition is None:
         raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")

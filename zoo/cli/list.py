@@ -1,4 +1,4 @@
-"""``zoo list``: encoders as a table, filtered, sorted, with the columns one asks for."""
+"""``zoo list``, ``show`` and ``compare``: encoders as a table, one with everything known, several by differences."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def list_command(
 
 
 def _columns(names: str) -> dict[str, Fact]:
-    """Facts by their names as they were given, which head the columns."""
+    """Columns by their names as given, which head the table."""
     given = [name.strip() for name in names.split(",") if name.strip()]
     if not given:
         raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_USUAL}.")
@@ -267,7 +267,7 @@ def _lines(
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:
-    """Known facts a line each; below them the names of those without a value, by reason."""
+    """Known facts a line each; below them the names of missing ones, by reason."""
     lines = ["", click.style(title, bold=True)]
     for name, value in values.items():
         if not isinstance(value, Missing):
@@ -371,7 +371,7 @@ def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
 
 
 def _difference(fact: Fact, compared: list[Subject]) -> float | None:
-    """Second minus first; None where one of them is missing, or is zero by assumption."""
+    """Second minus first; None where one is missing or zero by assumption."""
     if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
         return None
     first, second = (fact.of(subject) for subject in compared)

@@ -31,7 +31,7 @@ _SMALLEST = 2e-4  # below which decimals would hide the value
 
 
 def setting_name(split: str) -> str:
-    """What a probe was trained on, in short.
+    """Labels that a probe was trained on, in short.
 
     >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
     ['100%', '1%', '20 images', 'val']
@@ -41,7 +41,9 @@ def setting_name(split: str) -> str:
 
 
 def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Of each metric the protocol that most encoders have, of equal ones the shortest: the plain one."""
+    """Of each metric the rows of its plain protocol: with the fewest brackets, then the most encoders, then the
+    shortest.
+    """
     counts: dict[str, dict[str, set[str]]] = {}
     for mean in means:
         counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
@@ -53,19 +55,19 @@ def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 
 def is_by_labels(split: str) -> bool:
-    """True if probes with such a number of labels were tested on validation images."""
+    """True if the split tests, on validation images, a probe that was trained with some number of labels."""
     return split == "train -> val" or (
         _TRAINED.fullmatch(split) is not None and "subset" not in split and "plus val" not in split
     )
 
 
 def shown_value(value: float, mean: SeedMean) -> str:
-    """A value in the unit of that quantity."""
+    """A value of that quantity as text."""
     return points(value) if mean.unit.startswith("percent") else short_value(value)
 
 
 def short_value(value: float) -> str:
-    """A value with about three digits that say something.
+    """A value with about three significant digits.
 
     >>> [short_value(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
     ['24.6', '0.032', '-0.39', '1346']
@@ -92,7 +94,7 @@ def _with_interval(mean: SeedMean) -> str:
 
 
 def section_lines(means: Sequence[SeedMean]) -> list[str]:
-    """A short section on what one source measured on one data set: errors, their parts, label-free metrics, curves."""
+    """Lines on what one source measured on one data set: errors, components, label-free metrics, curves."""
     dataset, encoder = means[0].dataset, means[0].encoder
     shown = of_plain_protocols(means)
     title = f"Measured on {dataset} by the source {means[0].source!r} (errors in percent, lower is better)"
@@ -144,12 +146,12 @@ def component_lines(decomposition: RiskDecomposition) -> list[tuple[str, str]]:
 
 
 def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
-    """Why the measurements of an encoder are to be distrusted, a line an erratum."""
+    """Why the measurements of an encoder are doubtful, a line an erratum."""
     return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
 
 
 def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
-    """Errata of measurements for JSON."""
+    """Errata of measurements as JSON."""
     return [
         {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
         for erratum in errata
@@ -157,7 +159,7 @@ def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
 
 
 def risk_record(summary: Summary) -> dict[str, Any]:
-    """The risks for JSON, under the published names of their columns."""
+    """The risks as JSON, under the published names of their columns."""
     parts = summary.decomposition
     values: dict[str, Any] = {setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS}
     values["approx"] = parts.approximation if parts else NOT_PUBLISHED

@@ -54,28 +54,22 @@ PART_NAMES = ("n_subsets", "order", "n_refits")
 
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which label settings, passed on by name."""
+    """Adds the options of label settings."""
     return _with(command, _SETTINGS)
 
 
 def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How probes are trained, passed on by name."""
+    """Adds the options of probes."""
     return _with(command, _PROBES)
 
 
 def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How the full-shot error is decomposed, passed on by name."""
+    """Adds the options of the decomposition."""
     return _with(command, _PARTS)
 
 
 def refuse_idle_probes(options: dict[str, Any]) -> None:
-    """Refuses options of probes that do nothing beside the others.
-
-    Raises
-    ------
-    QueryError
-        Names them.
-    """
+    """Refuses options of probes that have no effect beside the others."""
     if options.get("order") == "alternative":
         refuse_idle(("n_subsets",), "the alternative decomposition holds out no subset")
     if "settings" not in options:
@@ -85,12 +79,7 @@ def refuse_idle_probes(options: dict[str, Any]) -> None:
 
 
 def refuse_idle_source(*, record: bool) -> None:
-    """Refuses to be told who measured what is not recorded.
-
-    Raises
-    ------
-    QueryError
-    """
+    """Refuses ``--source`` where nothing is recorded."""
     if not record:
         refuse_idle(("source",), "with --no-record nothing is recorded")
 
@@ -108,13 +97,7 @@ def _with(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) ->
 
 
 def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
-    """What is to be measured.
-
-    Raises
-    ------
-    QueryError
-        If a label setting makes no sense.
-    """
+    """The request to evaluate, from the options."""
     from ..evaluation.evaluating import Request
     from ..evaluation.measuring import label_setting
 
@@ -137,7 +120,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
 
 
 def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, Any]:
-    """Settings from NAME=VALUE. Values are read as JSON has them where they are JSON, else as text."""
+    """Settings from NAME=VALUE; values are read as JSON if they are JSON, else as text."""
     found: dict[str, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")
@@ -163,13 +146,7 @@ IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
 
 
 def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
-    """Two numbers from LOW,HIGH.
-
-    Raises
-    ------
-    QueryError
-        If it is something else.
-    """
+    """Two numbers from LOW,HIGH."""
     if text is None:
         return None
     try:
@@ -211,20 +188,14 @@ FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corru
 
 
 def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options of images and features, passed on by their names."""
+    """Adds all options of images and features."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def opened(images: str, options: dict[str, Any]) -> ImageData:
-    """The image set that the arguments name.
-
-    Raises
-    ------
-    UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.datasets.open_images`; and if an option would do nothing to this set.
-    """
+    """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images
 
     if not images.startswith("huggingface:"):
@@ -245,24 +216,19 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
 
 
 def refuse_other_images(data: ImageData) -> None:
-    """Refuses images that are others than those recorded under their name, before anything is computed.
-
-    Raises
-    ------
-    ResultsError
-    """
+    """Refuses other images than those recorded under this name, before anything is computed."""
     from ..results.recording import require_same_images
 
     require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
 
 
 def images_document(data: ImageData) -> dict[str, Any]:
-    """How the images of both parts are read, as JSON has it."""
+    """How the images of both parts are read, as JSON."""
     return {"train": data.train.reading.as_dict(), "val": data.val.reading.as_dict()}
 
 
 def featurising(options: dict[str, Any]) -> Featurising:
-    """How features are to be computed."""
+    """How features are computed, from the options."""
     from ..evaluation.evaluating import Featurising
 
     return Featurising(**{name: options[name] for name in FEATURE_OPTIONS})
@@ -273,7 +239,7 @@ _MOST_DIFFERENCES = 10  # that are listed; --json has all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What became of numbers that were to be recorded."""
+    """Result of adding numbers to the user's results."""
 
     document: dict[str, Any] | None  # for JSON; None if nothing was recorded
     problem: str  # why not, or what is recorded otherwise; "" if all is well
@@ -281,7 +247,7 @@ class Recording:
 
 
 def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recording:
-    """Adds rows to the user's results; what goes wrong is told, for the numbers are there to be printed."""
+    """Adds rows to the user's results; a failure becomes a sentence, because the numbers must still be printed."""
     from ..results.recording import record
 
     try:

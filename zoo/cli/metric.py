@@ -39,9 +39,10 @@ Record = dict[str, Any]
 
 
 def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed: bool = False) -> None:
-    """One line a metric, notes on them, and why some are missing; of arrays that a file lacks, one line on request.
+    """Prints one line a metric, notes, and why some are missing.
 
-    A column of duplicates is there if there are any.
+    With ``condensed``, metrics that need arrays which the file lacks share one line. A column of duplicates appears if
+    there are any.
     """
     headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
     computed = [one for one in records if one["value"] is not None]
@@ -69,13 +70,13 @@ def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed:
 
 
 def _duplicates(details: Record) -> str:
-    """Rows that equal another, and rows that nearly do, where a metric counts them."""
+    """Numbers of rows that equal another and that nearly do, if the metric counts them."""
     counts = {"exact": details.get("n_duplicates"), "near": details.get("n_near_duplicates")}
     return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
 
 
 def refuse_nothing(records: Sequence[Record]) -> None:
-    """Nothing at all could be measured: say so by the exit code."""
+    """Ends with exit code 1 if no metric could be computed."""
     if all(one["value"] is None for one in records):
         raise click.ClickException("No metric could be computed; see above.")
 
@@ -92,7 +93,7 @@ def options_of(given: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, *, everything: bool) -> None:
-    """Computes what the file allows, and prints it."""
+    """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
     from ..evaluation.label_free.inputs import arguments_for, arrays_of
@@ -149,7 +150,7 @@ def _n_images(arrays: Record) -> int:
 
 
 def _n_views(details: Mapping[str, Any]) -> int | None:
-    """The same for all images, or none to be told."""
+    """Number of views, if it is the same for all images."""
     found = details.get("n_views")
     return found[0] if isinstance(found, tuple) and found[0] == found[1] else None
 
@@ -274,7 +275,7 @@ def command(
 
 
 def _refuse_idle_options(name: str, *, of_file: bool) -> None:
-    """Options that were given and would do nothing."""
+    """Refuses options that have no effect on a file, or on an encoder."""
     given = {option: text.partition(" ")[0] for option, text in given_options().items()}
     idle = [text for option, text in given.items() if (option not in _OF_A_FILE if of_file else option == "beside")]
     if idle and of_file:
@@ -290,7 +291,7 @@ def _refuse_idle_options(name: str, *, of_file: bool) -> None:
 
 
 def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
-    """Options that do nothing to the metrics that are asked for."""
+    """Refuses options that have no effect on the requested metrics."""
     chosen = [metric(one) for one in wanted]
     needs = {one.needs for one in chosen}
     if of_file:
@@ -368,7 +369,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
 
 
 def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
-    """The data set to transfer to, by the same scale if its images have more than 8 bits a channel."""
+    """Opens the data set to transfer to, with the same scale if its images have more than 8 bits a channel."""
     from ..datasets import open_images
 
     if scale is not None:

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and the values that a shell completes."""
+"""Options that several verbs share, the values that a shell completes, and refusals of options without effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def given_options() -> dict[str, str]:
-    """The options that stand on the command line of the verb that is running, by name, as they are written."""
+    """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
     options = [one for one in context.command.params if isinstance(one, click.Option) and one.name is not None]
     return {
@@ -28,21 +28,8 @@ def given_options() -> dict[str, str]:
 
 
 def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None:
-    """Refuses options that were given and would do nothing.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Of the options, as they are passed on.
-    because : str
-        Why they would do nothing.
-    remedy : str
-        What else may be done than leaving them out.
-
-    Raises
-    ------
-    QueryError
-        If one of them was given.
+    """Refuses options that were given and have no effect: ``because`` completes the sentence, ``remedy`` adds a way
+    out.
     """
     given = given_options()
     idle = [given[name] for name in names if name in given]
@@ -56,13 +43,13 @@ def _written(value: Any) -> str:
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option ``--exclude-wrong``, passed on as ``exclude_wrong``."""
+    """Adds ``--exclude-wrong``."""
     text = "Without the measurements that an erratum says to leave out."
     return click.option("--exclude-wrong", is_flag=True, help=text)(command)
 
 
 def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option ``--dataset``: of which data set errors and components are."""
+    """Adds ``--dataset``, the data set of errors and components."""
     return click.option(
         "--dataset",
         metavar="NAME",
@@ -72,7 +59,7 @@ def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Ids that a shell may complete; none if the cards cannot be read."""
+    """Completes ids of encoders; none if the cards cannot be read."""
     from ..cards.catalogue import catalogue
     from ..errors import ZooError
 
@@ -83,7 +70,7 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of label-free metrics behind the last comma, and ``all``."""
+    """Completes names of label-free metrics behind the last comma, and ``all``."""
     from ..results.vocabulary import LABEL_FREE_METRICS
 
     before, comma, last = incomplete.rpartition(",")
@@ -91,7 +78,7 @@ def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Data sets with measurements; none if the results cannot be read."""
+    """Completes data sets with measurements; none if the results cannot be read."""
     from ..errors import ZooError
     from ..results.derived import seed_means
 
@@ -102,7 +89,7 @@ def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of whatever results files may hold, behind the last comma."""
+    """Completes metrics of results, behind the last comma."""
     from ..results.vocabulary import METRICS
 
     before, comma, last = incomplete.rpartition(",")
@@ -110,7 +97,7 @@ def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete:
 
 
 def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the shipped studies, and ``all``; none if the folder cannot be read."""
+    """Completes names of the shipped studies, and ``all``; none if the folder cannot be read."""
     from ..errors import ZooError
     from ..files import shipped_studies
 
@@ -121,21 +108,21 @@ def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of columns, in either spelling."""
+    """Completes names of columns, in either spelling."""
     from .facts import kinds
 
     return _beginning(incomplete, kinds())
 
 
 def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of columns behind the last comma; those before it stay as they are."""
+    """Completes names of columns behind the last comma, without those before it."""
     before, comma, last = incomplete.rpartition(",")
     given = before.split(",")
     return [before + comma + name for name in column_name(ctx, parameter, last) if name not in given]
 
 
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """What ``--licence`` takes; no licence by name if the cards cannot be read."""
+    """Completes ``--licence``; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
     from ..cards.schema import Missing
     from ..errors import ZooError
@@ -161,14 +148,9 @@ _COUNT = re.compile(
 
 
 def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Callback of an option that takes a whole number above 0: ``20000``, ``20,000``, ``20k``, ``4.1M``, ``1e8``.
+    """Callback of a whole number above 0: ``20000``, ``20,000``, ``20k``, ``4.1M``, ``1e8``.
 
     Commas and underscores stand between thousands only.
-
-    Raises
-    ------
-    click.BadParameter
-        If the text is anything else.
     """
     if value is None:
         return None

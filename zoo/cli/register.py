@@ -1,4 +1,6 @@
-"""``zoo register`` and ``zoo unregister``: encoders of the user's own, and the end of them."""
+"""``zoo register``, ``unregister`` and ``check``: the user's encoders added, removed, and compared with their first
+load.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,7 @@ def register_command(
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """``pretraining.epochs=100`` as a name and a value; what is no TOML value is a text."""
+    """``pretraining.epochs=100`` as a name and a value; a value that is not TOML is text."""
     field, equals, value = text.partition("=")
     if not equals or not field.strip():
         raise QueryError(f"Found --set {text!r}, expected FACT=VALUE, such as pretraining.epochs=100.")
@@ -211,7 +213,7 @@ _COLOURS = {"drifted": "red", "not checked": "red", "recorded": "yellow"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came of one encoder."""
+    """Result for one encoder."""
 
     encoder: str
     state: State
@@ -335,7 +337,7 @@ def _document(checked: Sequence[Checked], *, tolerance: float) -> dict[str, Any]
 
 
 def _record_of_checked(one: Checked) -> dict[str, Any]:
-    """What JSON says of one encoder; a difference that is not finite is null."""
+    """One encoder as JSON; a difference that is not finite is null."""
     drift = one.drift
     images = [asdict(image) for image in drift.images] if drift else []
     return {
@@ -353,7 +355,7 @@ def _record_of_checked(one: Checked) -> dict[str, Any]:
 
 
 def _require_all_well(checked: Sequence[Checked], *, record: bool) -> None:
-    """Refuses to end well if an encoder could not be checked, or has drifted and was not recorded anew."""
+    """Ends with exit code 1 if an encoder could not be checked, or has drifted and was not recorded anew."""
     bad = [one for one in checked if one.state == "not checked" or (one.state == "drifted" and not record)]
     if bad:
         raise NothingFound(f"{len(bad)} of {len(checked)}: {', '.join(f'{one.encoder} {one.state}' for one in bad)}.")

@@ -1,4 +1,4 @@
-"""``zoo results``: what was measured of encoders, one row an encoder."""
+"""``zoo results``: measurements of any data set, as one row an encoder, one line a number, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -39,12 +39,7 @@ Column = tuple[str, str]  # metric, split
 def selected(
     rows: Iterable[Any], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str]
 ) -> list[Any]:
-    """The rows that every given option keeps; names of metrics and protocols may be globs.
-
-    Raises
-    ------
-    NothingFound
-        If an option keeps nothing; names what is nearest.
+    """Rows that every given option keeps; names may be globs. NothingFound, with the nearest, if an option keeps none.
     """
     found = list(rows)
     asked: list[tuple[str, Sequence[str], Callable[[Any], tuple[str, ...]]]] = [
@@ -65,12 +60,12 @@ def selected(
 
 
 def _is_like(name: str, pattern: str) -> bool:
-    """Protocols hold brackets, so that a pattern without a wild card is the name itself."""
+    """True if the name matches; a pattern without a wild card is the name itself, because protocols hold brackets."""
     return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
 
 
 def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Errors by labels, of nearest neighbours and the parts of the full-shot error; all of them if there is none."""
+    """Errors by labels and of nearest neighbours, and components of the error; everything if there are none."""
     found = [
         mean
         for mean in means
@@ -85,7 +80,7 @@ def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 
 class Pivot:
-    """A table with one row an encoder, or one each of its sources where they differ, best in the first column first."""
+    """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
 
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str] = ()) -> None:
         from ..results.vocabulary import LABEL_FREE_METRICS
@@ -105,7 +100,7 @@ class Pivot:
         self.rows += [key for key in self.cells if first not in self.cells[key]]
 
     def headers(self, columns: Sequence[Column] | None = None) -> list[str]:
-        """Names of the columns: settings where there is one metric, else metrics, with the setting if it varies."""
+        """Names of columns: settings if there is one metric, else metrics, with the setting if it varies."""
         columns = self.columns if columns is None else columns
         metrics = {metric for metric, _ in columns}
         n_splits = Counter(metric for metric, _ in columns)
@@ -120,7 +115,7 @@ class Pivot:
         return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
 
     def values(self) -> list[list[Any]]:
-        """One list a row: the encoder, a number or None a column, and the source where there are several."""
+        """One list a row: the encoder, a number or None for each column, and the source if there are several."""
         return [
             [key[0], *(getattr(self.cells[key].get(column), "value", None) for column in self.columns)]
             + [key[1]] * (len(self.sources) > 1)
@@ -128,7 +123,7 @@ class Pivot:
         ]
 
     def print(self) -> list[str]:
-        """The table, without the parts of the error where they do not fit; returns the names of what was left out."""
+        """Prints the table, without components where they do not fit; returns the names of the columns left out."""
         from .output import layout  # with prettytable, which only tables need
 
         for columns in (
@@ -154,7 +149,7 @@ def _cell(mean: SeedMean | None) -> str:
 
 
 def _columns(means: Sequence[SeedMean]) -> list[Column]:
-    """Errors of probes by falling numbers of labels, then the others as they come, each metric together."""
+    """Errors of probes by falling numbers of labels, then the other metrics in their order, each metric together."""
     first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(PART_HEADS, 0)}
     parts = [*PART_HEADS]
     found: dict[Column, int] = {}
@@ -172,7 +167,7 @@ def _columns(means: Sequence[SeedMean]) -> list[Column]:
 
 
 def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
-    """What was measured there and is not in the table."""
+    """Notes on measurements that the table leaves out."""
     there = {(mean.metric, mean.protocol) for mean in shown}
     metrics = {metric for metric, _ in there}
     others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
@@ -198,7 +193,7 @@ def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[
 
 
 def print_long(means: Sequence[SeedMean]) -> list[str]:
-    """A line each; returns what is the same for all of them, which needs no column."""
+    """Prints a line a number; returns the facts that are the same for all, which get no column."""
     columns: dict[str, list[str]] = {
         "encoder": [mean.encoder for mean in means],
         "metric": [mean.metric for mean in means],
@@ -220,7 +215,7 @@ def print_long(means: Sequence[SeedMean]) -> list[str]:
 
 
 def require_dataset(dataset: str, known: Iterable[str]) -> None:
-    """Refuse a name under which nothing was measured."""
+    """Refuses a data set without measurements."""
     names = list(dict.fromkeys(known))
     if dataset not in names:
         raise UnknownName("data set with measurements", dataset, names, hint=f"There are {', '.join(names)}.")
@@ -231,7 +226,7 @@ COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
 
 
 def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
-    """The four components as cells of a table; where there is no twin the second holds the first two together."""
+    """The four components as cells; without a supervised twin the second holds the sum of the first two."""
     if decomposition is None:
         return ["?"] * 4
     approximation, usability = decomposition.approximation, decomposition.usability
@@ -245,7 +240,7 @@ def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
 
 
 def legend(summaries: list[Summary]) -> list[str]:
-    """What the marks mean that occur in the rows of these encoders."""
+    """Meaning of the marks in the rows of these encoders."""
     parts = [summary.decomposition for summary in summaries]
     lines = []
     if any(part is not None and part.approximation_assumed for part in parts):
@@ -348,7 +343,7 @@ def command(
 
 
 def _encoders(names: Sequence[str]) -> list[str]:
-    """Ids by name or glob, each once; a glob that no id matches finds nothing."""
+    """Ids by name or glob, each once."""
     cards = catalogue()
     found: list[str] = []
     for name in names:
@@ -366,12 +361,12 @@ def _encoders(names: Sequence[str]) -> list[str]:
 
 
 def _few(encoders: Sequence[str]) -> str:
-    """Their names; of many, as a glob finds them, the first and how many more."""
+    """Names of encoders; of many, the first three and how many more."""
     return ", ".join(encoders) if len(encoders) <= 5 else f"{', '.join(encoders[:3])} and {len(encoders) - 3} more"
 
 
 def _elsewhere(encoders: Sequence[str]) -> str:
-    """On which other data sets they were measured, as the end of a sentence."""
+    """Other data sets on which they were measured, as the end of a sentence."""
     datasets = dict.fromkeys(mean.dataset for mean in seed_means() if mean.encoder in encoders)
     return f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
 
@@ -380,7 +375,7 @@ def _print_rows(
     dataset: str, wanted: Sequence[str], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str],
     limit: int | None, is_long: bool, as_csv: bool, as_json: bool, exclude_wrong: bool,
 ) -> None:  # fmt: skip
-    """The rows of a data set: a pivot, a line each, CSV or JSON."""
+    """Prints the rows of a data set: a pivot, a line each, CSV or JSON."""
     from ..results.rows import means_over_seeds, measurements
     from ..results.vocabulary import COLUMNS
 
@@ -442,7 +437,7 @@ def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def print_risks(found: list[Summary], *, one_by_one: bool) -> None:
-    """One row an encoder, then what the marks mean and how many rows, or one by one why, are to be distrusted."""
+    """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), *COMPONENT_HEADERS]
     rows = []
     for summary in found:

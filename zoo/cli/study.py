@@ -1,4 +1,4 @@
-"""``zoo study``: the paper's questions, answered with the results and held against what the paper says."""
+"""``zoo study``: the paper's questions, answered with the results and compared with the paper's claims."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
 
 
 def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
-    """Options that were given to studies that do not read them."""
+    """Notes on options that none of the studies reads."""
     from ..studies.running import studies
 
     read = {option for run in runs for option in run.study.options}
@@ -198,7 +198,7 @@ def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A line on the terminal that says what is being done; nothing in a pipe."""
+    """A progress line on a terminal; nothing in a pipe."""
     if not sys.stderr.isatty():
         from ..studies.running import no_progress
 

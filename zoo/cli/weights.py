@@ -1,4 +1,4 @@
-"""``zoo get``: weights fetched before they are needed."""
+"""``zoo get``, ``mirror`` and ``export``: weights fetched, copied to a mirror, or written as a folder for the Hub."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Had:
-    """What has become of the weights of one encoder."""
+    """Result of obtaining the weights of one encoder."""
 
     card: EncoderCard
     state: State
@@ -63,7 +63,7 @@ class Had:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of the files that were or would be fetched; of the converted weights where they are there."""
+        """Of the files that were or would be fetched; of the converted weights if they are stored."""
         if self.record is None:
             known = self.card.weights.size_bytes
             return None if isinstance(known, Missing) or self.state == "nothing to fetch" else known
@@ -73,7 +73,7 @@ class Had:
 
     @property
     def place(self) -> str | None:
-        """From where the weights are, or would be."""
+        """Where the weights come from, or would."""
         if self.state == "nothing to fetch":
             return None
         mirror = mirror_place()
@@ -112,7 +112,7 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
 
 
 def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
-    """Every place that the weights of encoders, or companions of them, may be had from."""
+    """Every place of the weights of these encoders and of their companions."""
     for card in cards:
         for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
             if not isinstance(place, Missing):
@@ -120,18 +120,7 @@ def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
 
 
 def obtained(card: EncoderCard) -> tuple[Had, Any]:
-    """The weights of a trained encoder, loaded once if they are not there; also where they are.
-
-    Returns
-    -------
-    Had
-    zoo.loading.Found
-
-    Raises
-    ------
-    ZooError
-        As a load.
-    """
+    """The weights of a trained encoder, loaded once if not stored, and the :class:`zoo.loading.Found` of them."""
     from ..loading import kept, load
 
     choices = _candidates(card)
@@ -151,13 +140,7 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
 
 
 def require_all(had: Iterable[Had]) -> None:
-    """Refuses to end well if anything failed.
-
-    Raises
-    ------
-    NothingFound
-        Names what failed and why.
-    """
+    """Ends with exit code 1 if anything failed, with the reasons."""
     failed = [one for one in had if one.state == "failed"]
     if failed:
         by_reason: dict[str, list[str]] = {}
@@ -168,7 +151,7 @@ def require_all(had: Iterable[Had]) -> None:
 
 
 def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
-    """What the licences of weights say that users must know before they use them."""
+    """Restrictions of the weights' licences."""
     restricted: dict[str, list[str]] = {}
     for card in cards:
         licence = card.licence.weights
@@ -182,7 +165,7 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
 
 
 def licence_of(card: EncoderCard) -> str:
-    """SPDX id of the licence of the weights, as a table shows it."""
+    """SPDX id of the weights' licence, as a table shows it."""
     licence = card.licence.weights
     if isinstance(licence, Missing):
         return "?" if licence is Missing.NOT_PUBLISHED else "-"
@@ -197,7 +180,7 @@ def _candidates(card: EncoderCard) -> list[Candidate]:
 
 
 def _find(choices: Sequence[Candidate]) -> store.Record | None:
-    """What a load would find on this machine; unlike it, this writes nothing, not even to a lock file."""
+    """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
     kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
     folders = [shelf.folder for shelf in care.shelves() if shelf.kind in kinds]
     records = (store.find(folder, choice.key) for folder in folders for choice in choices)
@@ -312,7 +295,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
 
 
 def _require_elsewhere(destination: str) -> None:
-    """Refuses a mirror in places where it would be taken for something else."""
+    """Refuses a mirror that would be taken for the cache, the user's folder or the current mirror."""
     if not destination.strip():
         raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
     here = local_folder(destination)
@@ -349,7 +332,7 @@ def _kept_here() -> list[EncoderCard]:
 
 
 def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
-    """Copies one encoder; returns what became of it, and the bytes that were copied."""
+    """Copies one encoder; returns the result and the bytes copied."""
     from ..weights.mirror import Item, write_mirror
 
     if card.is_untrained:
@@ -386,7 +369,7 @@ def _require_whole(destination: str, path: Path, record: store.Record) -> None:
 
 
 def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
-    """All shipped card files, and those of the user's own that the encoders need, by their path in the mirror."""
+    """All shipped card files, and the user's that these encoders need, by their path in the mirror."""
     shipped, known = content_folder("metadata"), catalogue()
     files: dict[str, bytes] = {}
     own: dict[str, tuple[Path, bytes]] = {}  # by encoder
@@ -406,7 +389,7 @@ def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
 
 
 def _without_paths(path: Path, content: bytes) -> bytes:
-    """A card file that names no file of this machine: :func:`zoo.weights.places.portable` names instead."""
+    """A card file in which :func:`zoo.weights.places.portable` names replace files of this machine."""
     for place in sorted(_places(content), key=len, reverse=True):  # lest one that begins another one break it
         content = content.replace(place.encode(), portable(place).encode())
     if left := sorted(place for place in _places(content) if portable(place) != place):
@@ -438,7 +421,7 @@ def _encoders_of(content: bytes) -> Iterable[str]:
 
 
 def _relative(path: Path) -> str:
-    """Below ``metadata/`` of the user, or below that of the mirror that brought the file."""
+    """A card file's path below ``metadata/`` of the user, or of the mirror that it came from."""
     home = user_folder() / "metadata"
     current = local_folder(mirror_place() or "memory://")
     root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
@@ -446,7 +429,7 @@ def _relative(path: Path) -> str:
 
 
 def _named_in(content: bytes) -> list[str]:
-    """Encoders on whose cards those of this file are built."""
+    """Encoders that the cards of this file refer to."""
     encoders = tomllib.loads(content.decode("utf-8-sig"))["encoders"].values()
     tables = [facts for facts in encoders if isinstance(facts, dict)]
     weights = [facts.get("weights") for facts in tables]

@@ -1,12 +1,12 @@
-"""The language of ``zoo list --where``: parsed as Python, evaluated by nothing but this file.
+"""The language of ``zoo list --where``: parsed as Python, evaluated by this module alone.
 
-A condition has names of columns, texts, numbers, ``true`` and ``false``; ``==  !=  <  <=  >  >=`` (also chained),
-``in`` and ``not in``; ``and``, ``or``, ``not``; ``+ - * /``; and ``missing(x)``, ``not_published(x)`` and
-``not_applicable(x)``. A column whose name is not a word stands in backquotes: `` `train-nperclass-5_test` < 40 ``.
-Texts are compared without regard to case.
+A condition has names of columns, texts, numbers, ``true`` and ``false``; ``== != < <= > >=`` (also chained), ``in`` and
+``not in``; ``and``, ``or``, ``not``; ``+ - * /``; and ``missing(x)``, ``not_published(x)`` and ``not_applicable(x)``. A
+column whose name is not a word stands in backquotes: `` `train-nperclass-5_test` < 40 ``. Texts are compared without
+regard to case.
 
-Types are checked once, before any encoder is looked at. A comparison with a missing value is neither true nor false
-but unknown, as in SQL: ``epochs > 100`` and ``not epochs > 100`` both leave out encoders whose epochs are not known.
+Types are checked once, before any encoder is looked at. A comparison with a missing value is unknown, neither true nor
+false, as in SQL: ``epochs > 100`` and ``not epochs > 100`` both leave out encoders whose epochs are missing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MISSING_TESTS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A checked condition: which columns it reads, and which encoders satisfy it."""
+    """A checked condition and the columns that it reads."""
 
     names: frozenset[str]
     evaluate: _Evaluate
@@ -74,24 +74,9 @@ class Condition:
 
 
 def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
-    """Check a condition against the columns that exist.
+    """Checks a condition against the kinds of the columns, and makes it a function; QueryError or UnknownName if it is
+    wrong.
 
-    Parameters
-    ----------
-    text : str
-        The condition, such as ``'family == "vit" and z_dim <= 768'``.
-    kinds : mapping from str to str
-        Kind of every column by its name.
-
-    Raises
-    ------
-    QueryError
-        If the text is no condition, or compares what cannot be compared.
-    UnknownName
-        If it names a column that does not exist; lists the nearest names.
-
-    Examples
-    --------
     >>> condition = parse_condition("1 < 2 * z_dim <= 8", {"z_dim": "whole number"})
     >>> [condition.holds({"z_dim": n}.__getitem__) for n in (0, 4, 5)]
     [False, True, False]
@@ -113,7 +98,7 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
 
 
 def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
-    """The text with a word that occurs nowhere else in it for every name in backquotes, and what each word is for."""
+    """The text with a new word for every name in backquotes, and the name behind each word."""
     word = "_column"
     while word in unicodedata.normalize("NFKC", text):  # as Python reads names
         word += "_"
@@ -130,7 +115,7 @@ def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
 
 
 class _Checker:
-    """Turns a syntax tree into functions; holds the columns that exist, and those that were met."""
+    """Turns a syntax tree into functions; ``met`` collects the columns that it reads."""
 
     def __init__(self, types: Mapping[str, _Type], quoted: Mapping[str, str]) -> None:
         self.types = types
@@ -238,14 +223,14 @@ def _type_of(value: bool | str | int | float) -> _Type:
 
 
 def _folded(value: Any) -> Any:
-    """A text, or every text of a list, such that case makes no difference; anything else as it is."""
+    """A text, or every text of a tuple, in folded case; anything else as it is."""
     if isinstance(value, str):
         return value.casefold()
     return tuple(map(_folded, value)) if isinstance(value, tuple) else value
 
 
 def _lifted(function: Callable[..., Any], *parts: _Evaluate) -> _Evaluate:
-    """The function of the parts' values; unknown if one of them is missing, or the division is by zero."""
+    """The function of the parts' values; unknown if one is missing, or after a division by zero."""
 
     def evaluate(values: Values) -> Any:
         arguments = [part(values) for part in parts]

@@ -1,4 +1,4 @@
-"""The model card: front matter and text, generated from the card of an encoder and what was measured of it."""
+"""The model card: front matter, code, results, licence and provenance, from an encoder's card and measurements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ features = encoder(image.unsqueeze(0))  # (1, {card.representation.dim})"""
 
 
 def plain_code(card: EncoderCard) -> str | None:
-    """Python that gives the same features with torchvision or timm alone; None where there is none."""
+    """Python that gives the same features with torchvision or timm alone.
+
+    None for a backbone that neither library has, or a pooling with its own weights.
+    """
     library, _, name = card.architecture.backbone.partition(":")
     features = _features(card)
     if library not in ("torchvision", "timm") or features is None:
@@ -90,7 +93,7 @@ def _preprocess(card: EncoderCard) -> list[str]:
 
 
 def _features(card: EncoderCard) -> list[str] | None:
-    """From ``images`` to ``features``, a line a step; None if the network alone does not hold what that takes."""
+    """Lines of code from ``images`` to ``features``; None if the network alone cannot compute them."""
     match card.representation.layer:
         case "avgpool" | "attnpool":
             return [_POOLED]
@@ -146,7 +149,7 @@ _ARXIV = "arXiv:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The believable measurements of one encoder, and what is to be said about the others."""
+    """The believable measurements of one encoder, and the errata on the others."""
 
     top1_percent: dict[Setting, float]  # ImageNet-1K accuracy of a linear probe, by labels
     source: str  # "" if there is none
@@ -155,7 +158,7 @@ class Measured:
 
     @property
     def source_url(self) -> str | None:
-        """Where the source can be read, if it says so itself."""
+        """Address of the source, if its name contains one."""
         if self.source.startswith(_ARXIV):
             return f"https://arxiv.org/abs/{self.source.removeprefix(_ARXIV)}"
         return self.source if self.source.startswith(("http://", "https://")) else None
@@ -167,13 +170,7 @@ class Measured:
 
 
 def measured(card: EncoderCard) -> Measured:
-    """The measurements of an encoder.
-
-    Raises
-    ------
-    ResultsError
-        If a file of results is unreadable or a row in it is wrong.
-    """
+    """The ImageNet-1K measurements of an encoder."""
     everything, believable = summaries().get(card.id), summaries(exclude_wrong=True).get(card.id)
     errors = believable.errors if believable else {}
     return Measured(
@@ -187,7 +184,7 @@ def measured(card: EncoderCard) -> Measured:
 
 
 def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
-    """What was measured of an encoder on other data sets than ImageNet-1K, by data set."""
+    """Measurements on other data sets than ImageNet-1K, by data set."""
     found: dict[str, list[SeedMean]] = {}
     for mean in seed_means(card.id):
         if mean.dataset != IMAGENET:
@@ -196,7 +193,7 @@ def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
 
 
 def eval_results(found: Measured) -> list[EvalResult]:
-    """The measurements as huggingface_hub has them, one a setting."""
+    """The measurements as huggingface_hub's records, one a setting."""
     return [
         EvalResult(
             task_type="image-classification",
@@ -227,7 +224,7 @@ def label_setting(setting: Setting) -> str:
 
 
 def _source(card: EncoderCard, believable: Summary) -> str:
-    """Of the campaign that the summary is of."""
+    """The source whose errors the summary holds."""
     rows = measurements(metrics="linear_probe_error", encoders=card.id, exclude_wrong=True)
     sources = list(dict.fromkeys(row.source for row in rows if row.dataset == IMAGENET))
     if PUBLISHED_SOURCE in sources or len(sources) == 1:
@@ -260,7 +257,7 @@ _FREE_TO_PUBLISH = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc
 def hub_licence(card: EncoderCard) -> dict[str, str]:
     """The fields of a model card that name the licence of the weights.
 
-    ``other`` and a name where the Hub has no identifier, or nobody has published a licence.
+    ``other`` and a name where the Hub has no identifier, or no licence was published.
     """
     licence = card.licence.weights
     if isinstance(licence, Missing):
@@ -275,7 +272,7 @@ def hub_licence(card: EncoderCard) -> dict[str, str]:
 
 
 def conditions(card: EncoderCard) -> str | None:
-    """What whoever uses the weights has to know of their licence; None if it asks for no more than its text.
+    """The conditions of the weights' licence in a sentence; None for a permissive one.
 
     >>> from zoo.cards.catalogue import catalogue
     >>> conditions(catalogue()["mae_vitB16"])
@@ -293,7 +290,7 @@ def conditions(card: EncoderCard) -> str | None:
 
 
 def redistribution_note(card: EncoderCard) -> str | None:
-    """What to know before publishing these weights once more; None if there is nothing to beware of."""
+    """What to know before publishing these weights again; None if nothing."""
     known = conditions(card)
     if known is None:
         return None
@@ -343,13 +340,7 @@ _STUDY = """\
 
 
 def model_card(card: EncoderCard, record: Record) -> ModelCard:
-    """The model card of an encoder with these weights.
-
-    Raises
-    ------
-    ResultsError
-        If a file of results is unreadable or a row in it is wrong.
-    """
+    """The model card of an encoder with these weights."""
     found = measured(card)
     results = eval_results(found)
     licence: dict[str, Any] = hub_licence(card)
@@ -388,7 +379,7 @@ def _tags(card: EncoderCard) -> list[str]:
 
 
 def _datasets(card: EncoderCard) -> list[str] | None:
-    """Identifiers on the Hub of what the encoder was trained on, where it has one; parts of a set count as the set."""
+    """The Hub's identifiers of the training sets, where it has them; parts of a set count as the set."""
     names = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     wholes = [name.rpartition("% ")[2] for name in names if not isinstance(name, Missing)]
     return list(dict.fromkeys(_HUB_DATASETS[name] for name in wholes if name in _HUB_DATASETS)) or None
@@ -565,7 +556,7 @@ def _is_registered(card: EncoderCard) -> bool:
 
 
 def _web(address: str) -> str | None:
-    """An address that others can open; the place of a registered file may be a path on somebody's machine."""
+    """An address that others can open; the place of a registered file may be a local path."""
     return shown(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
 
 
