@@ -26,37 +26,36 @@ from ..weights.hosts import asking_once
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb is defined, as ``command`` of a module of this package, and its line in ``zoo --help``."""
+    """The module of this package that defines a verb, as ``VERB_command``, and its line in ``zoo --help``."""
 
     module: str
     line: str
-    name: str = "command"
 
 
 VERBS = {
-    "list": Verb("list", "List encoders: filter, sort, choose columns.", "list_command"),
-    "show": Verb("list", "Show everything known of one encoder.", "show_command"),
+    "list": Verb("list", "List encoders: filter, sort, choose columns."),
+    "show": Verb("list", "Show everything known of one encoder."),
     "results": Verb("results", "Show the measured errors and their components."),
-    "compare": Verb("list", "Show in which facts encoders differ.", "compare_command"),
+    "compare": Verb("list", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
-    "evaluate": Verb("evaluate", "Measure encoders on your labelled images.", "evaluate_command"),
-    "features": Verb("evaluate", "Compute features of labelled images, once.", "features_command"),
-    "probe": Verb("evaluate", "Train tuned linear probes on features.", "probe_command"),
-    "decompose": Verb("evaluate", "Show where the full-shot error comes from.", "decompose_command"),
+    "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
+    "features": Verb("evaluate", "Compute features of labelled images, once."),
+    "probe": Verb("evaluate", "Train tuned linear probes on features."),
+    "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
     "metric": Verb("metric", "Tell how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
-    "get": Verb("weights", "Fetch the weights of encoders into the cache.", "get_command"),
-    "register": Verb("register", "Add a checkpoint of your own as an encoder.", "register_command"),
-    "unregister": Verb("register", "Take encoders that you have registered out of the zoo.", "unregister_command"),
-    "check": Verb("register", "Compare features with those of the first load.", "check_command"),
-    "verify": Verb("cache", "Re-hash all weights that are kept.", "verify_command"),
-    "cache": Verb("cache", "List, remove or tidy the weights that are kept.", "cache_command"),
-    "mirror": Verb("weights", "Copy weights to where there is no network.", "mirror_command"),
-    "export": Verb("weights", "Write a folder for the Hugging Face Hub.", "export_command"),
-    "doctor": Verb("doctor", "Check this installation.", "doctor_command"),
+    "get": Verb("weights", "Fetch the weights of encoders into the cache."),
+    "register": Verb("register", "Add a checkpoint of your own as an encoder."),
+    "unregister": Verb("register", "Take encoders that you have registered out of the zoo."),
+    "check": Verb("register", "Compare features with those of the first load."),
+    "verify": Verb("cache", "Re-hash all weights that are kept."),
+    "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
+    "mirror": Verb("weights", "Copy weights to where there is no network."),
+    "export": Verb("weights", "Write a folder for the Hugging Face Hub."),
+    "doctor": Verb("doctor", "Check this installation."),
     "demo": Verb("demo", "Run the main job on real input."),
-    "completion": Verb("doctor", "Print the completion script of a shell.", "completion_command"),
+    "completion": Verb("doctor", "Print the completion script of a shell."),
 }
 
 _AGAIN = "; run the same command again."
@@ -93,7 +92,7 @@ Examples:
 """
 
 
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 class Refusal(click.ClickException):
@@ -111,8 +110,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        verb = VERBS[cmd_name]
-        command: click.Command = getattr(import_module(f".{verb.module}", __name__), verb.name)
+        module = import_module(f".{VERBS[cmd_name].module}", __name__)
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def resolve_command(
@@ -206,7 +205,7 @@ def main(*before: str) -> None:
         if error.filename is None:  # of the stream that verbs print to
             _let_go_of_stdout()
             click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
-        elif error.errno in _DISK:
+        elif error.errno in _DISK_ERRORS:
             click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
         else:
             raise

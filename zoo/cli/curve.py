@@ -433,7 +433,7 @@ Examples:
 @click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
 @click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
 @json_option
-def command(
+def curve_command(
     names: tuple[str, ...], spec: str, folder: Path | None, source: str, record: bool, as_json: bool, **options: Any
 ) -> None:
     """Show what pre-training is worth on a task.

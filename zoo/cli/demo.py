@@ -29,7 +29,7 @@ _DATA = "digits"
 _TWINS = {"pocket_simclr_rn_digits": "pocket_sup_rn_digits", "pocket_mae_vit_digits": "pocket_sup_vit_digits"}
 _SPLITS = {"full": "train -> val", "5-shot": "train 5-shot -> val"}
 _LIBRARIES = ("numpy", "scipy", "pandas", "PIL", "sklearn", "torch", "torchvision", "timm", "safetensors")
-_SMALL = 30_000_000
+_SMALL_PARAMETERS = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
 
@@ -43,7 +43,7 @@ _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
     help="Where features and probes are kept.",
 )
 @json_option
-def command(out: Path, as_json: bool) -> None:
+def demo_command(out: Path, as_json: bool) -> None:
     """Run the main job on real input: rank, recommend, compare; load, featurise, probe and decompose.
 
     Needs no network: the first numbers are the published ones; then two tiny encoders, whose weights come with the zoo,
@@ -58,7 +58,7 @@ def command(out: Path, as_json: bool) -> None:
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
         return
     _heading("The best encoders by number of labels: lowest error of a linear probe on ImageNet-1K, percent")
-    small = f"best up to {short_number(_SMALL)} parameters"
+    small = f"best up to {short_number(_SMALL_PARAMETERS)} parameters"
     rows = [
         [best["setting"], best["encoder"], points(best["error"]), best["small_encoder"], points(best["small_error"])]
         for best in _best()
@@ -96,7 +96,7 @@ def _best() -> list[dict[str, Any]]:
         summary for summary in summaries(exclude_wrong=True).values()
         if cards[summary.encoder].objective.mode not in ("supervised", "initialized")
     ]  # fmt: skip
-    small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL]
+    small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL_PARAMETERS]
     found = []
     for setting in SETTINGS:
         best, best_small = (_lowest(group, setting.name) for group in (measured, small))

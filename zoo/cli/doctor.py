@@ -192,10 +192,10 @@ def is_writable(folder: Path) -> bool:
         return False
 
 
-_LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
+_LEAST_FREE_BYTES = 2 * 1024**3  # the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 _OFFLINE = "ZOO_OFFLINE"
-_SECONDS = 4.0
+_HOST_TIMEOUT_S = 4.0
 
 
 def caches() -> Iterator[Check]:
@@ -230,7 +230,7 @@ def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: 
         return Check("caches", name, "problem" if is_needed else "warning", detail)
     free = shutil.disk_usage(existing).free
     detail = f"{folder}: {used}, {_bytes(free)} free"
-    if free < _LEAST_FREE:
+    if free < _LEAST_FREE_BYTES:
         return Check("caches", name, "warning", f"{detail}; too little for large weights")
     return Check("caches", name, "ok", detail)
 
@@ -273,7 +273,7 @@ def network(*, offline: bool) -> Iterator[Check]:
     except ZooError as error:
         yield Check("network", "hosts", "problem", f"not known, for the cards cannot be read: {error}")
         return
-    reasons = unreachable([f"https://{host}/" for host in users], seconds=_SECONDS)
+    reasons = unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
     for host, n in sorted(users.items(), key=lambda pair: (-pair[1], pair[0])):
         has = f"has weights of {n} encoder{'s' if n > 1 else ''}"
         reason = reasons.get(f"https://{host}/")

@@ -32,7 +32,7 @@ from .facts import (
 from .options import column_name, column_names, dataset_option, encoder_names, exclude_wrong_option
 from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, wrapped
 
-_USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
+_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _LIST_EXAMPLES = """\b
 Examples:
   zoo list dino
@@ -61,7 +61,7 @@ a missing value is not true.
     "--columns",
     metavar="A,B,...",
     shell_complete=column_names,
-    help=f"Which columns to show, each of them once. [default: {_USUAL}]",
+    help=f"Which columns to show, each of them once. [default: {_DEFAULT_COLUMNS}]",
 )
 @dataset_option
 @exclude_wrong_option
@@ -94,7 +94,7 @@ def list_command(
     if help_columns:
         _explain_columns(as_json)
         return
-    wanted = FACTS if as_json and columns is None else _columns(columns or _USUAL)
+    wanted = FACTS if as_json and columns is None else _columns(columns or _DEFAULT_COLUMNS)
     risks_wanted = any(fact.from_results for fact in wanted.values())
     found = _select(
         pattern, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
@@ -120,7 +120,7 @@ def _columns(names: str) -> dict[str, Fact]:
     """Columns by their names as given, which head the table."""
     given = [name.strip() for name in names.split(",") if name.strip()]
     if not given:
-        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_USUAL}.")
+        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_DEFAULT_COLUMNS}.")
     twice = [name for name, n in Counter(given).items() if n > 1]
     if twice:
         raise click.UsageError(f"Got {', '.join(twice)} more than once for --columns, expected each column once.")
@@ -182,7 +182,7 @@ def _meaning(fact: Fact) -> str:
     return f"{fact.meaning}{unit}{f'; also called {fact.other_name}' if fact.other_name else ''}"
 
 
-_LAST = ("weights", "licence")
+_LAST_SECTIONS = ("weights", "licence")
 _UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
 _LABELS = {
     "top1_percent": ("top-1 accuracy", " %"),
@@ -221,7 +221,7 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
         for name, part in parts.items()
         if is_dataclass(part)
     }
-    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST), *_LAST]}
+    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST_SECTIONS), *_LAST_SECTIONS]}
 
 
 def _show_document(
@@ -253,7 +253,7 @@ def _lines(
     parts = _facts(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
-        if part not in _LAST:
+        if part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
@@ -261,7 +261,7 @@ def _lines(
 
         for means in elsewhere.values():
             lines += section_lines(means)
-    for part in _LAST:
+    for part in _LAST_SECTIONS:
         lines += _section(part.capitalize(), parts[part])
     return lines + _errata(card, summary)
 

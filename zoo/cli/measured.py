@@ -27,7 +27,7 @@ _SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
 
 _TRAINED = re.compile(r"train (.+) -> val")
 
-_SMALLEST = 2e-4  # below which decimals would hide the value
+_SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
 
 
 def setting_name(split: str) -> str:
@@ -74,7 +74,7 @@ def short_value(value: float) -> str:
     """
     if abs(value) >= 1000:
         return f"{value:.0f}"
-    if abs(value) >= 1 or abs(value) < _SMALLEST:
+    if abs(value) >= 1 or abs(value) < _SMALLEST_WITH_ONE_DECIMAL:
         return points(value)
     return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
 

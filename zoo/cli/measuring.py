@@ -234,7 +234,7 @@ def featurising(options: dict[str, Any]) -> Featurising:
     return Featurising(**{name: options[name] for name in FEATURE_OPTIONS})
 
 
-_MOST_DIFFERENCES = 10  # that are listed; --json has all
+_LISTED_DIFFERENCES = 10  # --json has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,9 +259,9 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
         known = f", {found.n_known} were there" if found.n_known else ""
         notes.append(f"{found.n_new} rows added to {', '.join(map(str, found.paths))}{known}")
     if n := len(found.differences):
-        notes += [str(one) for one in found.differences[:_MOST_DIFFERENCES]]
-        if n > _MOST_DIFFERENCES:
-            notes.append(f"and {n - _MOST_DIFFERENCES} more; see them with --json")
+        notes += [str(one) for one in found.differences[:_LISTED_DIFFERENCES]]
+        if n > _LISTED_DIFFERENCES:
+            notes.append(f"and {n - _LISTED_DIFFERENCES} more; see them with --json")
         problem = (
             f"{n} of {n + found.n_new + found.n_known} numbers were not added to your results, for others are recorded "
             "in their place; give these another --source, or use --no-record."

@@ -244,7 +244,7 @@ Examples:
 @click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
 @click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
 @json_option
-def command(
+def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
 ) -> None:  # fmt: skip
     """Tell how good features are, without labels.

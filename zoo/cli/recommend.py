@@ -217,7 +217,7 @@ class _Ranked:
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
 @json_option
-def command(
+def recommend_command(
     n_labels: int,
     max_parameters: int | None,
     max_dim: int | None,

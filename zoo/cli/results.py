@@ -296,7 +296,7 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
 @exclude_wrong_option
 @json_option
-def command(
+def results_command(
     names: tuple[str, ...], dataset: str | None, metrics: list[str], protocols: tuple[str, ...], settings: list[str],
     limit: int | None, is_long: bool, as_csv: bool, exclude_wrong: bool, as_json: bool,
 ) -> None:  # fmt: skip

@@ -45,7 +45,7 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of folds and resamples.")
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
 @json_option
-def command(
+def study_command(
     names: tuple[str, ...], folder: Path | None, single_file: bool, corrected: bool, with_mine: bool,
     encoders: tuple[str, ...], tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
 ) -> None:  # fmt: skip

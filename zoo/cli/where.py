@@ -36,8 +36,8 @@ _TYPES: dict[Kind, _Type] = {
     "list": "list of texts",
 }
 
-_LONGEST = 1_000  # characters
-_DEEPEST = 40  # levels of nesting
+_MOST_CHARACTERS = 1_000
+_MOST_NESTED = 40
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]*)`""")  # texts, and names in backquotes
 _UNKNOWN = Missing.NOT_PUBLISHED  # stands for "unknown" between operators; which reason it was no longer matters
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -81,8 +81,8 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
     >>> [condition.holds({"z_dim": n}.__getitem__) for n in (0, 4, 5)]
     [False, True, False]
     """
-    if len(text) > _LONGEST:
-        raise QueryError(f"The condition has {len(text):,} characters, expected at most {_LONGEST:,}.")
+    if len(text) > _MOST_CHARACTERS:
+        raise QueryError(f"The condition has {len(text):,} characters, expected at most {_MOST_CHARACTERS:,}.")
     hidden, quoted = _without_backquotes(text)
     try:
         tree = ast.parse(hidden.strip(), mode="eval")
@@ -133,9 +133,9 @@ class _Checker:
 
     def term(self, node: ast.expr, depth: int) -> tuple[_Type, _Evaluate]:
         """Type and function of any part."""
-        if depth > _DEEPEST:
+        if depth > _MOST_NESTED:
             raise QueryError(
-                f"The condition is nested more than {_DEEPEST} levels deep; write it with fewer parentheses."
+                f"The condition is nested more than {_MOST_NESTED} levels deep; write it with fewer parentheses."
             )
         match node:
             case ast.Name(id=name):

@@ -113,7 +113,7 @@ def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-_CHUNK = 4 * 1024**2  # bytes
+_CHUNK_BYTES = 4 * 1024**2
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
 
@@ -241,7 +241,7 @@ def _copy_weights(found: Found, target: Path) -> None:
     """Copies byte for byte; refuses weights whose hash is not that of their record."""
     digest = hashlib.sha256()
     with open(found.path, "rb") as source, open(target, "xb") as file:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)
         _synchronise(file)

@@ -20,7 +20,7 @@ from ..weights.store import REGISTERED, Record
 with requires_extra("models", needed_for="Exporting an encoder"):
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-_LONGEST = 120  # characters of a line
+_LONGEST_LINE = 120
 _POOLED = "features = network(images)"
 _TOKENS = "tokens = network.forward_features(images)"
 _HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
@@ -134,7 +134,7 @@ def _built(function: str, name: str, options: dict[str, object]) -> list[str]:
     """The call that builds the network, an argument a line where one line would be too long."""
     arguments = [_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())]
     line = f"network = {function}({', '.join(arguments)})"
-    if len(line) <= _LONGEST:
+    if len(line) <= _LONGEST_LINE:
         return [line]
     return [f"network = {function}(", *(f"    {argument}," for argument in arguments), ")"]
 
