@@ -135,7 +135,9 @@ class TestRemove:
             "Error: The cache has no weights of mae_vitB16.\n"
         )
         assert "did you mean" in run("cache", "rm", "mae_vit", "--yes", code=2).stderr
-        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == "Error: No encoder has a name like 'zzz*'.\n"
+        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == (
+            "Error: No encoder has a name like 'zzz*'; run 'zoo list' to see them all.\n"
+        )
 
     def test_registered_encoders_are_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from tests.tiny import write_card

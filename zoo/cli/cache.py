@@ -22,7 +22,17 @@ from ..weights import care, lock, store
 from ..weights.places import shown, weights_folder
 from .facts import named
 from .options import encoder_names
-from .output import NothingFound, json_option, place_name, print_json, print_notes, print_table, size, wrapped
+from .output import (
+    NothingFound,
+    json_option,
+    place_name,
+    print_json,
+    print_notes,
+    print_table,
+    require_agreement,
+    size,
+    wrapped,
+)
 
 _CACHE_EXAMPLES = """\b
 Examples:
@@ -97,8 +107,9 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
         raise NothingFound(_why_nothing(wanted))
     known = care.by_places(cards.values())
     rows = [_row(item, known) for item in found]
-    if not yes and not _agrees(rows):
-        raise NothingFound("Nothing was removed.")
+    if not yes:
+        lines = [f"{', '.join(row['encoders'])}: {size(row['size_bytes'] or 0)}" for row in rows]
+        require_agreement(lines, "Remove these weights?")
     freed = care.remove(found)
     left = {encoder for item in _in_cache() if item.record for encoder in care.readers(item.record, known)}
     gone = sorted({encoder for row in rows for encoder in row["encoders"]} - left)
@@ -210,14 +221,6 @@ def _why_nothing(wanted: Sequence[str]) -> str:
         )
     names = ", ".join(wanted[:5]) + (f" and {len(wanted) - 5} others" if len(wanted) > 5 else "")
     return f"The cache has no weights of {names}."
-
-
-def _agrees(rows: Sequence[dict[str, Any]]) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
-    for row in rows:
-        click.echo(wrapped(f"{', '.join(row['encoders'])}: {size(row['size_bytes'] or 0)}"), err=True)
-    return click.confirm("Remove these weights?", err=True)
 
 
 def _layouts() -> tuple[dict[str, int] | None, str]:

@@ -23,10 +23,13 @@ from .measuring import (
     DATA_OPTIONS,
     IMAGE_KINDS,
     SPLIT_OPTIONS,
+    copies_document,
     copies_notes,
     recording,
+    recording_options,
     refuse_idle_source,
     settings_of,
+    with_options,
 )
 from .options import encoder_names, refuse_idle
 from .output import json_option, print_json, print_notes, print_table, say, wrapped
@@ -101,9 +104,7 @@ _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds all options but those of the output."""
-    for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
-        command = option(command)
-    return command
+    return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING))
 
 
 def data_of(spec: str, options: dict[str, Any]) -> TransferData:
@@ -430,8 +431,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where figures and curves.json go.  [default: a folder of the data and task in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
 def curve_command(
     names: tuple[str, ...], spec: str, folder: Path | None, source: str, record: bool, as_json: bool, **options: Any
@@ -481,7 +481,7 @@ def curve_command(
         print_json(
             document_of(report, metrics)
             | {
-                "copies": None if copies is None else copies.as_dict(),
+                "copies": copies_document(copies),
                 "files": [str(path) for path in written],
                 "recorded": recorded.document if recorded else None,
                 "problems": problems,

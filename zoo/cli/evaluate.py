@@ -16,7 +16,11 @@ from .evaluation import document_of, print_evaluation, print_risk, risk_document
 from .measuring import (
     IMAGES_HELP,
     PART_NAMES,
+    as_number,
+    copies_between,
+    copies_document,
     copies_notes,
+    device_option,
     featurising,
     image_options,
     images_document,
@@ -24,11 +28,13 @@ from .measuring import (
     part_options,
     probe_options,
     recording,
+    recording_options,
     refuse_idle_probes,
     refuse_idle_source,
     refuse_other_images,
     request_of,
     setting_options,
+    skipped_notes,
 )
 from .options import encoder_names, refuse_idle
 from .output import json_option, print_json, print_notes, print_table, say
@@ -67,8 +73,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features and measured probes are kept.  [default: in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
 def evaluate_command(
     names: tuple[str, ...], images: str, decompose: bool, supervised: str | None, root: Path | None, source: str,
@@ -144,12 +149,8 @@ def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request
 
 def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how: Featurising) -> Any:
     """Features of the twin on the training images, its recorded training error, or None."""
-    if supervised is None:
-        return None
-    try:
-        return float(supervised)
-    except ValueError:
-        pass  # the name of an encoder
+    if supervised is None or as_number(supervised) is not None:
+        return as_number(supervised)
     from ..evaluation.evaluating import featurise_data
     from ..progress import Bar
 
@@ -201,7 +202,6 @@ def features_command(
     does nothing if all is there. `zoo probe` and `zoo decompose` take the folders.
     """
     from ..datasets.imagefiles import notes_on
-    from ..datasets.images import copies_of
     from ..evaluation.evaluating import PARTS, evaluations_folder, featurise_data
     from ..progress import Bar
 
@@ -221,7 +221,7 @@ def features_command(
         }
         for part, features in found.items()
     ]
-    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    copies = copies_between(data)
     if as_json:
         print_json(
             {
@@ -229,17 +229,15 @@ def features_command(
                 "dataset": data.name,
                 "features": records,
                 "images": images_document(data),
-                "copies": None if copies is None else copies.as_dict(),
+                "copies": copies_document(copies),
             }
         )
         return
     rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
-    left_out = [f"{part}: {skipped.image}" for part, features in found.items() for skipped in features.skipped]
     notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
-    if left_out:
-        notes.append(f"{len(left_out):,} images could not be read and were left out: {', '.join(left_out[:10])}")
-    print_notes(notes)
+    skipped = [f"{part}: {one.image}" for part, features in found.items() for one in features.skipped]
+    print_notes(notes + skipped_notes(skipped, n_named=10))
 
 
 _PROBE_EXAMPLES = """\b
@@ -255,7 +253,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.argument("test", metavar="TEST", type=_FOLDER)
 @setting_options
 @probe_options
-@click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
+@device_option
 @json_option
 def probe_command(train: Path, test: Path, as_json: bool, **options: Any) -> None:
     """Train tuned linear probes on features.
@@ -285,7 +283,7 @@ Example:
 @click.argument("test", metavar="TEST", type=_FOLDER)
 @probe_options
 @part_options
-@click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
+@device_option
 @click.option(
     "--supervised",
     metavar="FOLDER|PERCENT",
@@ -305,28 +303,18 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
 
     refuse_idle_probes(options)
     of_train, of_test = load_features(train), load_features(test)
-    request = request_of(options, decompose=True, supervised=_twin_features(supervised))
+    twin = as_number(supervised)
+    if supervised is not None and twin is None:
+        twin = load_features(supervised)
+    request = request_of(options, decompose=True, supervised=twin)
     name = of_train.origin.encoder
     card = catalogue()[name] if name in catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
     kept = runs_folder(evaluations_folder(), name)
     report = decomposed(of_train, of_test, request, card=card, kept=kept, tell=say)
     copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
     if as_json:
-        counts = None if copies is None else copies.as_dict()
-        document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report), "copies": counts}
-        print_json(document)
+        document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)}
+        print_json(document | {"copies": copies_document(copies)})
     else:
         print_risk(report)
         print_notes(copies_notes(copies))
-
-
-def _twin_features(given: str | None) -> Any:
-    if given is None:
-        return None
-    try:
-        return float(given)
-    except ValueError:
-        pass  # a folder
-    from ..features import load_features
-
-    return load_features(given)

@@ -10,7 +10,7 @@ import click
 
 from ..cards.schema import Missing
 from ..errors import ZooError
-from .measuring import copies_notes
+from .measuring import copies_document, copies_notes, skipped_notes
 from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -
         notes.append(f"{len(evaluation.problems)} measured probes could not be kept: {evaluation.problems[0]}")
     notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
     notes += on_images
-    if skipped := [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]:
-        notes.append(f"{len(skipped):,} images could not be read and were left out: {', '.join(skipped[:5])}")
+    skipped = [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]
+    notes += skipped_notes(skipped, n_named=5)
     runs = [run for result in evaluation.settings for run in result.runs if not run.refitted]
     few = sorted({run.n_tuning for run in runs if run.n_tuning is not None})
     if few:
@@ -242,7 +242,7 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
         "neighbours": None if evaluation.neighbours is None else _setting(evaluation.neighbours),
         "decomposition": None if evaluation.risk is None else risk_document(evaluation.risk),
         "law": law_elsewhere(evaluation),
-        "copies": None if evaluation.copies is None else evaluation.copies.as_dict(),
+        "copies": copies_document(evaluation.copies),
         "not_kept": list(evaluation.problems),
         "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
         "features": {"train": _folder(train), "val": _folder(test)},

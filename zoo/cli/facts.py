@@ -6,6 +6,7 @@ have the published names and clearer ones beside them: ``train_test`` is also ``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ import click
 from ..cards.catalogue import catalogue
 from ..cards.representations import MARK, own_id
 from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing, fact_text
-from ..errors import UnknownName
+from ..errors import UnknownName, nearest_names
 from ..results.derived import summaries
 from ..results.values import SETTINGS, Setting, Summary
 from .output import NothingFound
@@ -237,13 +238,18 @@ def left_out(among: Iterable[Subject]) -> list[str]:
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
+def is_glob(pattern: str) -> bool:
+    """True if the text has a wild card."""
+    return any(mark in pattern for mark in "*?[")
+
+
 def matching(pattern: str | None) -> list[str]:
     """Ids that match a glob, or contain a text; all of them for None or an empty text. Case does not matter."""
     ids = list(catalogue())
     if not pattern:
         return ids
     folded = pattern.casefold()
-    if any(mark in pattern for mark in "*?["):
+    if is_glob(pattern):
         from fnmatch import fnmatchcase
 
         return [encoder for encoder in ids if fnmatchcase(encoder.casefold(), folded)]
@@ -283,11 +289,13 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
         if MARK in pattern:  # other features of an encoder have its weights
             found.update(dict.fromkeys(named([own_id(pattern)], known)))
             continue
-        if not any(mark in pattern for mark in "*?["):
+        if not is_glob(pattern):
             raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")
         matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
         if not matching:
-            raise NothingFound(f"No encoder has a name like {pattern!r}.")
+            near = nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
+            hint = f"near are: {', '.join(near)}." if near else "run 'zoo list' to see them all."
+            raise NothingFound(f"No encoder has a name like {pattern!r}; {hint}")
         found.update(dict.fromkeys(matching))
     return list(found)
 

@@ -50,22 +50,27 @@ _PARTS = (
                       "hold what other training images would do to them; 20 take 20 times as long."),
 )  # fmt: skip
 
+_RECORDING = (
+    click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
+    click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results."),
+)
+_DEVICE = click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
 PART_NAMES = ("n_subsets", "order", "n_refits")
 
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of label settings."""
-    return _with(command, _SETTINGS)
+    return with_options(command, _SETTINGS)
 
 
 def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of probes."""
-    return _with(command, _PROBES)
+    return with_options(command, _PROBES)
 
 
 def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of the decomposition."""
-    return _with(command, _PARTS)
+    return with_options(command, _PARTS)
 
 
 def refuse_idle_probes(options: dict[str, Any]) -> None:
@@ -90,7 +95,8 @@ def _is_full(name: str) -> bool:
     return label_setting(name).is_full
 
 
-def _with(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+def with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """The command with all of these options, in their order."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -174,7 +180,7 @@ _OPTIONS = (
     *DATA_OPTIONS,
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
-    click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]"),
+    _DEVICE,
     click.option("--precision", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32",
                  show_default=True, help="Of the encoder's forward pass."),
     click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
@@ -189,9 +195,7 @@ FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corru
 
 def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds all options of images and features."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def opened(images: str, options: dict[str, Any]) -> ImageData:
@@ -278,3 +282,40 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
 def copies_notes(copies: Copies | None) -> list[str]:
     """Sentences on images that are copies of others."""
     return [] if copies is None else copies.notes()
+
+
+def copies_between(data: ImageData) -> Copies | None:
+    """Images of one part that are copies of images of the other; None if that is not known."""
+    from ..datasets.images import copies_of
+
+    return copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+
+
+def copies_document(copies: Copies | None) -> dict[str, Any] | None:
+    """Counts of copies as JSON."""
+    return None if copies is None else copies.as_dict()
+
+
+def skipped_notes(images: Sequence[str], *, n_named: int) -> list[str]:
+    """A note on images that could not be read, with the names of the first."""
+    if not images:
+        return []
+    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
+
+
+def as_number(text: str | None) -> float | None:
+    """The number that an argument is; None if it is a name, or absent."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--source`` and ``--record``."""
+    return with_options(command, _RECORDING)
+
+
+def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--device``."""
+    return _DEVICE(command)

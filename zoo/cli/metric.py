@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric
-from ..results.vocabulary import label_free_metric as metric
+from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric, label_free_metric
 from .measuring import (
     IMAGES_HELP,
+    copies_between,
+    copies_document,
     copies_notes,
     featurising,
     image_options,
     images_document,
     opened,
     recording,
+    recording_options,
     refuse_idle_source,
     refuse_other_images,
     settings_of,
@@ -88,7 +90,7 @@ def options_of(given: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, point, option = key.partition(".")
         if not point or not option:
             raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
-        found.setdefault(metric(name).name, {})[option] = value
+        found.setdefault(label_free_metric(name).name, {})[option] = value
     return found
 
 
@@ -112,7 +114,7 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         return spectra["z"]
 
     records: list[Record] = []
-    for one in map(metric, wanted):
+    for one in map(label_free_metric, wanted):
         begun_s = time.perf_counter()
         record: Record = {
             "metric": one.name,
@@ -241,8 +243,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features are kept.  [default: in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
 def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
@@ -265,7 +266,7 @@ def metric_command(
     if metrics is None or name is None:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
     everything = metrics == "all"
-    wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
+    wanted = list(LABEL_FREE_METRICS) if everything else [label_free_metric(one).name for one in metrics.split(",")]
     _refuse_idle_options(name, of_file=images is None)
     _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
     if images is None:
@@ -292,7 +293,7 @@ def _refuse_idle_options(name: str, *, of_file: bool) -> None:
 
 def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
     """Refuses options that have no effect on the requested metrics."""
-    chosen = [metric(one) for one in wanted]
+    chosen = [label_free_metric(one) for one in wanted]
     needs = {one.needs for one in chosen}
     if of_file:
         if options["record"]:
@@ -324,7 +325,6 @@ def _described(one: LabelFreeMetric) -> Record:
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..datasets.images import copies_of
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
     from ..progress import Bar
@@ -335,7 +335,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     if options["record"]:
         refuse_other_images(data)
     target = None if options["target"] is None else _target(options["target"], options["scale"])
-    needs = {metric(one).needs for one in wanted}
+    needs = {label_free_metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
         name, data, needs, target=target, part=options["part"], n_images=options["n_images"], n=options["n"],
@@ -347,7 +347,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
     records = [_record(one) for one in found]
-    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    copies = copies_between(data)
     notes = [*inputs.notes, *copies_notes(copies)]
     if not as_json:  # before anything can go wrong with the results
         click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
@@ -358,7 +358,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     problem = recorded.problem if recorded else ""
     if as_json:
         document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
-        document |= {"images": images_document(data), "copies": None if copies is None else copies.as_dict()}
+        document |= {"images": images_document(data), "copies": copies_document(copies)}
         done = recorded.document if recorded else None
         print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
     elif recorded:

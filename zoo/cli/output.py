@@ -272,3 +272,13 @@ def announce(number: int, total: int, encoder: str) -> None:
     """Prints on a terminal which encoder comes next."""
     if sys.stderr.isatty() and total > 1:
         click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)
+
+
+def require_agreement(lines: Iterable[str], question: str) -> None:
+    """Shows on a terminal what would be removed, and goes on only if the user agrees."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
+    for line in lines:
+        click.echo(wrapped(line), err=True)
+    if not click.confirm(question, err=True):
+        raise NothingFound("Nothing was removed.")

@@ -5,7 +5,6 @@ load.
 from __future__ import annotations
 
 import math
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +17,18 @@ from ..cards.schema import LAYOUT_NAMES, EncoderCard
 from ..errors import CardError, MissingExtra, QueryError, ZooError
 from .facts import chosen
 from .options import encoder_names
-from .output import NothingFound, announce, entry, json_option, print_json, print_notes, print_table, size, wrapped
+from .output import (
+    NothingFound,
+    announce,
+    entry,
+    json_option,
+    print_json,
+    print_notes,
+    print_table,
+    require_agreement,
+    size,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from ..drift import Drift
@@ -160,8 +170,10 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
     """
     from ..registration import require_registered, unregister
 
-    if not yes and not _agrees(require_registered(names)):
-        raise NothingFound("Nothing was removed.")
+    if not yes:
+        amounts = {card.id: card.weights.size_bytes for card in require_registered(names)}
+        lines = [f"{name}: {size(n) if isinstance(n, int) else 'no weights'}" for name, n in amounts.items()]
+        require_agreement(lines, "Remove these encoders and their weights?")
     done = unregister(names)
     if as_json:
         print_json(
@@ -170,15 +182,6 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
         return
     for one in done:
         click.echo(wrapped(_sentence(one)))
-
-
-def _agrees(cards: Sequence[EncoderCard]) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
-    for card in cards:
-        amount = card.weights.size_bytes
-        click.echo(wrapped(f"{card.id}: {size(amount) if isinstance(amount, int) else 'no weights'}"), err=True)
-    return click.confirm("Remove these encoders and their weights?", err=True)
 
 
 def _record_of_unregistered(one: Unregistered) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
 from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
-from .facts import ASSUMED, WRONG, matching, points
+from .facts import ASSUMED, WRONG, is_glob, named, points
 from .measured import (
     NEIGHBOURS,
     PART_HEADS,
@@ -39,8 +39,7 @@ Column = tuple[str, str]  # metric, split
 def selected(
     rows: Iterable[Any], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str]
 ) -> list[Any]:
-    """Rows that every given option keeps; names may be globs. NothingFound, with the nearest, if an option keeps none.
-    """
+    """Rows that every given option keeps; names may be globs. If an option keeps none, NothingFound has the nearest."""
     found = list(rows)
     asked: list[tuple[str, Sequence[str], Callable[[Any], tuple[str, ...]]]] = [
         ("metric", metrics, lambda row: (row.metric,)),
@@ -308,7 +307,9 @@ def results_command(
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
-    wanted = _encoders(names)
+    cards = catalogue()
+    ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
+    wanted = list(dict.fromkeys(ids))
     if dataset is not None or metrics or protocols or settings or is_long:
         _print_rows(
             dataset or _IMAGENET, wanted, metrics=metrics, protocols=protocols, settings=settings, limit=limit,
@@ -340,24 +341,6 @@ def results_command(
             if without
             else "There are no results."
         )
-
-
-def _encoders(names: Sequence[str]) -> list[str]:
-    """Ids by name or glob, each once."""
-    cards = catalogue()
-    found: list[str] = []
-    for name in names:
-        if any(mark in name for mark in "*?["):
-            matched = matching(name)
-            if not matched:
-                stem = name.split("*")[0].split("?")[0].split("[")[0]
-                near = ", ".join(nearest_names(stem or name, cards))
-                hint = f"near are: {near}." if near else "run 'zoo list' to see them all."
-                raise NothingFound(f"No encoder has a name like {name!r}; {hint}")
-            found += matched
-        else:
-            found.append(cards.id_of(name))
-    return list(dict.fromkeys(found))
 
 
 def _few(encoders: Sequence[str]) -> str:

@@ -181,10 +181,14 @@ def _candidates(card: EncoderCard) -> list[Candidate]:
 
 def _find(choices: Sequence[Candidate]) -> store.Record | None:
     """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
-    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
-    folders = [shelf.folder for shelf in care.shelves() if shelf.kind in kinds]
-    records = (store.find(folder, choice.key) for folder in folders for choice in choices)
+    records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
+
+
+def _shelves_of_loads() -> list[care.Shelf]:
+    """The folders of converted weights that a load looks into."""
+    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
+    return [shelf for shelf in care.shelves() if shelf.kind in kinds]
 
 
 def _seen(card: EncoderCard) -> Had:
@@ -193,7 +197,7 @@ def _seen(card: EncoderCard) -> Had:
     try:
         found = _find(_candidates(card))
     except ZooError as error:
-        return Had(card=card, state="failed", reason=str(error))
+        return _failed(card, error)
     if found is not None:
         return Had(card=card, state="there", record=found)
     return Had(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
@@ -204,10 +208,13 @@ def _gotten(card: EncoderCard) -> Had:
         return Had(card=card, state="nothing to fetch")
     try:
         return obtained(card)[0]
-    except WeightsUnavailable as error:
-        return Had(card=card, state="failed", reason=str(error), unreached=error.unreached)
     except ZooError as error:
-        return Had(card=card, state="failed", reason=str(error))
+        return _failed(card, error)
+
+
+def _failed(card: EncoderCard, error: ZooError) -> Had:
+    unreached = error.unreached if isinstance(error, WeightsUnavailable) else ()
+    return Had(card=card, state="failed", reason=str(error), unreached=unreached)
 
 
 def _print(had: Sequence[Had]) -> None:
@@ -322,8 +329,7 @@ def _kept_here() -> list[EncoderCard]:
     """Encoders that load here without a network."""
     cards = catalogue()
     known = care.by_places(cards.values())
-    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
-    records = [item.record for shelf in care.shelves() if shelf.kind in kinds for item in care.kept(shelf)]
+    records = [item.record for shelf in _shelves_of_loads() for item in care.kept(shelf)]
     ids = {name for found in records if found is not None for name in care.readers(found, known)}
     kept = [card for card in cards.values() if card.id in ids]
     if not kept:
@@ -346,10 +352,8 @@ def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
         record = replace(found.record, origins=tuple(origins))
         item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
         return had, write_mirror(destination, [item], {}, zoo_version=__version__)
-    except WeightsUnavailable as error:
-        return Had(card=card, state="failed", reason=str(error), unreached=error.unreached), 0
     except ZooError as error:
-        return Had(card=card, state="failed", reason=str(error)), 0
+        return _failed(card, error), 0
 
 
 def _require_whole(destination: str, path: Path, record: store.Record) -> None:
