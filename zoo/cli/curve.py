@@ -69,36 +69,70 @@ def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _WHAT = (
-    click.option("--task", metavar="TASK", shell_complete=_task_names,
-                 help="classification, depth or normals; may be left out where the data allow one only."),
-    click.option("--regimes", default="auto", show_default=True, metavar="LIST",
-                 help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
-                      "to where it is near maximal supervision."),
-    click.option("--count", type=click.IntRange(2, 100), default=5, show_default=True,
-                 help="How many regimes auto proposes."),
-    click.option("--seeds", default="3", show_default=True, metavar="N|LIST",
-                 help="How many from 0 on, or which by comma: 0,1,2."),
+    click.option(
+        "--task",
+        metavar="TASK",
+        shell_complete=_task_names,
+        help="classification, depth or normals; may be left out where the data allow one only.",
+    ),
+    click.option(
+        "--regimes",
+        default="auto",
+        show_default=True,
+        metavar="LIST",
+        help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
+        "to where it is near maximal supervision.",
+    ),
+    click.option(
+        "--count", type=click.IntRange(2, 100), default=5, show_default=True, help="How many regimes auto proposes."
+    ),
+    click.option(
+        "--seeds",
+        default="3",
+        show_default=True,
+        metavar="N|LIST",
+        help="How many from 0 on, or which by comma: 0,1,2.",
+    ),
     click.option("--frozen", is_flag=True, help="Train the decoder alone; the encoder stays as it is."),
-    click.option("--maximal", type=float, metavar="RISK",
-                 help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 "
-                      "error."),
-    click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
-                 help="Show this metric of the task.  [default: all of them]"),
-)  # fmt: skip
+    click.option(
+        "--maximal",
+        type=float,
+        metavar="RISK",
+        help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 error.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="METRIC",
+        shell_complete=_metric_names,
+        help="Show this metric of the task.  [default: all of them]",
+    ),
+)
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
     click.option("--batch-size", type=int, help="Images a step of the optimizer."),
     click.option("--accumulate", type=int, help="Forward passes a step, where the memory is small."),
     click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
-    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
-                 help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. "
-                      "Repeatable."),
+    click.option(
+        "--set",
+        "changed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. Repeatable.",
+    ),
     click.option("--device", metavar="DEVICE", help="Where to train.  [default: a GPU if there is one]"),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
-    click.option("--processes", "n_processes", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Networks that are trained at once."),
-)  # fmt: skip
+    click.option(
+        "--processes",
+        "n_processes",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Networks that are trained at once.",
+    ),
+)
 _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 
@@ -117,9 +151,15 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
     say(f"looking at {spec}")
     data = transfer_data(
-        spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
-        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
-    )  # fmt: skip
+        spec,
+        options["task"],
+        name=options["dataset"],
+        val_share=options["val_share"],
+        seed=options["split_seed"],
+        image_column=options["image_column"],
+        label_column=options["label_column"],
+        scale=options["scale"],
+    )
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
     return data
@@ -284,9 +324,7 @@ def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
     for curve in curves:
         for note in curve.notes:
             by_note.setdefault(note, []).append(label_of(curve))
-    return [
-        note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()
-    ]  # fmt: skip
+    return [note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
 def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
@@ -300,10 +338,8 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
         "maximal": report.request.maximal,
         "notes": list(report.notes),
         "curves": [json_of(curve.as_dict()) for curve in report.curves if curve.metric in metrics],
-        "runs": [
-            {"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs
-        ],
-    }  # fmt: skip
+        "runs": [{"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs],
+    }
 
 
 def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
@@ -318,9 +354,12 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     figures = [curves_figure(curves) for curves in by_metric if curves]
     names = [one.name for one in report.candidates]
     strip = strip_of(
-        report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess,
+        report.data,
+        report.runs,
+        encoders=names,
+        preprocess=report.candidates[0].preprocess,
         frozen=report.request.recipe.frozen,
-    )  # fmt: skip
+    )
     if strip is not None:
         figures.append(strip_figure(strip))
     captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]
@@ -353,9 +392,13 @@ def json_of(value: Any) -> Any:
 
 def _run(run: CurveRun) -> dict[str, Any]:
     return {
-        "control": run.control, "n_requested": run.n_requested, "n_actual": run.n_actual, "seed": run.seed,
-        "risks": {metric: run.risk(metric) for metric in run.risks}, "report": json_of(run.report),
-    }  # fmt: skip
+        "control": run.control,
+        "n_requested": run.n_requested,
+        "n_actual": run.n_actual,
+        "seed": run.seed,
+        "risks": {metric: run.risk(metric) for metric in run.risks},
+        "report": json_of(run.report),
+    }
 
 
 def _cells(point: CurvePoint, decimals: int) -> list[str]:
@@ -363,11 +406,12 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
     needs = f"{point.scratch_limit:,.0f}"
     return [
         f"{point.n_requested:,}" + f" ({point.n_actual:,})" * (point.n_actual != point.n_requested),
-        *_value(point.risk, decimals), *_value(point.calibrated, 2),
+        *_value(point.risk, decimals),
+        *_value(point.calibrated, 2),
         f"{point.calibrated_scratch.value:z.2f}",
         "" if share is None else f"{100 * share.value:z.0f} %",
         needs if point.scratch_bound == "=" else f"{point.scratch_bound} {needs}",
-    ]  # fmt: skip
+    ]
 
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
@@ -517,9 +561,13 @@ def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, opt
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
     return learning_curves(
-        candidates, data, request, how=how, n_processes=options["n_processes"],
+        candidates,
+        data,
+        request,
+        how=how,
+        n_processes=options["n_processes"],
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
-    )  # fmt: skip
+    )
 
 
 def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:

@@ -93,9 +93,10 @@ def _best() -> list[dict[str, Any]]:
     """Encoders with the lowest error in each setting, of all and of the small ones, without wrong rows."""
     cards = catalogue()
     measured = [
-        summary for summary in summaries(exclude_wrong=True).values()
+        summary
+        for summary in summaries(exclude_wrong=True).values()
         if cards[summary.encoder].objective.mode not in ("supervised", "initialized")
-    ]  # fmt: skip
+    ]
     small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL_PARAMETERS]
     found = []
     for setting in SETTINGS:

@@ -29,15 +29,13 @@ from .output import NothingFound, entry, json_option, print_json
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
-    "models": (
-        "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
-    ),
+    "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm"),
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),
     "pocket": ("lightly",),
-}  # fmt: skip
+}
 _ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 

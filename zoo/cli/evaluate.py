@@ -76,9 +76,16 @@ Examples:
 @recording_options
 @json_option
 def evaluate_command(
-    names: tuple[str, ...], images: str, decompose: bool, supervised: str | None, root: Path | None, source: str,
-    record: bool, as_json: bool, **options: Any,
-) -> None:  # fmt: skip
+    names: tuple[str, ...],
+    images: str,
+    decompose: bool,
+    supervised: str | None,
+    root: Path | None,
+    source: str,
+    record: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Measure encoders on your labelled images.
 
     Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
@@ -142,9 +149,13 @@ def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request
     say(f"{name}: features of {data.name}")
     features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
     return evaluate(
-        features["train"], features["val"], replace(request, supervised=twin), card=catalogue()[name],
-        kept=runs_folder(root, name), tell=lambda text: say(f"{name}: {text}"),
-    )  # fmt: skip
+        features["train"],
+        features["val"],
+        replace(request, supervised=twin),
+        card=catalogue()[name],
+        kept=runs_folder(root, name),
+        tell=lambda text: say(f"{name}: {text}"),
+    )
 
 
 def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how: Featurising) -> Any:
@@ -193,9 +204,7 @@ Examples:
     help="Where the folders of features go.  [default: in the cache]",
 )
 @json_option
-def features_command(
-    name: str, images: str, parts: str, root: Path | None, as_json: bool, **options: Any
-) -> None:  # fmt: skip
+def features_command(name: str, images: str, parts: str, root: Path | None, as_json: bool, **options: Any) -> None:
     """Compute features of labelled images, once.
 
     The features of an encoder are written shard by shard; the same command goes on where it was if it was stopped, and
@@ -208,9 +217,13 @@ def features_command(
     data = opened(images, options)
     wanted = PARTS if parts == "both" else (parts,)
     found = featurise_data(
-        name, data, root=root or evaluations_folder(), how=featurising(options), parts=wanted,
+        name,
+        data,
+        root=root or evaluations_folder(),
+        how=featurising(options),
+        parts=wanted,
         progress=lambda part: Bar("images"),
-    )  # fmt: skip
+    )
     records = [
         {
             "part": part,

@@ -204,23 +204,26 @@ def _print_law(law: dict[str, Any] | None) -> None:
         one = law["fitted"]
         labels = ", ".join(f"{n:,}" for n in one["n_labels"])
         click.echo("\nHow the error falls with labels\n")
-        click.echo(wrapped(
-            f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
-            f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
-            f"{one['mean_absolute_miss']:.1f} points in the mean and {one['largest_miss']:.1f} at most"
-        ))  # fmt: skip
+        click.echo(
+            wrapped(
+                f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
+                f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
+                f"{one['mean_absolute_miss']:.1f} points in the mean and {one['largest_miss']:.1f} at most"
+            )
+        )
         return
     if law["extrapolated"] is None:
         print_notes([law["not_fitted"]])
         return
     missed = law["extrapolated"]["missed_elsewhere"]
     errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])
+    predicted = f"{errors or 'no number of labels between one a class and all'} percent"
+    was_off = (
+        f"on {' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points in the mean and "
+        f"{missed['largest']:.1f} at most, over {missed['n']} errors of {missed['n_encoders']} encoders"
+    )
     click.echo("\nImageNet's law, extrapolated\n")
-    click.echo(wrapped(
-        f"{errors or 'no number of labels between one a class and all'} percent; on {' and '.join(missed['datasets'])} "
-        f"it was off by {missed['mean_absolute']:.1f} points in the mean and {missed['largest']:.1f} at most, over "
-        f"{missed['n']} errors of {missed['n_encoders']} encoders"
-    ))  # fmt: skip
+    click.echo(wrapped(f"{predicted}; {was_off}"))
     print_notes([law["not_fitted"]])
 
 
@@ -254,9 +257,7 @@ def risk_document(report: RiskReport) -> dict[str, Any]:
     """A decomposition as JSON; an unknown component is null."""
     return {
         "order": report.order,
-        "parts": {
-            part: _interval(report.intervals[part]) if part in report.intervals else None for part in PARTS
-        },
+        "parts": {part: _interval(report.intervals[part]) if part in report.intervals else None for part in PARTS},
         "full_shot_error": _interval(report.intervals["full_shot_error"]),
         "risks": {name: {"split": risk.split, **_interval(risk.error)} for name, risk in report.risks.items()},
         "n_train": report.n_train,
@@ -266,7 +267,9 @@ def risk_document(report: RiskReport) -> dict[str, Any]:
         "intervals": "over images and seeds, given these probes",
         "probes_disagree": None if report.disagreement is None else report.is_unstable,
         "probes_p_value": report.disagreement,
-        "refit": None if report.refit is None else {
+        "refit": None
+        if report.refit is None
+        else {
             "n": report.refit.n,
             "parts": {
                 part: _interval(report.refit.intervals[part]) if part in report.refit.intervals else None
@@ -275,7 +278,7 @@ def risk_document(report: RiskReport) -> dict[str, Any]:
             "full_shot_error": _interval(report.refit.intervals["full_shot_error"]),
             "replicates": {name: values.tolist() for name, values in report.refit.replicates.items()},
         },
-    }  # fmt: skip
+    }
 
 
 def _setting(result: SettingResult) -> dict[str, Any]:

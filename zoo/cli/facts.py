@@ -115,34 +115,50 @@ def _all() -> list[Fact]:
         Fact("released", "text", "", "month of publication", lambda subject: subject.card.released),
         Fact("licence_code", "text", "", "licence of the code, SPDX", lambda subject: subject.card.licence.code),
         Fact(
-            "availability", "text", "", "open, gated, gone or unfit: the weights",
+            "availability",
+            "text",
+            "",
+            "open, gated, gone or unfit: the weights",
             lambda subject: subject.card.weights.availability,
         ),
         Fact(
-            "size_bytes", "whole number", "bytes", "size of the file of weights",
+            "size_bytes",
+            "whole number",
+            "bytes",
+            "size of the file of weights",
             lambda subject: subject.card.weights.size_bytes,
         ),
         Fact(
-            "n_errata", "whole number", "", "published facts and measurements known or suspected to be wrong",
+            "n_errata",
+            "whole number",
+            "",
+            "published facts and measurements known or suspected to be wrong",
             lambda subject: len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0),
             from_results=True,
         ),
         Fact(
-            "is_wrong", "true or false", "", "an erratum says to leave its measurements out",
+            "is_wrong",
+            "true or false",
+            "",
+            "an erratum says to leave its measurements out",
             lambda subject: NOT_APPLICABLE if subject.measured is None else subject.is_wrong,
             from_results=True,
         ),
         *map(_setting_error, SETTINGS),
         _component("approx", "approximation", "error of the architecture, trained with supervision"),
         Fact(
-            "approx_is_assumed", "true or false", "", "approx is 0 by assumption, not by measurement",
-            _is_assumed, from_results=True,
+            "approx_is_assumed",
+            "true or false",
+            "",
+            "approx is 0 by assumption, not by measurement",
+            _is_assumed,
+            from_results=True,
         ),
         _component("usability", "usability", "error from pretraining without labels"),
         _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
         _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
         _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
-    ]  # fmt: skip
+    ]
 
 
 FACTS: dict[str, Fact] = {fact.name: fact for fact in _all()}

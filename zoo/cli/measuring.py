@@ -23,32 +23,67 @@ if TYPE_CHECKING:
 _KINDS = ("auto", "logistic", "streamed")
 
 _SETTINGS = (
-    click.option("--settings", metavar="LIST",
-                 help="Label settings by comma: full, K-shot, P%.  [default: full,30-shot,1%,5-shot,3-shot as far as "
-                      "there are images]"),
+    click.option(
+        "--settings",
+        metavar="LIST",
+        help="Label settings by comma: full, K-shot, P%.  [default: full,30-shot,1%,5-shot,3-shot as far as "
+        "there are images]",
+    ),
     click.option("--knn/--no-knn", "neighbours", default=True, show_default=True, help="Also nearest neighbours."),
-)  # fmt: skip
+)
 
 _PROBES = (
-    click.option("--seeds", "n_seeds", type=click.IntRange(1, 1000), default=5, show_default=True,
-                 help="Draws of few-shot labels."),
+    click.option(
+        "--seeds",
+        "n_seeds",
+        type=click.IntRange(1, 1000),
+        default=5,
+        show_default=True,
+        help="Draws of few-shot labels.",
+    ),
     click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
-    click.option("--probe", type=click.Choice(_KINDS), default="auto", show_default=True,
-                 help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory."),
-    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
-                 help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the protocol is then "
-                      "named for it. Repeatable."),
-)  # fmt: skip
+    click.option(
+        "--probe",
+        type=click.Choice(_KINDS),
+        default="auto",
+        show_default=True,
+        help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
+    ),
+    click.option(
+        "--set",
+        "changed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the protocol is then "
+        "named for it. Repeatable.",
+    ),
+)
 
 _PARTS = (
-    click.option("--subsets", "n_subsets", type=click.IntRange(1, 1000), default=3, show_default=True,
-                 help="Draws of the held-out subset of the decomposition."),
-    click.option("--order", type=click.Choice(["standard", "alternative"]), default="standard", show_default=True,
-                 help="Of the decomposition: Eq. 1, or Eq. 5."),
-    click.option("--refit", "n_refits", metavar="N", type=click.IntRange(5, 10_000),
-                 help="Train all probes of the decomposition again on N resamples of the images, for intervals that "
-                      "hold what other training images would do to them; 20 take 20 times as long."),
-)  # fmt: skip
+    click.option(
+        "--subsets",
+        "n_subsets",
+        type=click.IntRange(1, 1000),
+        default=3,
+        show_default=True,
+        help="Draws of the held-out subset of the decomposition.",
+    ),
+    click.option(
+        "--order",
+        type=click.Choice(["standard", "alternative"]),
+        default="standard",
+        show_default=True,
+        help="Of the decomposition: Eq. 1, or Eq. 5.",
+    ),
+    click.option(
+        "--refit",
+        "n_refits",
+        metavar="N",
+        type=click.IntRange(5, 10_000),
+        help="Train all probes of the decomposition again on N resamples of the images, for intervals that "
+        "hold what other training images would do to them; 20 take 20 times as long.",
+    ),
+)
 
 _RECORDING = (
     click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
@@ -166,25 +201,37 @@ def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
-    click.option("--val-share", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-                 help="Share of the images to test on, where the source does not say.  [default: 0.2]"),
+    click.option(
+        "--val-share",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Share of the images to test on, where the source does not say.  [default: 0.2]",
+    ),
     click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
     click.option("--image-column", help="Of a Hugging Face data set that has several."),
     click.option("--label-column", help="Of a Hugging Face data set that has several."),
-    click.option("--scale", metavar="LOW,HIGH", callback=scale_of,
-                 help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
-                      "of 16-bit integers, 0,1 of floating point, the window of DICOM]"),
-)  # fmt: skip
+    click.option(
+        "--scale",
+        metavar="LOW,HIGH",
+        callback=scale_of,
+        help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
+        "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
+    ),
+)
 
 _OPTIONS = (
     *DATA_OPTIONS,
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
     _DEVICE,
-    click.option("--precision", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32",
-                 show_default=True, help="Of the encoder's forward pass."),
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        default="float32",
+        show_default=True,
+        help="Of the encoder's forward pass.",
+    ),
     click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
-)  # fmt: skip
+)
 
 IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column")
 

@@ -49,11 +49,18 @@ def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed:
     headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
     computed = [one for one in records if one["value"] is not None]
     rows = [
-        [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
-         "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
-         f"{one['seconds_computing']:.1f}"]
+        [
+            one["title"],
+            f"{one['value']:,.4g}",
+            one["unit"],
+            one["better"],
+            f"{one['n_images']:,}",
+            "" if one["n_views"] is None else str(one["n_views"]),
+            f"{one['seconds_featurising']:.1f}",
+            f"{one['seconds_computing']:.1f}",
+        ]
         for one in computed
-    ]  # fmt: skip
+    ]
     duplicates = [_duplicates(one["details"]) for one in computed]
     if any(duplicates):
         headers.append("duplicates")
@@ -134,11 +141,19 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
                 raise
             records.append(record | {"value": None, "reason": str(error), "lacks": not arguments})
             continue
-        records.append(record | {
-            "value": value.value, "reason": "", "n_images": _n_images(arrays), "n_views": _n_views(value.details),
-            "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
-            "details": dict(value.details), "notes": list(value.notes),
-        })  # fmt: skip
+        records.append(
+            record
+            | {
+                "value": value.value,
+                "reason": "",
+                "n_images": _n_images(arrays),
+                "n_views": _n_views(value.details),
+                "seconds_featurising": 0.0,
+                "seconds_computing": time.perf_counter() - begun_s,
+                "details": dict(value.details),
+                "notes": list(value.notes),
+            }
+        )
     if as_json:
         print_json({"features": str(path), "metrics": records})
     else:
@@ -247,7 +262,7 @@ Examples:
 @json_option
 def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
-) -> None:  # fmt: skip
+) -> None:
     """Tell how good features are, without labels.
 
     RankMe, LiDAR, what CLID is made of, and what they are compared with.
@@ -319,9 +334,16 @@ def _list(as_json: bool) -> None:
 
 
 def _described(one: LabelFreeMetric) -> Record:
-    return {"name": one.name, "title": one.title, "needs": one.needs, "unit": one.unit,
-            "better": BETTER[one.higher_is_better], "least_images": one.least, "source": one.source,
-            "meaning": one.meaning}  # fmt: skip
+    return {
+        "name": one.name,
+        "title": one.title,
+        "needs": one.needs,
+        "unit": one.unit,
+        "better": BETTER[one.higher_is_better],
+        "least_images": one.least,
+        "source": one.source,
+        "meaning": one.meaning,
+    }
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
@@ -338,10 +360,20 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     needs = {label_free_metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
-        name, data, needs, target=target, part=options["part"], n_images=options["n_images"], n=options["n"],
-        q=options["q"], seed=options["seed"], recipe=options["augmentations"], root=options["root"],
-        how=featurising(options), progress=lambda label: Bar("images"),
-    )  # fmt: skip
+        name,
+        data,
+        needs,
+        target=target,
+        part=options["part"],
+        n_images=options["n_images"],
+        n=options["n"],
+        q=options["q"],
+        seed=options["seed"],
+        recipe=options["augmentations"],
+        root=options["root"],
+        how=featurising(options),
+        progress=lambda label: Bar("images"),
+    )
     found = []
     for one in measure(wanted, inputs, seed=options["seed"], options=chosen):
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
@@ -380,12 +412,21 @@ def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
 
 def _record(one: Measured) -> Record:
     return {
-        "metric": one.metric.name, "title": one.metric.title, "value": one.value, "unit": one.metric.unit,
-        "better": BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
-        "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
-        "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
+        "metric": one.metric.name,
+        "title": one.metric.title,
+        "value": one.value,
+        "unit": one.metric.unit,
+        "better": BETTER[one.metric.higher_is_better],
+        "reason": one.reason,
+        "split": one.split,
+        "n_images": one.n_images,
+        "n_views": one.n_views,
+        "seconds_featurising": one.seconds_featurising,
+        "seconds_computing": one.seconds_computing,
+        "seed": one.seed,
+        "details": dict(one.details),
         "notes": list(one.notes),
-    }  # fmt: skip
+    }
 
 
 def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:

@@ -128,9 +128,14 @@ def register_command(
     facts = (facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings))
     try:
         card = register(
-            [weights, *companions], like=like, name=name, facts=facts, inherit=inherit, layout=layout,
+            [weights, *companions],
+            like=like,
+            name=name,
+            facts=facts,
+            inherit=inherit,
+            layout=layout,
             checkpoint_key=checkpoint_key,
-        )  # fmt: skip
+        )
     except CardError as error:  # a fact that was given here
         raise QueryError(str(error)) from error
     weight, record = card.weights, record_of(card)

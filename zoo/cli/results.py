@@ -296,9 +296,17 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @exclude_wrong_option
 @json_option
 def results_command(
-    names: tuple[str, ...], dataset: str | None, metrics: list[str], protocols: tuple[str, ...], settings: list[str],
-    limit: int | None, is_long: bool, as_csv: bool, exclude_wrong: bool, as_json: bool,
-) -> None:  # fmt: skip
+    names: tuple[str, ...],
+    dataset: str | None,
+    metrics: list[str],
+    protocols: tuple[str, ...],
+    settings: list[str],
+    limit: int | None,
+    is_long: bool,
+    as_csv: bool,
+    exclude_wrong: bool,
+    as_json: bool,
+) -> None:
     """Show the measured errors and their components.
 
     Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
@@ -312,9 +320,17 @@ def results_command(
     wanted = list(dict.fromkeys(ids))
     if dataset is not None or metrics or protocols or settings or is_long:
         _print_rows(
-            dataset or _IMAGENET, wanted, metrics=metrics, protocols=protocols, settings=settings, limit=limit,
-            is_long=is_long, as_csv=as_csv, as_json=as_json, exclude_wrong=exclude_wrong,
-        )  # fmt: skip
+            dataset or _IMAGENET,
+            wanted,
+            metrics=metrics,
+            protocols=protocols,
+            settings=settings,
+            limit=limit,
+            is_long=is_long,
+            as_csv=as_csv,
+            as_json=as_json,
+            exclude_wrong=exclude_wrong,
+        )
         return
     known = summaries(exclude_wrong=exclude_wrong)
     everyone = [known[encoder] for encoder in wanted or known if encoder in known]
@@ -355,9 +371,18 @@ def _elsewhere(encoders: Sequence[str]) -> str:
 
 
 def _print_rows(
-    dataset: str, wanted: Sequence[str], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str],
-    limit: int | None, is_long: bool, as_csv: bool, as_json: bool, exclude_wrong: bool,
-) -> None:  # fmt: skip
+    dataset: str,
+    wanted: Sequence[str],
+    *,
+    metrics: Sequence[str],
+    protocols: Sequence[str],
+    settings: Sequence[str],
+    limit: int | None,
+    is_long: bool,
+    as_csv: bool,
+    as_json: bool,
+    exclude_wrong: bool,
+) -> None:
     """Prints the rows of a data set: a pivot, a line each, CSV or JSON."""
     from ..results.rows import means_over_seeds, measurements
     from ..results.vocabulary import COLUMNS

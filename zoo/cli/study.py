@@ -46,9 +46,18 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
 @json_option
 def study_command(
-    names: tuple[str, ...], folder: Path | None, single_file: bool, corrected: bool, with_mine: bool,
-    encoders: tuple[str, ...], tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
-) -> None:  # fmt: skip
+    names: tuple[str, ...],
+    folder: Path | None,
+    single_file: bool,
+    corrected: bool,
+    with_mine: bool,
+    encoders: tuple[str, ...],
+    tune: bool,
+    trials: int,
+    seed: int,
+    jobs: int,
+    as_json: bool,
+) -> None:
     """Answer the paper's questions with the results.
 
     The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each
