@@ -29,6 +29,7 @@ from .measuring import (
     recording_options,
     refuse_idle_source,
     settings_of,
+    source_options,
     with_options,
 )
 from .options import encoder_names, refuse_idle
@@ -150,16 +151,7 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
     if options["regimes"].strip().lower() != "auto":
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
     say(f"looking at {spec}")
-    data = transfer_data(
-        spec,
-        options["task"],
-        name=options["dataset"],
-        val_share=options["val_share"],
-        seed=options["split_seed"],
-        image_column=options["image_column"],
-        label_column=options["label_column"],
-        scale=options["scale"],
-    )
+    data = transfer_data(spec, options["task"], **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
     return data

@@ -59,9 +59,9 @@ class Fact:
 
     name: str
     kind: Kind
-    unit: str  # "" where it has none
     meaning: str
     of: Callable[[Subject], Any]  # a Missing where it has no value
+    unit: str = ""
     from_results: bool = False  # needs the files of results/
     other_name: str = ""
 
@@ -77,10 +77,8 @@ def _component(name: str, other_name: str, meaning: str) -> Fact:
             return NOT_PUBLISHED
         return getattr(subject.summary.decomposition, other_name)
 
-    unit = "percentage points"
-    return Fact(
-        name, "number", unit, meaning, of, from_results=True, other_name=other_name if other_name != name else ""
-    )
+    clear = other_name if other_name != name else ""
+    return Fact(name, "number", meaning, of, "percentage points", from_results=True, other_name=clear)
 
 
 def _setting_error(setting: Setting) -> Fact:
@@ -89,17 +87,24 @@ def _setting_error(setting: Setting) -> Fact:
 
     clear = "error_" + setting.name.replace("%", "pct").replace("-", "")
     meaning = f"error of a linear probe with {setting.n_labels:,} labels"
-    return Fact(setting.column, "number", "percent", meaning, of, from_results=True, other_name=clear)
+    return Fact(setting.column, "number", meaning, of, "percent", from_results=True, other_name=clear)
 
 
 def _of_card(column: Column) -> Fact:
     unit = "percent" if column.section == "metrics" else _UNITS.get(column.name, "")
-    other_name = _CLEARER.get(column.name, "")
     dated = column.field == "released"  # from which Column.of takes the month or the year
     of: Callable[[Subject], Any] = (
         (lambda subject: column.of(subject.card)) if dated else attrgetter(f"card.{column.field}")
     )
-    return Fact(column.name, column.kind, unit, column.meaning, of, other_name=other_name)
+    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=_CLEARER.get(column.name, ""))
+
+
+def _n_errata(subject: Subject) -> int:
+    return len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0)
+
+
+def _is_wrong(subject: Subject) -> Any:
+    return NOT_APPLICABLE if subject.measured is None else subject.is_wrong
 
 
 def _is_assumed(subject: Subject) -> Any:
@@ -108,60 +113,27 @@ def _is_assumed(subject: Subject) -> Any:
     return subject.approximation_is_assumed
 
 
-def _all() -> list[Fact]:
-    return [
-        Fact("encoder", "text", "", "id of the encoder", lambda subject: subject.card.id),
-        *map(_of_card, COLUMNS),
-        Fact("released", "text", "", "month of publication", lambda subject: subject.card.released),
-        Fact("licence_code", "text", "", "licence of the code, SPDX", lambda subject: subject.card.licence.code),
-        Fact(
-            "availability",
-            "text",
-            "",
-            "open, gated, gone or unfit: the weights",
-            lambda subject: subject.card.weights.availability,
-        ),
-        Fact(
-            "size_bytes",
-            "whole number",
-            "bytes",
-            "size of the file of weights",
-            lambda subject: subject.card.weights.size_bytes,
-        ),
-        Fact(
-            "n_errata",
-            "whole number",
-            "",
-            "published facts and measurements known or suspected to be wrong",
-            lambda subject: len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0),
-            from_results=True,
-        ),
-        Fact(
-            "is_wrong",
-            "true or false",
-            "",
-            "an erratum says to leave its measurements out",
-            lambda subject: NOT_APPLICABLE if subject.measured is None else subject.is_wrong,
-            from_results=True,
-        ),
-        *map(_setting_error, SETTINGS),
-        _component("approx", "approximation", "error of the architecture, trained with supervision"),
-        Fact(
-            "approx_is_assumed",
-            "true or false",
-            "",
-            "approx is 0 by assumption, not by measurement",
-            _is_assumed,
-            from_results=True,
-        ),
-        _component("usability", "usability", "error from pretraining without labels"),
-        _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
-        _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
-        _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
-    ]
-
-
-FACTS: dict[str, Fact] = {fact.name: fact for fact in _all()}
+_ERRATA = "published facts and measurements known or suspected to be wrong"
+_WRONG = "an erratum says to leave its measurements out"
+_ASSUMPTION = "approx is 0 by assumption, not by measurement"
+_ALL = [
+    Fact("encoder", "text", "id of the encoder", attrgetter("card.id")),
+    *map(_of_card, COLUMNS),
+    Fact("released", "text", "month of publication", attrgetter("card.released")),
+    Fact("licence_code", "text", "licence of the code, SPDX", attrgetter("card.licence.code")),
+    Fact("availability", "text", "open, gated, gone or unfit: the weights", attrgetter("card.weights.availability")),
+    Fact("size_bytes", "whole number", "size of the file of weights", attrgetter("card.weights.size_bytes"), "bytes"),
+    Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
+    Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
+    *map(_setting_error, SETTINGS),
+    _component("approx", "approximation", "error of the architecture, trained with supervision"),
+    Fact("approx_is_assumed", "true or false", _ASSUMPTION, _is_assumed, from_results=True),
+    _component("usability", "usability", "error from pretraining without labels"),
+    _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
+    _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
+    _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
+]
+FACTS: dict[str, Fact] = {fact.name: fact for fact in _ALL}
 _BY_ANY_NAME = FACTS | {fact.other_name: fact for fact in FACTS.values() if fact.other_name}
 
 

@@ -245,6 +245,12 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, _OPTIONS)
 
 
+def source_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a source of images, by their names in Python."""
+    names = {"dataset": "name", "split_seed": "seed"}  # others are the same
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale")}
+
+
 def opened(images: str, options: dict[str, Any]) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images
@@ -252,15 +258,7 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
     if not images.startswith("huggingface:"):
         refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, and has no columns")
     say(f"looking at {images}")
-    data = open_images(
-        images,
-        name=options["dataset"],
-        val_share=options["val_share"],
-        seed=options["split_seed"],
-        image_column=options["image_column"],
-        label_column=options["label_column"],
-        scale=options["scale"],
-    )
+    data = open_images(images, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     return data

@@ -64,7 +64,7 @@ def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed:
     duplicates = [_duplicates(one["details"]) for one in computed]
     if any(duplicates):
         headers.append("duplicates")
-        rows = [[*row, told] for row, told in zip(rows, duplicates, strict=True)]
+        rows = [[*row, counts] for row, counts in zip(rows, duplicates, strict=True)]
     if rows:
         print_table(headers, rows, right=[1, 4, 5, 6, 7])
     reasons: dict[str, list[str]] = {}
@@ -123,12 +123,6 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
     records: list[Record] = []
     for one in map(label_free_metric, wanted):
         begun_s = time.perf_counter()
-        record: Record = {
-            "metric": one.name,
-            "title": one.title,
-            "unit": one.unit,
-            "better": BETTER[one.higher_is_better],
-        }
         arguments: Record = {}
         try:
             arguments = arguments_for(one, arrays)
@@ -139,10 +133,10 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         except (DataError, QueryError) as error:
             if len(wanted) == 1:
                 raise
-            records.append(record | {"value": None, "reason": str(error), "lacks": not arguments})
+            records.append(_about(one) | {"value": None, "reason": str(error), "lacks": not arguments})
             continue
         records.append(
-            record
+            _about(one)
             | {
                 "value": value.value,
                 "reason": "",
@@ -334,16 +328,12 @@ def _list(as_json: bool) -> None:
 
 
 def _described(one: LabelFreeMetric) -> Record:
-    return {
-        "name": one.name,
-        "title": one.title,
-        "needs": one.needs,
-        "unit": one.unit,
-        "better": BETTER[one.higher_is_better],
-        "least_images": one.least,
-        "source": one.source,
-        "meaning": one.meaning,
-    }
+    needed = {"needs": one.needs, "unit": one.unit, "better": BETTER[one.higher_is_better], "least_images": one.least}
+    return {"name": one.name, "title": one.title, **needed, "source": one.source, "meaning": one.meaning}
+
+
+def _about(one: LabelFreeMetric) -> Record:
+    return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
@@ -364,13 +354,8 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         data,
         needs,
         target=target,
-        part=options["part"],
-        n_images=options["n_images"],
-        n=options["n"],
-        q=options["q"],
-        seed=options["seed"],
         recipe=options["augmentations"],
-        root=options["root"],
+        **{name: options[name] for name in ("part", "n_images", "n", "q", "seed", "root")},
         how=featurising(options),
         progress=lambda label: Bar("images"),
     )
@@ -411,22 +396,10 @@ def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
 
 
 def _record(one: Measured) -> Record:
-    return {
-        "metric": one.metric.name,
-        "title": one.metric.title,
-        "value": one.value,
-        "unit": one.metric.unit,
-        "better": BETTER[one.metric.higher_is_better],
-        "reason": one.reason,
-        "split": one.split,
-        "n_images": one.n_images,
-        "n_views": one.n_views,
-        "seconds_featurising": one.seconds_featurising,
-        "seconds_computing": one.seconds_computing,
-        "seed": one.seed,
-        "details": dict(one.details),
-        "notes": list(one.notes),
-    }
+    value = {"value": one.value, "reason": one.reason, "split": one.split, "seed": one.seed}
+    counts = {"n_images": one.n_images, "n_views": one.n_views}
+    seconds = {"seconds_featurising": one.seconds_featurising, "seconds_computing": one.seconds_computing}
+    return _about(one.metric) | value | counts | seconds | {"details": dict(one.details), "notes": list(one.notes)}
 
 
 def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:
