@@ -140,7 +140,7 @@ def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
     try:
         folder = Path(base or Path.home() / below_home) / "ssl-zoo"
         os.stat(folder)
-    except (RuntimeError, PermissionError, NotADirectoryError):  # a service or a container without a home of its own
+    except (RuntimeError, PermissionError, NotADirectoryError):  # a service or a container without a home folder
         return NO_HOME
     except OSError:  # not there yet
         return folder

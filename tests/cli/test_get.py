@@ -85,7 +85,7 @@ class TestGet:
             ["absent", "failed"],
             ["tiny", "fetched"],
         ]
-        assert "Error: 1 of 2 could not be had.\n  absent: " in result.stderr
+        assert "Error: 1 of 2 could not be obtained.\n  absent: " in result.stderr
         assert "404" in result.stderr
         found = document("get", "absent", "tiny", code=1)
         assert found["n_failed"] == 1

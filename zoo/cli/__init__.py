@@ -1,8 +1,8 @@
-"""The command ``zoo``: one module a verb, imported when that verb is called.
+"""The command ``zoo``: the table of its verbs, whose modules are imported when they are called, errors and exit codes.
 
-Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found,
-nothing was, or something outside of the command line is in the way, such as no network, a full disk or a damaged file;
-2 the command line cannot be understood; 130 interrupted.
+Every verb prints a table, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found, nothing was
+found, or something outside of the command line failed, such as the network, a full disk or a damaged file; 2 the
+command line cannot be understood; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ VERBS = {
     "features": Verb("evaluate", "Compute features of labelled images, once."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
     "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
-    "metric": Verb("metric", "Tell how good features are, without labels."),
+    "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
     "unregister": Verb("register", "Take encoders that you have registered out of the zoo."),
     "check": Verb("register", "Compare features with those of the first load."),
-    "verify": Verb("cache", "Re-hash all weights that are kept."),
-    "cache": Verb("cache", "List, remove or tidy the weights that are kept."),
+    "verify": Verb("cache", "Re-hash all stored weights."),
+    "cache": Verb("cache", "List, remove or tidy the stored weights."),
     "mirror": Verb("weights", "Copy weights to where there is no network."),
     "export": Verb("weights", "Write a folder for the Hugging Face Hub."),
     "doctor": Verb("doctor", "Check this installation."),
@@ -63,19 +63,19 @@ _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "features": f"Finished shards of features are kept{_GO_ON}",
-    "probe": f"The features are as they were, no probe is kept{_AGAIN}",
-    "decompose": f"The features are as they were, no probe is kept{_AGAIN}",
+    "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
+    "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
     "curve": f"Finished runs are kept{_GO_ON}",
     "study": f"No part of a report was written{_AGAIN}",
-    "get": f"Encoders that were fetched are kept, and what had come of a file as well{_GO_ON}",
+    "get": f"Fetched encoders and the received part of a file are kept{_GO_ON}",
     "check": f"No weights were changed{_AGAIN}",
     "verify": f"Nothing was changed{_AGAIN}",
-    "cache": f"What was removed is gone, the rest is whole{_AGAIN}",
-    "mirror": f"What was copied is whole and stays{_GO_ON}",
+    "cache": f"Removed weights are gone, the others are whole{_AGAIN}",
+    "mirror": f"Copied weights are whole and stay{_GO_ON}",
     "demo": f"Finished features and probes are kept{_GO_ON}",
 }
-"""What an interrupted verb that takes long has kept, and what to do then."""
+"""What an interrupted long verb leaves behind, and what to do then."""
 
 _EPILOG = """\b
 Examples:
@@ -144,7 +144,7 @@ class VerbGroup(click.Group):
 
 @contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
-    """Content that is left out is a line on stderr, each once."""
+    """Prints each warning about ignored content once, as a line on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", ContentWarning)
         show = warnings.showwarning
@@ -184,10 +184,7 @@ def zoo(ctx: click.Context) -> None:
 
 
 def main(*before: str) -> None:
-    """Entry point of the command: runs one verb and exits.
-
-    ``before`` are arguments that come before those of the process, as a script has them that is about one verb.
-    """
+    """Entry point of the command: runs one verb and exits; ``before`` are arguments before those of the process."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -214,7 +211,7 @@ def main(*before: str) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Treat a closed stream, as ``>&-`` leaves it, like the null device."""
+    """Replaces a closed stream, as ``>&-`` leaves it, by the null device."""
     for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors, of which a file gets the lowest
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
@@ -222,5 +219,5 @@ def _open_closed_streams() -> None:
 
 
 def _let_go_of_stdout() -> None:
-    """Send what is still in its buffer nowhere, or the end of the process would try to write it again."""
+    """Discards its buffer, which the end of the process would try to write again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

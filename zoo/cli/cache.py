@@ -44,7 +44,7 @@ Examples:
 
 @click.group("cache", epilog=f"{_CACHE_EXAMPLES}\n\b\nEvery one of them takes --json.\n")
 def cache_command() -> None:
-    """List, remove or tidy the weights that are kept.
+    """List, remove or tidy the stored weights.
 
     They lie in $ZOO_CACHE/weights, or below $TORCH_HOME, or else in your cache folder; 'zoo doctor' says where that is.
     """
@@ -53,7 +53,7 @@ def cache_command() -> None:
 @cache_command.command("ls", epilog="\b\nExample:\n  zoo cache ls")
 @json_option
 def ls(as_json: bool) -> None:
-    """List the weights that are kept, and which encoders read them.
+    """List the stored weights, and which encoders read them.
 
     Encoders that take other features of the same network share their weights. The day of the last reading is as your
     file system keeps it; verifying and mirroring do not count.
@@ -78,7 +78,7 @@ def ls(as_json: bool) -> None:
     if rows:
         headers = ["encoders", "size", "from", "layout", "kept since", "last read"]
         print_table(headers, [_cells(row) for row in rows], right=[1])
-    n = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}, {size(total)}" if rows else "nothing is kept"
+    n = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}, {size(total)}" if rows else "nothing is stored"
     notes = [f"{n} in {folder}"]
     if partial:
         notes.append(f"{size(partial)} of unfinished downloads")
@@ -123,11 +123,11 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 @json_option
 def gc(dry_run: bool, as_json: bool) -> None:
-    """Remove what is of no use to anybody: collect garbage.
+    """Remove unused files: collect garbage.
 
-    Downloads that nobody goes on with, files that a crash left half-written, weights without a record, damaged records,
-    and what an older version has converted in another way. Safe while others load: what is younger than an hour stays,
-    unless it is certain that nobody uses it.
+    Abandoned downloads, files that a crash left half-written, weights without a record, damaged records, and what an
+    older version has converted in another way. Safe while others load: what is younger than an hour stays, unless it is
+    certainly unused.
     """
     layouts, note = _layouts()
     items = care.garbage(layouts=layouts)
@@ -269,7 +269,7 @@ class Finding:
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
 @json_option
 def verify_command(names: tuple[str, ...], as_json: bool) -> None:
-    """Re-hash all weights that are kept.
+    """Re-hash all stored weights.
 
     In the cache, of registered encoders, and in the folder that ZOO_MIRROR names: the SHA-256 of every file, the
     checksum of every record, and whether the file that it was made from is still the one of its card and of zoo.lock.
@@ -299,7 +299,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
         print_json(_verify_document(found, problems, absent))
     else:
         _print_verified(found, problems, shelves)
-    complaints = [f"{len(problems)} of {len(found)} are not as they were kept."] if problems else []
+    complaints = [f"{len(problems)} of {len(found)} differ from what was stored."] if problems else []
     complaints += [f"Not kept here: {', '.join(absent)}."] if absent else []
     if complaints:
         raise NothingFound(" ".join(complaints))
@@ -427,7 +427,7 @@ def _print_verified(found: Sequence[Finding], problems: Sequence[Finding], shelv
     ]
     n_whole = sum(one.state == "whole" for one in found)
     total = sum({one.path: one.size_bytes for one in found if one.state == "whole"}.values())
-    click.echo(f"\n{n_whole} of {len(found)} whole, {size(total)}." if found else "Nothing is kept here yet.")
+    click.echo(f"\n{n_whole} of {len(found)} whole, {size(total)}." if found else "Nothing is stored here yet.")
     print_notes(notes)
 
 

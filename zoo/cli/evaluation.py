@@ -50,7 +50,7 @@ def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -
     ]
     notes += copies_notes(evaluation.copies)
     if evaluation.problems:
-        notes.append(f"{len(evaluation.problems)} measured probes could not be kept: {evaluation.problems[0]}")
+        notes.append(f"{len(evaluation.problems)} measured probes could not be stored: {evaluation.problems[0]}")
     notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
     notes += on_images
     skipped = [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]

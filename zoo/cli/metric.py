@@ -257,7 +257,7 @@ Examples:
 def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
 ) -> None:
-    """Tell how good features are, without labels.
+    """Measure how good features are, without labels.
 
     RankMe, LiDAR, what CLID is made of, and what they are compared with.
 
@@ -306,7 +306,7 @@ def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *,
     needs = {one.needs for one in chosen}
     if of_file:
         if options["record"]:
-            refuse_idle(("record",), "numbers of a file are not recorded, as nothing tells what it is of")
+            refuse_idle(("record",), "numbers of a file are not recorded, as its origin is unknown")
         if not any(one.seeded for one in chosen):
             refuse_idle(("seed",), f"{metrics} draws nothing")
         if not needs & _WITH_VALIDATION:

@@ -277,7 +277,7 @@ def announce(number: int, total: int, encoder: str) -> None:
 def require_agreement(lines: Iterable[str], question: str) -> None:
     """Shows on a terminal what would be removed, and goes on only if the user agrees."""
     if not sys.stdin.isatty():
-        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
+        raise click.UsageError("Got no --yes, expected it where no terminal can ask.")
     for line in lines:
         click.echo(wrapped(line), err=True)
     if not click.confirm(question, err=True):

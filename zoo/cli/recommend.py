@@ -214,7 +214,7 @@ class _Ranked:
     help="Show beside it the errors with all labels that were measured on this data set; the rank stays ImageNet's.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
-@click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
+@click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
 @json_option
 def recommend_command(

@@ -118,7 +118,7 @@ def register_command(
     unless you say so. What is registered is never changed: a new version is a new id.
 
     The encoder is looked for in what training scripts, timm, lightly, solo-learn and Lightning save, half precision is
-    widened, and what was taken is said: the average of the training (EMA) where there is one, and of student and
+    widened, and what was read is printed: the average of the training (EMA) where there is one, and of student and
     teacher the one that the method publishes.
     """
     from dataclasses import asdict
@@ -238,9 +238,9 @@ class Checked:
 def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bool) -> None:
     """Compare features with those of the first load.
 
-    Computes the features of four bundled images and holds them against those that were recorded when the weights were
-    had for the first time: weights, preprocessing or libraries that have changed show in them. Where nothing was
-    recorded yet, that is done now; --record accepts what is different. Untrained encoders are checked too, with their
+    Computes the features of four bundled images and holds them against those that were recorded at the first
+    load of the weights: changes of weights, preprocessing or libraries show in them. Where nothing was recorded yet,
+    that is done now; --record accepts what is different. Untrained encoders are checked too, with their
     random weights of seed 0. NAME is an encoder or a glob such as 'dino_*'. Exit code 1 if any has drifted or could
     not be checked.
     """

@@ -147,7 +147,7 @@ def require_all(had: Iterable[Had]) -> None:
         for one in failed:
             by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
         reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())
-        raise NothingFound(f"{len(failed)} of {len(list(had))} could not be had.\n{reasons}")
+        raise NothingFound(f"{len(failed)} of {len(list(had))} could not be obtained.\n{reasons}")
 
 
 def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
@@ -454,7 +454,7 @@ def _print_mirrored(destination: str, done: Sequence[tuple[Had, int]]) -> None:
     print_notes(
         [
             f"{size(sum(n for _, n in done))} copied",
-            "whoever hands these weights on is bound by their licences",
+            "anyone who passes these weights on is bound by their licences",
             *licence_notes(had.card for had, _ in done),
         ]
     )

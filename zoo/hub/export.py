@@ -58,7 +58,7 @@ def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
     if config.get("encoder") != card.id:
         return f"it is one of {config.get('encoder')!r}"
     if _CHECKSUM not in config:
-        return f"{CONFIG} has no checksum of its own"
+        return f"{CONFIG} has no checksum"
     if not _is_untouched(content, config):
         return f"{CONFIG} was changed since"
     if config.get("model_card_sha256") != checksum:

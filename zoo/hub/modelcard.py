@@ -286,7 +286,7 @@ def conditions(card: EncoderCard) -> str | None:
         return None
     marks = {"-nc": "forbids commercial use", "-nd": "forbids altered copies", "-sa": "asks for the same licence"}
     said = [words for mark, words in marks.items() if f"{mark}-" in folded and folded.startswith("cc-")]
-    return f"The licence of these weights, {licence}, {' and '.join(said) or 'has conditions of its own'}."
+    return f"The licence of these weights, {licence}, {' and '.join(said) or 'has further conditions'}."
 
 
 def redistribution_note(card: EncoderCard) -> str | None:
@@ -404,7 +404,7 @@ def _opening(card: EncoderCard) -> str:
     )
     url = _web(card.provenance.url)
     if url is None:
-        origin = "The weights are those of whoever publishes this page."
+        origin = "The weights are those of this page's publisher."
     else:
         origin = f"The weights are those released at [{url.partition('://')[2]}]({url}), converted to safetensors."
     origin += f" `{card.id}` is the id of the encoder in SSL Zoo, a registry of vision encoders."
@@ -537,8 +537,7 @@ def _provenance(card: EncoderCard, record: Record) -> str:
     ]
     if not rows:
         rows = [
-            ("a file of the publisher's own", one.format, f"{one.size_bytes:,}", f"`{one.sha256}`")
-            for one in record.origins
+            ("a file of the publisher", one.format, f"{one.size_bytes:,}", f"`{one.sha256}`") for one in record.origins
         ]
     made_with = ", ".join(f"{library} {number}" for library, number in record.versions.items())
     note = "" if isinstance(card.weights.note, Missing) else f"\n\n{_inline(card.weights.note)}"
