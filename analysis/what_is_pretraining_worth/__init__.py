@@ -32,7 +32,7 @@ from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
 
 from . import tables
-from .claims import NO_CURVES, curve_claims
+from .claims import NO_CURVES, claims
 
 MOST = 8  # curves that can be told apart in one figure
 NOTES = (
@@ -65,7 +65,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     panels = [panel for panel in every if panel.curves]
     main = main_panels(panels)
     return Findings(
-        claims=curve_claims(main),
+        claims=claims.judged(main),
         estimates=[one for panel in panels for one in (*improvement_estimates(panel), *gain_estimates(panel))],
         tables=[
             *tables.improvement_tables(panels),
@@ -74,7 +74,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[one for panel in panels for one in _figures(panel)],
         rows=tables.rows_of(every),
-        notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _own_notes(panel))],
+        notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _notes_of(panel))],
     )
 
 
@@ -89,18 +89,17 @@ def _figures(panel: Panel) -> list[Figure]:
     ]
 
 
-def _own_notes(panel: Panel) -> list[str]:
-    """What curves say of themselves, each sentence once with the encoders that it is about."""
-    told: dict[str, list[str]] = {}
+def _notes_of(panel: Panel) -> list[str]:
+    """The notes of the curves of a panel, each sentence once with the encoders that it is about."""
+    by_sentence: dict[str, list[str]] = {}
     for one in panel.curves:
         for sentence in one.curve.notes:
-            told.setdefault(sentence, []).append(one.encoder)
+            by_sentence.setdefault(sentence, []).append(one.encoder)
         if one.rows.n_alone:
             sentence = f"Data sizes that scratch was not trained with are left out ({one.rows.n_alone})."
-            told.setdefault(sentence, []).append(one.encoder)
-    everybody = len(panel.curves)
+            by_sentence.setdefault(sentence, []).append(one.encoder)
     notes = [
-        f"{panel.name}{'' if len(encoders) == everybody else ', ' + ', '.join(encoders)}: {sentence}"
-        for sentence, encoders in told.items()
+        f"{panel.name}{'' if len(encoders) == len(panel.curves) else ', ' + ', '.join(encoders)}: {sentence}"
+        for sentence, encoders in by_sentence.items()
     ]
     return [*notes, *panel.refused]

@@ -45,7 +45,7 @@ def panels(rows: list[Measurement]) -> tuple[Panel, ...]:
 
 
 def claims(rows: list[Measurement]) -> list[Claim]:
-    return of_paper.curve_claims(panels(rows))
+    return of_paper.claims.judged(panels(rows))
 
 
 def claim(found: list[Claim], words: str) -> Claim:
@@ -141,7 +141,7 @@ def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
 
 
 def test_without_any_curve_nothing_is_available_and_no_claim_is_lost(planted: list[Claim]) -> None:
-    found = of_paper.curve_claims(())
+    found = of_paper.claims.judged(())
     assert [one.claim for one in found] == [one.claim for one in planted]
     assert {one.ours for one in found} == {"not available"} and all(one.reason for one in found)
 
