@@ -1,4 +1,7 @@
-"""The columns of the study table: their kinds, units, labels in figures, and meanings."""
+"""The columns of the study table, with kinds, units, labels and meanings; and what an analysis returns.
+
+Every analysis gives one :class:`Estimate` a quantity, with its uncertainty and what it was estimated from.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ _DERIVED = {
 
 @dataclass(frozen=True, slots=True)
 class StudyColumn:
-    """One column: what it holds and how to speak of it."""
+    """One column: what it holds, its unit, and its label."""
 
     name: str  # published
     role: Role
@@ -161,7 +164,7 @@ FIELDS = tuple(field.name for field in fields(Estimate))
 
 
 def records(estimates: Iterable[Estimate]) -> list[dict[str, object]]:
-    """Plain records, one an estimate, for JSON: Python's own numbers, None where there is none."""
+    """Plain records, one an estimate, for JSON: Python numbers, None where there is none."""
     return [{name: _plain(value) for name, value in asdict(estimate).items()} for estimate in estimates]
 
 

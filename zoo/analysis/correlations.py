@@ -1,7 +1,10 @@
-"""Whether two measurements of the same encoders agree: their mean difference, and how they order the encoders.
+"""Comparisons of two measurements of the same encoders: paired differences, correlations, tradeoffs, and profiles.
 
-Agreement has two sides that a correlation alone confuses. Two columns can differ by a constant and order the encoders
-alike, or have the same mean and order them differently; so each question has its own function here.
+Kendall's tau is the share of pairs of encoders that both columns put in the same order minus the share that they put in
+opposite orders. Encoders are not independent of each other (many are versions of one), so p-values, which assume that
+they are, flatter. Intervals of tau come from bootstrap samples that are never ranked anew: a sample is how often each
+row is drawn, and Pearson's r, Spearman's rho and tau-b of drawn rows are sums weighted by these counts, so a thousand
+samples take a few matrix products.
 """
 
 from __future__ import annotations
@@ -58,26 +61,11 @@ def paired_comparison(
     unit: str = "percentage points",
     groups: pd.Series[str] | None = None,
 ) -> PairedComparison:
-    """Mean and median of paired differences.
+    """Mean and median of paired differences, shape (n_pairs,), none missing.
 
-    Parameters
-    ----------
-    differences : Series of float, shape (n_pairs,)
-        One measurement minus the other, none missing.
-    term, outcome, unit : str
-        Labels of the estimates.
-    groups : Series of str, shape (n_pairs,), optional
-        Pairs of one group, such as encoders of one objective, may err alike: standard errors are clustered by it too.
-
-    Returns
-    -------
-    PairedComparison
-        The interval of the median is the exact one by order statistics; below six pairs there is none.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two pairs, one is missing or infinite, or all differences are the same.
+    Pairs of one of the ``groups``, such as encoders of one objective, may err alike: standard errors are clustered by
+    it too. The interval of the median is the exact one by order statistics; below six pairs there is none. Refused are
+    fewer than two pairs, and differences that are all the same.
     """
     values = differences.to_numpy(dtype=float)
     n = len(values)
@@ -103,13 +91,7 @@ def paired_comparison(
 def pair_estimates(
     differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
 ) -> list[Estimate]:
-    """The difference of every pair, an estimate from one pair and so without an interval, in the order of the index.
-
-    Parameters
-    ----------
-    differences : Series of float, shape (n_pairs,)
-        One measurement minus the other, none missing; the index holds the terms, such as ids of encoders.
-    """
+    """The difference of every pair, without an interval; the index holds the terms, such as ids of encoders."""
     return [
         Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
         for term, value in differences.items()
@@ -119,19 +101,10 @@ def pair_estimates(
 def correlations(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:
-    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both.
+    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both (five at least).
 
-    Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4); p-values those of scipy,
-    exact for tau where nothing is tied.
-
-    Raises
-    ------
-    QueryError
-        If fewer than five rows have both, or one column never varies.
-
-    References
-    ----------
-    Fieller, Hartley and Pearson 1957, Tests for rank correlation coefficients I, Biometrika 44.
+    Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4) of atanh(tau) (Fieller,
+    Hartley and Pearson 1957, Biometrika 44); p-values those of scipy, exact for tau where nothing is tied.
     """
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
@@ -153,25 +126,16 @@ def correlations(
 
 
 def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
-    """True if a correlation is at least 0.5 in size, on the encoders at hand, whatever its interval is.
+    """True if a correlation is at least 0.5 in size, in the direction of ``sign`` or, if it is 0, in either.
 
-    Parameters
-    ----------
-    sign : int
-        1 or -1 for the direction that it must have; 0 for either.
+    The encoders at hand decide, whatever the interval is.
     """
     value = correlation.value or 0.0
     return (abs(value) if sign == 0 else sign * value) >= HIGH
 
 
 def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
-    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation.
-
-    Raises
-    ------
-    QueryError
-        If fewer than five rows have both, or a column never varies without one of them.
-    """
+    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     if len(pairs) < 5:
         raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
@@ -229,30 +193,12 @@ def rank_correlations(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> list[Estimate]:
-    """Kendall's tau-b of each pair of columns, over the encoders that have both.
+    """Kendall's tau-b of each pair of columns (a column, and the one that it should rank), of the encoders with both.
 
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        A number column, and the one that it should rank.
-    family : str
-        Name of these tests, over which the false-discovery rate is computed.
-    drawn : str, optional
-        A column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
-        objectives allows for encoders of one objective being alike. There is no p-value then: the usual one takes
-        encoders as independent.
-    n_resamples : int
-        Of the bootstrap, whose percentiles are the interval.
-
-    Returns
-    -------
-    list of Estimate
-        Term: the first column; outcome: the second. Values in [-1, 1], 1 if both give the same order.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have both, or one of them never varies.
+    Values are in [-1, 1], 1 if both give the same order; intervals are percentiles of the bootstrap. ``drawn`` is a
+    column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
+    objectives allows for encoders of one objective being alike; there is no p-value then, for the usual one takes
+    encoders as independent. ``family`` names these tests, over which the false-discovery rate is computed.
     """
     found = []
     for first, second in pairs:
@@ -279,21 +225,8 @@ def correlation_change(
 ) -> Estimate:
     """How much larger Kendall's tau-b of one pair of columns is than that of another, over the same encoders.
 
-    Parameters
-    ----------
-    drawn : str, optional
-        What the bootstrap draws, as in :func:`rank_correlations`.
-
-    Returns
-    -------
-    Estimate
-        Tau of the first pair minus tau of the second, with the percentile interval of a bootstrap that draws the same
-        encoders for both; no p-value.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have them all, or one of them never varies.
+    The interval is the percentiles of a bootstrap that draws the same encoders for both, or values of the column
+    ``drawn``; there is no p-value.
     """
     rows = _rows(table, (*first, *second), drawn)
     value = _tau(rows, *first)[0] - _tau(rows, *second)[0]
@@ -322,31 +255,13 @@ def beyond_selection(
 
     Encoders with a low sum of two risks have, among themselves, one low where the other is high, whether or not the
     risks have anything to do with each other (Berkson 1946). So the second risk is shuffled among the encoders of each
-    group, the total is computed anew, and the best are chosen from that: what tau they have then is due to the choice
-    alone.
+    group (of the column ``within``), the ``total`` is computed anew, and the best ``fraction`` of each group, rounded
+    up, is chosen from that: what tau they have then is due to the choice alone.
 
-    Parameters
-    ----------
-    first, second : str
-        Two risks that are parts of the total.
-    total, within : str
-        The column by which the best are chosen, and the column of the groups within which they are.
-    fraction : float
-        The best fraction of each group, in (0, 1], rounded up.
-
-    Returns
-    -------
-    tuple of Estimate
-        Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group with at least
-        two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of the
-        shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
-        p-value. ``n`` are chosen encoders.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have both risks, one of them never varies, or in no group two
-        encoders are chosen.
+    The estimates are Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group
+    with at least two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of
+    the shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
+    p-value. ``n`` are chosen encoders.
     """
     table = table.only(table.complete(total, within).index, because=f"no {total} or no {within}")
     rows = _rows(table, (first, second), None)
@@ -390,15 +305,7 @@ def beyond_selection(
 def pareto_front(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """Encoders that no other one beats: none is at most as high in both columns and lower in one of them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows without one of the columns do not count; lower is better in both.
-
-    Returns
-    -------
-    DataFrame
-        Its rows on the front, by the first column, then the second, then the id.
+    Rows are ordered by the first column, then the second, then the id; those without one of the columns do not count.
     """
     rows = frame.dropna(subset=[first, second]).sort_index().sort_values([first, second], kind="stable")
     x, y = rows[first].to_numpy(), rows[second].to_numpy()
@@ -485,7 +392,11 @@ _SHARE = 0.5  # of samples in which a statistic must exist for an interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:
-    """How intervals are made."""
+    """How intervals are made: how many bootstrap samples of what.
+
+    Encoders of one objective are alike, so a bootstrap that draws encoders one by one takes them for more evidence than
+    they are; ``clusters`` are drawn with all of their encoders, where there are at least five of them.
+    """
 
     clusters: pd.Series[str] | None = None  # index: encoders; what is drawn together, such as their objectives
     n_resamples: int = N_RESAMPLES
@@ -568,7 +479,12 @@ AXES: tuple[Outcome, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Encoders by their place between the worst and the best."""
+    """Encoders by their place between the worst and the best: ``1 - (value - best) / (worst - best)``.
+
+    The lowest risk is the best: 0 is the worst encoder of the reference, 1 its best. The scale is relative. One bad
+    encoder stretches an axis, and a place on one axis cannot be compared with a place on another, so the raw values
+    belong beside it.
+    """
 
     places: pd.DataFrame  # index "enc", one column an axis; 0 worst, 1 best, NaN where it was not measured
     values: pd.DataFrame  # the risks themselves, same shape
@@ -610,13 +526,8 @@ class Profiles:
 def profiles_of(table: StudyTable, *, axes: Sequence[Outcome] = AXES) -> Profiles:
     """The place of every encoder of a table on every axis that was measured for it.
 
-    The scale is set by the encoders that have all axes. Those of the user take their places on that scale without
-    changing it, so that a published encoder looks the same in every run; they can lie beyond its ends.
-
-    Raises
-    ------
-    QueryError
-        If fewer than two encoders have all axes, or one of the axes never varies among them.
+    The scale is set by the encoders that have all axes, two at least. Those of the user take their places on that scale
+    without changing it, so that a published encoder looks the same in every run; they can lie beyond its ends.
     """
     names = [axis.column for axis in axes]
     values = table.frame[names].astype(float)

@@ -1,7 +1,10 @@
-"""Means of an outcome by group, and how the groups differ: as they are, and with other columns held fixed.
+"""Groups of encoders: means and their differences, the best of a category or a year, and how risks change over years.
 
-Groups of encoders were never assigned at random, so a difference of means describes; it is no effect. Holding columns
-fixed removes what they explain linearly, and shows which differences the table cannot tell from those columns at all.
+Groups were never assigned at random, so a difference of means describes; it is no effect. Holding columns fixed removes
+what they explain linearly, and shows which differences the table cannot tell from those columns at all.
+
+Best means the lowest error or risk. Encoders without it do not take part, and ties go to the first id in alphabetical
+order, so that the same table gives the same winners.
 """
 
 from __future__ import annotations
@@ -33,25 +36,9 @@ NONE = "none"  # value of a column where it is missing
 
 
 def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
-    """Mean of an outcome in each group, lowest first.
+    """Mean of an outcome in each group of the column ``by``, lowest first, with the 95 % interval of Student's t.
 
-    Parameters
-    ----------
-    table : StudyTable
-        Encoders without the outcome or without a group are left out.
-    outcome, by : str
-        A number column, and the column whose values are the groups.
-
-    Returns
-    -------
-    tuple of Estimate
-        Terms ``"clustering"``, in the outcome's unit, with the 95 % interval of Student's t; a group of one encoder has
-        none.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, or no encoder has both.
+    A group of one encoder has no interval.
     """
     return tuple(sorted((_mean(group, values, table, outcome) for group, values in _groups(table, outcome, by).items()),
                         key=lambda estimate: (estimate.value or 0.0, estimate.term)))  # fmt: skip
@@ -60,17 +47,9 @@ def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...
 def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
     """Difference of the means of each two groups, by Welch's test, which assumes no equal variances.
 
-    Returns
-    -------
-    tuple of Estimate
-        Terms ``"generative - clustering"``, the group with the higher mean first; ``p_adjusted`` is the
-        false-discovery rate (Benjamini and Hochberg) over all pairs that can be tested. A pair with a group of one
-        encoder, or of two groups that do not vary, has a value and no test.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, no encoder has both, or there is one group only.
+    Terms are ``"generative - clustering"``, the group with the higher mean first; ``p_adjusted`` is the false-discovery
+    rate (Benjamini and Hochberg) over all pairs that can be tested. A pair with a group of one encoder, or of two
+    groups that do not vary, has a value and no test.
     """
     groups = _groups(table, outcome, by)
     if len(groups) < 2:
@@ -95,31 +74,14 @@ def adjusted_differences(
     logged: Sequence[str] = (),
     missing: Mapping[str, str] | None = None,
 ) -> tuple[Estimate, ...]:
-    """Difference of each group to a reference group in a linear model that holds other columns fixed.
+    """Difference of each group to the ``reference`` group in a linear model that holds other columns ``fixed``.
 
-    Parameters
-    ----------
-    reference : str
-        The group that the others are compared with.
-    fixed : sequence of str
-        Other columns. A number enters linearly, and encoders without it are left out; any other column enters as one
-        term a value.
-    logged : sequence of str
-        Those of the numbers that enter as natural logarithms.
-    missing : mapping, optional
-        Value that a missing cell of a column counts as; by default ``"none"``, a value of its own.
-
-    Returns
-    -------
-    tuple of Estimate
-        Terms ``"generative - clustering"``, ordinary least squares, with HC3 intervals beside the classical ones. A
-        difference that the fixed columns determine is not identified: its value is None and its note says why. The
-        method names the fixed columns, and what their missing cells count as if ``missing`` says so.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, or no encoder of the reference group is left.
+    Of these a number enters linearly, or as its natural logarithm if it is ``logged``, and encoders without it are left
+    out; any other column enters as one term a value, and a missing cell counts as the value that ``missing`` names, by
+    default as ``"none"``, a value of its own. Terms are ``"generative - clustering"``, by ordinary least squares, with
+    HC3 intervals beside the classical ones. A difference that the fixed columns determine is not identified: its value
+    is None and its note says why. The method names the fixed columns, and what their missing cells count as if
+    ``missing`` says so.
     """
     require_columns(fixed)
     numbers = [name for name in fixed if table.column(name).is_number]
@@ -214,13 +176,7 @@ ANY_FEATURES = Category("any data, architecture and features", {})
 
 
 def members(table: StudyTable, category: Category) -> pd.DataFrame:
-    """Rows of the encoders of a category; an encoder that lacks one of its columns is in none.
-
-    Raises
-    ------
-    UnknownName
-        If a column does not exist.
-    """
+    """Rows of the encoders of a category; an encoder that lacks one of its columns is in none."""
     require_columns(category.where)
     frame = table.frame
     for column, values in category.where.items():
@@ -234,18 +190,7 @@ def ordered(frame: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def winner(table: StudyTable, category: Category, setting: str) -> Winner:
-    """The best encoder of a category.
-
-    Parameters
-    ----------
-    setting : str
-        Column of an error, such as ``"train_test"``.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, or no encoder of the category has the error.
-    """
+    """The encoder of a category with the lowest error in a setting, a column such as ``"train_test"``."""
     require_columns([setting])
     rows = ordered(members(table, category), setting)
     if rows.empty:
@@ -262,19 +207,8 @@ def winner(table: StudyTable, category: Category, setting: str) -> Winner:
 
 
 def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFrame:
-    """The best rows, rounded up to whole encoders, so that there is always one; best first.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows without ``by`` do not count.
-    fraction : float
-        In (0, 1].
-
-    Raises
-    ------
-    QueryError
-        If the fraction is out of range.
+    """The best rows, rounded up to whole encoders, so that there is always one; best first, rows without ``by`` left
+    out.
     """
     if not 0 < fraction <= 1:
         raise QueryError(f"Got the fraction {fraction:g} of the best encoders, expected more than 0 and at most 1.")
@@ -290,13 +224,7 @@ def best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -
 
 
 def best_fraction_of_each(frame: pd.DataFrame, groups: str, *, by: str, fraction: float) -> pd.DataFrame:
-    """The best fraction of each group, rounded up, in the order of the groups; rows without a group are left out.
-
-    Raises
-    ------
-    QueryError
-        As :func:`best_fraction`.
-    """
+    """The best fraction of each group, rounded up, in the order of the groups; rows without a group are left out."""
     parts = [best_fraction(group, by=by, fraction=fraction) for _, group in frame.groupby(groups)]
     return pd.concat(parts) if parts else frame.iloc[:0]
 
@@ -313,19 +241,9 @@ def n_best(n: int, fraction: float) -> int:
 def error_difference(table: StudyTable, first: str, second: str, setting: str) -> Estimate:
     """How much higher the error of one encoder is than that of another, as far as 50,000 test images can tell.
 
-    The images are taken as two independent samples. Both encoders saw the same ones, and errors on the same images
-    usually go together, so the interval is on the wide side; it holds neither the choice of the labels nor the seed of
-    the probe.
-
-    Returns
-    -------
-    Estimate
-        First minus second, in percentage points; the p-value is that of the score test.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, or one of the encoders is not in the table or has no such error.
+    First minus second, in percentage points; the p-value is that of the score test. The images are taken as two
+    independent samples. Both encoders saw the same ones, and errors on the same images usually go together, so the
+    interval is on the wide side; it holds neither the choice of the labels nor the seed of the probe.
     """
     require_columns([setting])
     counts = []
@@ -357,28 +275,10 @@ def risks_of_best(
 ) -> tuple[Estimate, ...]:
     """Mean components of the best encoders in each setting, and how they change from the first setting to the last.
 
-    Only encoders with all settings and components take part, so that every setting chooses from the same ones. Each
-    resample of the bootstrap draws encoders, and chooses the best of the draw anew.
-
-    Parameters
-    ----------
-    settings : sequence of str
-        Columns of errors, the most labels first.
-    components : sequence of str
-        Columns that are averaged.
-    fraction : float
-        In (0, 1]; rounded up to whole encoders.
-
-    Returns
-    -------
-    tuple of Estimate
-        By setting and component, term ``"best 20 % by train_test"``; then a change a component, term ``"LAST -
-        FIRST"``.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have them all, or the fraction is out of range.
+    ``settings`` are columns of errors, the most labels first; the best ``fraction`` is rounded up to whole encoders.
+    Only encoders with all settings and components take part (five at least), so that every setting chooses from the
+    same ones. Each resample of the bootstrap draws encoders, and chooses the best of the draw anew. By setting and
+    component the term is ``"best 20 % by train_test"``; then comes a change a component, term ``"LAST - FIRST"``.
     """
     rows = table.complete(*settings, *components).sort_index()
     if len(rows) < 5:
@@ -432,18 +332,7 @@ class YearRisks:
 
 
 def risks_of_best_by_year(table: StudyTable) -> dict[int, YearRisks]:
-    """Components of the encoder with the lowest full-shot error of each year; what it lacks stays missing.
-
-    Returns
-    -------
-    dict
-        By year, in their order.
-
-    Raises
-    ------
-    QueryError
-        If no encoder has a year and a full-shot error.
-    """
+    """Components of the encoder with the lowest full-shot error of each year; what it lacks stays missing."""
     rows = table.complete("year", "train_test")
     counts = rows.groupby("year").size()
     best = best_of_each(rows, "year", by="train_test")
@@ -458,18 +347,7 @@ def risks_of_best_by_year(table: StudyTable) -> dict[int, YearRisks]:
 
 
 def mean_risks_by_year(table: StudyTable) -> dict[int, YearRisks]:
-    """Mean components of the encoders of each year with 95 % intervals of Student's t; each over those that have it.
-
-    Returns
-    -------
-    dict
-        By year, in their order.
-
-    Raises
-    ------
-    QueryError
-        If no encoder has a year and a full-shot error.
-    """
+    """Mean components of the encoders of each year with 95 % intervals of Student's t; each over those that have it."""
     rows = table.complete("year", "train_test")
     chosen = table.only(rows.index, because="no year or no full-shot error")
     means = {
@@ -489,26 +367,14 @@ def mean_risks_by_year(table: StudyTable) -> dict[int, YearRisks]:
 
 
 def of_year(years: Mapping[int, YearRisks], year: int) -> YearRisks:
-    """The risks of one year.
-
-    Raises
-    ------
-    QueryError
-        If it has no encoder.
-    """
+    """The risks of one year; QueryError if it has no encoder."""
     if year not in years:
         raise QueryError(f"None of the encoders is of {year}, expected one to compare with other years; add it.")
     return years[year]
 
 
 def known(risks: YearRisks, part: str) -> float:
-    """A component of a year.
-
-    Raises
-    ------
-    QueryError
-        If nobody has measured it.
-    """
+    """A component of a year; QueryError if it was not measured."""
     value = risks.parts[part].value
     if value is None:
         raise QueryError(f"{risks.year} has no {part} ({risks.parts[part].note}), expected it to compare; measure it.")
@@ -516,36 +382,18 @@ def known(risks: YearRisks, part: str) -> float:
 
 
 def parts_of(years: Mapping[int, YearRisks], year: int) -> dict[str, float]:
-    """All components of one year.
-
-    Raises
-    ------
-    QueryError
-        If the year has no encoder, or a component was not measured.
-    """
+    """All components of one year; QueryError if one was not measured."""
     return {part: known(of_year(years, year), part) for part in PARTS}
 
 
 def changes_between(years: Mapping[int, YearRisks], first: int, last: int) -> dict[str, float]:
-    """How much each component grew between two years, in percentage points; negative if it fell.
-
-    Raises
-    ------
-    QueryError
-        If a year has no encoder, or a component was not measured.
-    """
+    """How much each component grew between two years, in percentage points; negative if it fell."""
     before, after = parts_of(years, first), parts_of(years, last)
     return {part: after[part] - before[part] for part in PARTS}
 
 
 def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
-    """Change of a risk a year over all encoders, by least squares, with HC3 intervals beside the classical ones.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, no encoder has it, or all are of one year.
-    """
+    """Change of a risk a year over all encoders, by least squares, with HC3 intervals beside the classical ones."""
     rows = table.complete("year", outcome)
     require_several(rows["year"], "year")
     centred = rows.assign(year=rows["year"] - rows["year"].mean())
@@ -559,18 +407,9 @@ def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
 def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
     """Whether a risk differs between years at all, however it moves; a linear trend can miss a rise and a fall.
 
-    Years of one encoder are left out: nothing tells the year from the encoder.
-
-    Returns
-    -------
-    tuple of Estimate
-        One-way analysis of variance (F), and the test of Kruskal and Wallis (H), which ranks and so withstands
-        outliers. Values are the statistics; the p-value of a risk that never varies is 1.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, no encoder has it, or fewer than two years have two encoders.
+    One-way analysis of variance (F), and the test of Kruskal and Wallis (H), which ranks and so withstands outliers.
+    Values are the statistics; the p-value of a risk that never varies is 1. Years of one encoder are left out: nothing
+    tells the year from the encoder.
     """
     rows = table.complete("year", outcome)
     rows = rows[rows.groupby("year")[outcome].transform("size") > 1]
@@ -592,13 +431,7 @@ def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
 
 
 def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:
-    """Mean of first minus second over the encoders that have both, with the 95 % interval and p-value of a paired t.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, or fewer than two encoders have both.
-    """
+    """Mean of first minus second over the encoders that have both, with the 95 % interval and p-value of a paired t."""
     rows = table.complete(first, second)
     if len(rows) < 2:
         raise QueryError(f"One encoder has both {first} and {second}, expected at least 2 for a mean difference.")
@@ -615,28 +448,13 @@ def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:
 def carried_by(
     table: StudyTable, outcome: str, by: str | Sequence[str], *, first: int, last: int
 ) -> tuple[Estimate, ...]:
-    """Which encoders of the last year carry the fall of the average since the first year.
+    """Which encoders of the last year carry the fall of the average since the first year, by the columns ``by``.
 
     With m the mean of the first year and m_g, s_g the mean and the share of group g in the last one, the fall is the
     sum of s_g (m - m_g). It is an identity, not a model: a group carries much if it is large or if it is low, and
-    nothing says what the same encoders would have reached otherwise.
-
-    Parameters
-    ----------
-    by : str or sequence of str
-        Columns whose values are the groups.
-
-    Returns
-    -------
-    tuple of Estimate
-        Terms ``"vit, clustering"``, in percent of the fall, largest first; they add up to 100, and one of a group that
-        is worse than the first year is negative. ``n`` are encoders of the group in the last year.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, a year has no encoder with the outcome, the average did not fall, or all encoders
-        are of one group.
+    nothing says what the same encoders would have reached otherwise. Terms are ``"vit, clustering"``, in percent of the
+    fall, largest first; they add up to 100, and one of a group that is worse than the first year is negative. ``n`` are
+    encoders of the group in the last year. An average that did not fall is refused.
     """
     columns = [by] if isinstance(by, str) else list(by)
     rows = table.complete(outcome, "year", *columns)

@@ -1,7 +1,7 @@
-"""What boosted trees say of an outcome: how much of it the facts of an encoder explain, and which facts matter.
+"""What boosted trees say of an outcome: how much of it the facts of an encoder explain, which facts matter, which way.
 
-The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Table 6, Figures 7, 17 and
-18). Their settings were tuned once and are stored (:func:`tuned_parameters`).
+The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Tables 3 and 6, Figures 7,
+17 and 18). Their settings were tuned once and are stored (:func:`~zoo.analysis.trees.tuned_parameters`).
 
 Two numbers say how much is explained, and they differ much. The paper takes the error of each of 30 folds and compares
 the square of their mean with the variance of all encoders; with five encoders a fold this flatters. The pooled
@@ -10,7 +10,11 @@ among all, so a family of encoders is nearly always on both sides.
 
 The settings were chosen on other folds than those that are scored, but on the same encoders. How much that flatters was
 measured by nested tuning, where every fold is predicted with settings tuned without it (:func:`nested_variance`); the
-result is kept with the stored settings.
+result is stored with the settings.
+
+Which way a choice moves an outcome (up, down, or hardly at all) is a difference of mean SHAP values. They describe what
+trees that predict an outcome lean on and are no effects: choices that come together share their credit, and trees that
+predict badly have nothing to say.
 """
 
 from __future__ import annotations
@@ -175,9 +179,8 @@ def nested_variance(
 ) -> ExplainedVariance:
     """:func:`explained_variance` with one repeat, of settings that were tuned without the fold that they predict.
 
-    It takes a search for each fold, ``n_workers`` of them at a time in processes of their own. On the same folds,
+    It takes a search for each fold, ``n_workers`` of them at a time in processes. On the same folds,
     :func:`explained_variance` with settings tuned on all encoders says more; the difference is what that flatters.
-    Errors are those of :func:`explained_variance` and :func:`zoo.analysis.tree_tuning.tune_all`.
     """
     _require_counts(n_folds, 1)
     sample = sample_of(table, outcome, features, n_least=2 * n_folds)
@@ -291,27 +294,10 @@ LITTLE = 0.01  # share of the outcome's mean size, below which a difference coun
 
 
 def level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
-    """Mean SHAP value of a feature for encoders with some of its values, minus that for all others.
+    """Mean SHAP value of a feature for encoders with some of its values (``levels``), minus that for all others.
 
-    Parameters
-    ----------
-    importance : Importance
-        Of the outcome.
-    feature : str
-        A feature of the trees that is no number, such as ``"ssl_mode"``.
-    levels : sequence of str
-        Values of it; a missing one counts as another value.
-
-    Returns
-    -------
-    Estimate
-        In the outcome's unit; negative means that the trees lower the risk for these encoders. No interval: it
-        describes one model.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature, or all or none of the encoders have the values.
+    In the outcome's unit; negative means that the trees lower the risk for these encoders. A missing value counts as
+    another one. No interval: it describes one model.
     """
     shap = _shap_of(importance, feature)
     chosen = importance.values[feature].astype(object).isin(list(levels)).to_numpy(bool)
@@ -330,23 +316,8 @@ def level_effect(importance: Importance, feature: str, levels: Sequence[str]) ->
 def number_effect(importance: Importance, feature: str, *, encoders: Collection[str] | None = None) -> Estimate:
     """Mean SHAP value of a feature for encoders with large numbers, minus that for encoders with small ones.
 
-    The numbers are cut where the two halves are most alike in size. Encoders without a number are left out. The note
-    tells the rank correlation of SHAP values and numbers.
-
-    Parameters
-    ----------
-    encoders : collection of str, optional
-        Those to look at; by default all.
-
-    Returns
-    -------
-    Estimate
-        As of :func:`level_effect`.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature, or its numbers do not vary.
+    The numbers are cut where the two halves are most alike in size. Encoders without a number are left out, and those
+    that are not among ``encoders``, if these are given. The note has the rank correlation of SHAP values and numbers.
     """
     chosen = np.ones(importance.n, dtype=bool) if encoders is None else importance.shap.index.isin(list(encoders))
     shap, numbers = _shap_of(importance, feature)[chosen], importance.values[feature].to_numpy(dtype=float)[chosen]
@@ -373,19 +344,9 @@ def subsampled(
     table: StudyTable, outcome: str, *, features: str = "few", parameters: Mapping[str, Any] | None = None,
     n_subsamples: int = 8, share: float = 0.8, seed: int = 0,
 ) -> Iterator[Importance]:  # fmt: skip
-    """The trees of an outcome trained again and again on a random part of the encoders, to see what depends on which.
+    """The trees of an outcome trained again on random parts of the encoders, to see what depends on which.
 
-    Parameters
-    ----------
-    n_subsamples : int
-        How often.
-    share : float
-        Part of the encoders with the outcome that each is trained on, drawn without replacement.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        As :func:`zoo.analysis.importance.tree_importance`.
+    Each part has the ``share`` of the encoders with the outcome, drawn without replacement.
     """
     encoders = table.complete(outcome).index.to_numpy()
     for number in range(n_subsamples):
@@ -395,13 +356,7 @@ def subsampled(
 
 
 def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
-    """Mean SHAP value of a feature by its own values, lowest first; terms are the values.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature.
-    """
+    """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
     shap, values = _shap_of(importance, feature), importance.values[feature].astype(object)
     known = values[values.notna()].astype(str)
     found = []
@@ -417,12 +372,7 @@ def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
 
 
 def direction(effect: Estimate, *, mean: float) -> Direction:
-    """A difference of mean SHAP values in words.
-
-    Parameters
-    ----------
-    mean : float
-        Mean absolute value of the outcome; a difference below 1 % of it is little.
+    """A difference of mean SHAP values in words; below 1 % of the outcome's mean absolute value it is little.
 
     >>> direction(Estimate(term="z_dim", value=-0.5, n=9, unit="percentage points"), mean=6.0)
     'lowers'

@@ -1,7 +1,12 @@
-"""Populations of the rows of ``results/``: each data set on which encoders have label-free metrics and accuracies.
+"""Populations of encoders whose label-free metrics and accuracies are both known: the published ones, and any others.
 
-Numbers of two protocols, or of two kinds of image, are not compared with each other: of each metric those count that
-most encoders have. Rows of one encoder that differ in their seed are averaged, over the newest of its campaigns.
+A population has values as they were measured, and *predictors*: the same values turned so that more is better, as the
+metric's paper reads it. A metric for which less is better is negated; alpha-ReQ, which is best at 1, becomes minus its
+distance from 1; one without a direction stays as it is and may not choose an encoder.
+
+Rows of ``results/`` make a population of each data set. Numbers of two protocols, or of two kinds of image, are not
+compared with each other: of each metric those count that most encoders have. Rows of one encoder that differ in their
+seed are averaged, over the newest of its campaigns.
 """
 
 from __future__ import annotations
@@ -174,33 +179,19 @@ def resnets_of(population: Population) -> Population:
 def population_of(
     name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
 ) -> Population:
-    """A population of values measured anywhere; encoders without the first accuracy or any metric are left out.
+    """A population of given values; encoders without the first accuracy or any metric are left out.
 
-    Parameters
-    ----------
-    values : DataFrame, index: encoders
-        Metrics as measured, one column each under its name.
-    accuracies : DataFrame, the same index
-        In percent; the first column is the oracle.
-    facts : StudyTable
-        With these encoders.
+    ``values`` have a column for each metric as measured, ``accuracies`` are in percent, the first column being the
+    oracle; both have encoders as their index, which ``facts`` must have too.
     """
     return _population_of(name, dataset, values, accuracies, facts)
 
 
 def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
-    """By choice, the groups of encoders that differ in that choice alone.
+    """By choice, the groups of encoders that differ in that choice alone: by encoder, the id of the group's first one.
 
-    Parameters
-    ----------
-    treatments : sequence of str
-        Columns of the study table. What has to change with one may: the layer with the dimensions, and the columns of
-        the projector with each other.
-
-    Returns
-    -------
-    dict of Series
-        Choice -> id of the group's first encoder, by encoder; choices that vary in no group are left out.
+    What has to change with a choice may: the layer with the dimensions, and the columns of the projector with each
+    other. Choices that vary in no group are left out.
     """
     from .controlled import VARIED_TOGETHER, controlled_groups
 
@@ -261,13 +252,7 @@ class Measured:
 
 
 def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
-    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user.
-
-    Raises
-    ------
-    ResultsError
-        If a file is unreadable or a row in it is wrong.
-    """
+    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user."""
     cards, shipped = catalogue(), content_folder("results")
     seen: dict[Key, str] = {}
     found: list[Row] = []
@@ -285,15 +270,9 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
 def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
     """One population for every data set on which at least ``fewest`` self-supervised encoders have both.
 
-    Accuracies of the same encoders on the other data sets stand beside the own ones, as ``full-shot on NAME``.
-
-    CLID and W-CLID are added where learnability and dimension are known; W-CLID by weights that were learnt without
-    the encoder that they are applied to.
-
-    Parameters
-    ----------
-    rows : iterable of rows
-        As of :func:`measured_rows`.
+    Accuracies of the same encoders on the other data sets stand beside, as ``full-shot on NAME``. CLID and W-CLID are
+    added where learnability and dimension are known; W-CLID by weights that were learnt without the encoder that they
+    are applied to.
     """
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
@@ -324,19 +303,9 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
 
 
 def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension.
+    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension; and why not, if not.
 
-    Parameters
-    ----------
-    values : DataFrame, index: encoders
-        Metrics as measured.
-    oracle : Series of float
-        Accuracies that the weights of W-CLID are learnt from, one encoder always left out.
-
-    Returns
-    -------
-    DataFrame, tuple of str
-        The metrics, and a sentence for what cannot be had.
+    The weights of W-CLID are learnt from the accuracies of ``oracle``, one encoder always left out.
     """
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
         return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
@@ -356,13 +325,7 @@ def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFr
 
 
 def clid_of(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
-    """CLID of the encoders that have both.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two, or one never varies.
-    """
+    """CLID of the encoders that have both, of which there must be two."""
     pair = pd.DataFrame({"learnability": learnability, "dimension": dimension}).dropna()
     return pd.Series(clid(pair["learnability"].tolist(), pair["dimension"].tolist()), index=pair.index)
 

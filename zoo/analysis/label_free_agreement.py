@@ -1,8 +1,14 @@
-"""Whether metrics order encoders as their accuracies do: three correlations, with intervals that know of families.
+"""What label-free metrics say of a population: how they correlate with accuracy, and what choosing by them costs.
 
-Intervals come from a bootstrap that draws objectives with all of their encoders, where there are enough of them.
-Every predictor comes with the direction in which more is better (:mod:`.label_free_populations`); a positive
-correlation then says that it predicts, whatever its sign was.
+Predictors are turned so that more is better (:mod:`~zoo.analysis.label_free`); a positive correlation then says that a
+metric predicts, whatever its sign was. Intervals come from a bootstrap that draws objectives with all of their
+encoders, where there are enough of them.
+
+Choosing: in every group of encoders that differ in one choice, the metric picks the one that it holds to be best, and
+the oracle the most accurate one. *Regret* is what the pick lacks. A pick at random lacks something too, the mean of the
+group, so the *gain recovered* is the share of the way from there to the oracle: 0 is no better than chance, 1 is the
+oracle's. An encoder that the metric cannot tell from another is picked as often as that one: the expected accuracy
+counts.
 """
 
 from __future__ import annotations
@@ -36,23 +42,13 @@ _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
 def oracle_correlations(
     predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling | None = None
 ) -> list[Estimate]:
-    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy.
+    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy: three a predictor, in [-1,
+    1].
 
-    Parameters
-    ----------
-    predictors : DataFrame, float, shape (n_encoders, n_predictors)
-        Index: encoders. More is better; a missing cell keeps its encoder out of that predictor alone.
-    oracle : Series of float
-        Accuracy in percent by encoder; its name is the outcome of the estimates.
-    population : str
-        Name of the encoders, for the method of the estimates.
-
-    Returns
-    -------
-    list of Estimate
-        Three a predictor, in [-1, 1], 1 if it orders the encoders as the oracle does. Intervals: percentiles of the
-        bootstrap. p-values: those of scipy, which take encoders as independent and so flatter. The value is None where
-        a column never varies. Predictors that fewer than 5 encoders have with the accuracy are left out.
+    1 orders the encoders as the oracle does, whose name is the outcome of the estimates. A missing cell keeps its
+    encoder out of that predictor alone; predictors that fewer than 5 encoders have with the accuracy are left out.
+    Intervals are percentiles of the bootstrap; p-values those of scipy, which take encoders as independent and so
+    flatter. The value is None where a column never varies.
     """
     return [
         one
@@ -80,18 +76,8 @@ def within_correlations(
 ) -> list[Estimate]:  # fmt: skip
     """Kendall's tau-b over pairs of encoders of one group only, so that what sets groups apart counts for nothing.
 
-    Parameters
-    ----------
-    groups : Series of str
-        Group of each encoder, such as its objective; encoders that are alone in theirs say nothing and are left out.
-    of : str
-        What a group is, in words: "objective".
-
-    Returns
-    -------
-    list of Estimate
-        One a predictor; n counts the encoders of groups of two or more. The bootstrap draws groups. Predictors with
-        fewer than 5 such encoders, or in a single group, are left out.
+    ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
+    left out, and predictors with fewer than 5 others, or of a single group.
     """
     settings = resampling or Resampling()
     found = []
@@ -126,11 +112,8 @@ def correlation_differences(
 ) -> list[Estimate]:  # fmt: skip
     """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both.
 
-    Returns
-    -------
-    list of Estimate
-        Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for
-        both. Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
+    Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
+    Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
     """
     settings = resampling or Resampling()
     found = []
@@ -158,19 +141,10 @@ def joint_correlations(
 ) -> list[Estimate]:  # fmt: skip
     """What a metric adds to an accuracy that is known already: Kendall's tau of their joint rank with another one.
 
-    The joint rank is the geometric mean of the two ranks (CLID, section 3.5), over all encoders that have the three; a
-    sample of the bootstrap keeps them. Predictors that fewer than 5 encoders have are left out.
-
-    Returns
-    -------
-    list of Estimate
-        Three a predictor, whose names are ``M with A``, ``A`` and ``M with A - A`` for the metric M and the first
-        oracle's name A: tau of the joint rank with the target, tau of the first oracle alone over the same encoders,
-        and what the metric adds.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, Table 3.
+    The joint rank is the geometric mean of the two ranks (CLID, arXiv:2206.01251, section 3.5 and Table 3), over all
+    encoders that have the three, at least 5; a sample of the bootstrap keeps them. Terms of the metric M and the first
+    oracle's name A are ``M with A`` (tau of the joint rank with the target), ``A`` (of the first oracle alone over the
+    same encoders) and ``M with A - A`` (what the metric adds).
     """
     found = []
     for name in predictors:
@@ -191,24 +165,11 @@ def setting_correlations(
     values: Mapping[tuple[int, int], pd.Series[float]], oracle: pd.Series[float], *, population: str,
     combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None, resampling: Resampling | None = None,
 ) -> list[Estimate]:  # fmt: skip
-    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2).
+    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in their
+    order.
 
-    Parameters
-    ----------
-    values : mapping
-        (number of clusters, number of neighbours) -> value of the metric by encoder, more being better.
-    combine : callable, optional
-        From the metric at one setting to what is correlated, such as CLID from cluster learnability.
-
-    Returns
-    -------
-    list of Estimate
-        Three a setting, the term being ``n_clusters=16, k=1``, in the order of the settings.
-
-    Raises
-    ------
-    QueryError
-        If fewer than 5 encoders have a setting and the accuracy.
+    ``values`` are by (number of clusters, number of neighbours) and encoder, more being better; ``combine`` makes of
+    the metric at one setting what is correlated, such as CLID of cluster learnability.
     """
     found = []
     for (n_clusters, k), column in sorted(values.items()):
@@ -310,26 +271,13 @@ def selections(
     predictors: pd.DataFrame, accuracy: pd.Series[float], groups: pd.Series[str], *, population: str, of: str,
     resampling: Resampling | None = None,
 ) -> list[Selection]:  # fmt: skip
-    """What each predictor recovers, over groups of encoders.
+    """What each predictor recovers, over groups of encoders: one selection a predictor that ranks those of some group.
 
-    Parameters
-    ----------
-    predictors : DataFrame, index: encoders
-        More is better.
-    accuracy : Series of float
-        In percent.
-    groups : Series of str
-        Group of each encoder; those that are not in it take no part.
-    of : str
-        What sets the members of a group apart, in words: "epochs".
-
-    Returns
-    -------
-    list of Selection
-        One a predictor that ranks encoders of some group. Each estimate is the mean over groups, and the gain their
-        gains added up over what could be gained. Intervals draw groups; with two there are none. Of a single group of
-        at least 5, the bootstrap draws encoders, or clusters of them, and chooses anew; as no draw has a better
-        encoder than all of them, such an interval ends at the oracle's accuracy, and is rough.
+    ``accuracy`` is in percent; ``of`` is what sets the members of a group apart, in words: "epochs". Each estimate is
+    the mean over groups, and the gain their gains added up over what could be gained. Intervals draw groups; with few
+    there are none. Of a single group of at least 5, the bootstrap draws encoders, or clusters of them, and chooses
+    anew; as no draw has a better encoder than all of them, such an interval ends at the oracle's accuracy, and is
+    rough.
     """
     settings = resampling or Resampling()
     found = []
@@ -357,18 +305,7 @@ def overall_selections(
 
 
 def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling | None = None) -> Selection:
-    """One metric's picks over the groups of several choices, as one selection.
-
-    Parameters
-    ----------
-    found : sequence of Selection
-        Of the same metric, one a choice.
-
-    Raises
-    ------
-    QueryError
-        If there are none, or they are of several metrics.
-    """
+    """The picks of one metric over the groups of several choices, as one selection."""
     if len({one.metric for one in found}) != 1:
         raise QueryError(f"Got selections of {len({one.metric for one in found})} metrics to pool, expected one.")
     settings = resampling or Resampling()
@@ -460,7 +397,7 @@ _OBJECTIVE = "objective"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """What was found for one population."""
+    """Correlations and selections of one population."""
 
     population: Population
     correlations: tuple[Estimate, ...]  # of every predictor with every accuracy

@@ -1,6 +1,6 @@
-"""Ordinary least squares: the one place where a linear model is fitted, with what the data cannot tell apart said.
+"""Ordinary least squares: the one place where a linear model is fitted, and which of its coefficients are identified.
 
-A coefficient is identified if the rows fix it alone: if no other columns of the design add up to its column. The others
+A coefficient is identified if the rows alone fix it: if no other columns of the design add up to its column. The others
 get no value, for any number could be had by shifting it to the columns they coincide with, and a pseudo-inverse that
 shares it out silently gives a p-value that means nothing.
 """
@@ -114,22 +114,8 @@ def design_of(
 ) -> Design:
     """The design matrix of some columns: constant, numbers, natural logarithms, truth values, dummies of categories.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows without a missing cell in these columns.
-    references : mapping, optional
-        Reference levels of categorical columns; by default the first in alphabetical order.
-
-    Returns
-    -------
-    Design
-        Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``.
-
-    Raises
-    ------
-    QueryError
-        If a cell is missing, a logarithm is asked of a number that is not positive, or a reference level is no level.
+    Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``. ``references``
+    are reference levels of categorical columns; by default the first in alphabetical order.
     """
     for name in (*numeric, *log, *categorical, *boolean):
         if gone := int(frame[name].isna().sum()):
@@ -172,27 +158,13 @@ def fit_ols(
     unit: Mapping[str, str] | str,
     method: str,
 ) -> OlsFit:
-    """Ordinary least squares by statsmodels, with the terms that the rows do not identify told apart.
+    """Ordinary least squares by statsmodels, with terms that the rows do not identify left without a value.
 
     Intervals and p-values are the classical ones, of Student's t with the residual degrees of freedom; those with
-    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t.
-
-    Parameters
-    ----------
-    design : DataFrame, float64, shape (n_rows, n_terms)
-        As of :func:`design_of`; a constant is a column like any other.
-    outcome : Series, shape (n_rows,)
-        With the index of the design.
-    terms : sequence of str, optional
-        Those that are wanted as estimates; by default all.
-    unit : str or mapping
-        Of every coefficient, or of each.
-
-    Raises
-    ------
-    QueryError
-        If there is no row or no column, a cell is missing or infinite, the rows of both differ, or columns differ so
-        much in scale that double precision cannot hold them together.
+    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t. ``design`` has shape (n_rows,
+    n_terms) and a constant as a column like any other; ``terms`` are those that are wanted as estimates, by default
+    all; ``unit`` is that of every coefficient, or of each. Columns that differ too much in scale for double precision
+    are refused.
     """
     _check(design, outcome, outcome_name)
     null = null_vectors(design)
@@ -243,20 +215,9 @@ def fit_ols(
 def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     """Whether some terms together explain anything: the F test of the model with them against the one without.
 
-    It is sound where single terms are not identified too, for it counts the dimensions that the terms add.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Terms of the design, such as all levels of a factor; some other column, such as the constant, must be left.
-    name : str
-        The factor, as the term of the estimate.
-
-    Returns
-    -------
-    Estimate
-        The value is the F statistic; the unit says its degrees of freedom. No value, and a note, where the terms add
-        nothing to the others or no residual is left.
+    It is sound where single terms are not identified too, for it counts the dimensions that the terms add. The value is
+    the F statistic, the unit says its degrees of freedom. There is no value where the terms add nothing to the others
+    or no residual is left.
     """
     outcome = fit.estimates[0].outcome if fit.estimates else ""
     method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"

@@ -1,4 +1,4 @@
-"""The risk of a probe as a function of its number of labels: a scaling law of two parameters.
+"""The risk of a probe as a function of its number of labels: a scaling law of two parameters, and how well it predicts.
 
 An encoder whose components are known, measured with N labels, is predicted to have with n labels the error
 
@@ -7,12 +7,15 @@ An encoder whose components are known, measured with N labels, is predicted to h
 T is the error of the probe on its own training images, which is approximation plus usability. The last part falls with
 labels: alpha says how fast, and W how much of T belongs to it. Every encoder has the same alpha and W.
 
-The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the
-signed sum, known for every encoder, also where nobody measured its two parts or clipped one of them.
+The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the signed
+sum, known for every encoder, also where nobody measured its two parts or clipped one of them.
 
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25 and Figure 5b.
+:func:`compare_laws` is the comparison of Table 9, on rows that the laws were not fitted to. Beside the laws of the
+table stands one that it lacks: Eq. 25 with nothing but the full-shot error of an encoder. Eq. 25 knows, of the encoders
+it is tested on, measurements from which their full-shot error follows; the standard laws know a group and a number of
+dimensions. What the components themselves are worth is what Eq. 25 gains over that law.
+
+Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25, Figure 5b and Table 9.
 """
 
 from __future__ import annotations
@@ -110,22 +113,10 @@ def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
-    """Errors in percent that the law predicts.
+    """Errors in percent that the law predicts, in the shape of the cells; lower is better.
 
-    Parameters
-    ----------
-    cells : mapping or DataFrame
-        ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one shape.
-    alpha, w, n_measured : float, or arrays that go with the shape of the cells
-        Parameters of the law, w is called W in Eq. 25; and the labels with which the components were measured.
-
-    Returns
-    -------
-    float array, shape of the cells; lower is better
-
-    Examples
-    --------
-    With as many labels as the components were measured with, the law is their sum:
+    ``cells`` has ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one
+    shape. With as many labels as the components were measured with (``n_measured``), the law is their sum:
 
     >>> cells = {"n": 1_231_167, "T": 8.0, "probe_gen": 18.0, "enc_gen": 3.0}
     >>> float(law_errors(cells, alpha=0.15, w=0.5))
@@ -202,12 +193,9 @@ def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 
 def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
     """How far predictions lie from measurements, by number of labels and family: what to expect of a new encoder.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
-        percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high``
-        over encoders (NaN for a single one); and ``rmse``, the root mean square.
+    Columns are ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
+    percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high`` over
+    encoders (NaN for a single one); and ``rmse``, the root mean square.
     """
     missed = rows.assign(missed=rows["error"] - predict(law, rows))
     by_family = [*missed.groupby(["n", "family"]), *(((n, "all"), part) for n, part in missed.groupby("n"))]
@@ -369,30 +357,13 @@ def compare_laws(
     falls_with_size: bool = True,
     told: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Score]:
-    """Every law on every split.
+    """Every law on every split of :func:`comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`comparable_rows` makes them.
-    laws : tuple of str
-        Some of :data:`LAWS`; "Eq. 25" is fitted in any case.
-    n_repeats : int
-        Random splits of "iid".
-    n_resamples : int
-        Of the held-out encoders, for the 95 % intervals; they say how R2 depends on which encoders it is taken over,
-        and not on those that the law was fitted to.
-    seed : int
-        Of the random splits and the bootstrap.
-    falls_with_size : bool
-        Whether K of the standard laws must not be negative, as in the paper.
-    told : callable
-        Told the split that is fitted, how many are done, and of how many.
-
-    Returns
-    -------
-    list of Score
-        By split, then law; a split that leaves too few encoders to fit or no row to predict has no values.
+    "iid" is split at random ``n_repeats`` times. ``n_resamples`` of the held-out encoders give the 95 % intervals; they
+    say how R2 depends on which encoders it is taken over, and not on those that the law was fitted to.
+    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. ``told`` is called with the
+    split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row to
+    predict has no values.
     """
     found = []
     masks = held_out(rows, n_repeats=n_repeats, seed=seed)

@@ -11,10 +11,7 @@ learning curve falls faster than 1 / n for long; b in [0, 3]; and a last term of
 as in the laws that the paper takes from the literature: error falls with size. A K of either sign can be asked for,
 which is kinder to a law of one group, for the few-shot errors of the published encoders grow with dimensions.
 
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Appendix F.4 and Table 9.
-Rosenfeld 2021, Scaling Laws for Deep Learning (the form).
+Dubois et al. 2023, Appendix F.4 and Table 9; the form is that of Rosenfeld 2021, Scaling Laws for Deep Learning.
 """
 
 from __future__ import annotations
@@ -89,30 +86,16 @@ def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
 
 
 def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_size: bool = True) -> StandardLaw:
-    """Least squares from several starts, without randomness.
+    """Least squares from several starts, without randomness; the column ``by`` makes the groups.
 
-    For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so
-    each group's exponent is searched on a grid that is refined, and least squares over everything, cuts included, ends
-    the search, from five values of b; the best end counts. On the published rows, 25 other starts a fit, random ones
-    among them, never end more than 0.05 % lower. Where every group has encoders of one size only, K is part of I and
-    left out.
+    For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so each
+    group's exponent is searched on a grid that is refined, and least squares over everything, cuts included, ends the
+    search, from five values of b; the best end counts. On the published rows, 25 other starts a fit, random ones among
+    them, never end more than 0.05 % lower. Where every group has encoders of one size only, K is part of I and left
+    out.
 
     A group may have fewer different numbers of labels than parameters. Of the values that fit equally well those are
     taken that are nearest to the law of all encoders.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`zoo.analysis.scaling_law.law_rows` makes them; ``z_dim`` and ``by`` must not be missing.
-    by : str, optional
-        Column that makes the groups.
-    falls_with_size : bool
-        Whether K must not be negative, as in the laws of the paper; else it may have either sign.
-
-    Raises
-    ------
-    QueryError
-        If there is no row, or one lacks ``z_dim`` or its group, or its ``z_dim`` is not positive.
     """
     needed = ["z_dim", *([by] if by else [])]
     lacking = int(rows[needed].isna().any(axis=1).sum())
@@ -144,13 +127,7 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
 
 
 def predict_standard(law: StandardLaw, rows: pd.DataFrame) -> Floats:
-    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group.
-
-    Raises
-    ------
-    QueryError
-        If the ``z_dim`` of a row is not positive.
-    """
+    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group."""
     _check_sizes(rows)
     keys = pd.Index(["all"] * len(rows) if law.by is None else rows[law.by])
     group = pd.Index(law.groups).get_indexer(keys)
