@@ -176,10 +176,13 @@ def controlled_effect(
         references={} if reference is None else {treatment: reference},
     )
     fit = fit_ols(
-        design.matrix, frame[outcome], terms=design.terms[treatment], outcome_name=outcome,
+        design.matrix,
+        frame[outcome],
+        terms=design.terms[treatment],
+        outcome_name=outcome,
         unit=design.units(_unit(table, outcome)),
         method="controlled" + (", rows repeated as the paper did" if as_the_paper_did else ""),
-    )  # fmt: skip
+    )
     n_groups = int(frame["group"].nunique())
     if fit.residual_df < 1:
         raise QueryError(
@@ -188,10 +191,17 @@ def controlled_effect(
             f"{treatment} alone."
         )
     return ControlledEffect(
-        treatment=treatment, outcome=outcome, varied=together, reference=design.references.get(treatment, ""),
-        estimates=tuple(_with_repeats(estimate, n_encoders) for estimate in fit.estimates), fit=fit,
-        rows=frame.drop(columns="n_varying"), n_groups=n_groups, n_encoders=n_encoders, left_out=left_out,
-    )  # fmt: skip
+        treatment=treatment,
+        outcome=outcome,
+        varied=together,
+        reference=design.references.get(treatment, ""),
+        estimates=tuple(_with_repeats(estimate, n_encoders) for estimate in fit.estimates),
+        fit=fit,
+        rows=frame.drop(columns="n_varying"),
+        n_groups=n_groups,
+        n_encoders=n_encoders,
+        left_out=left_out,
+    )
 
 
 def _check_outcome(table: StudyTable, outcome: str, together: Sequence[str]) -> None:

@@ -79,13 +79,23 @@ def paired_comparison(
     t_test = stats.ttest_1samp(values, 0.0)
     low, high = t_test.confidence_interval(1 - _LEVEL)
     label = Estimate(term=term, value=None, n=n, outcome=outcome, unit=unit)
-    mean = label.described(value=float(values.mean()), ci_low=float(low), ci_high=float(high),
-                           p=float(t_test.pvalue), method="paired t-test")  # fmt: skip
+    mean = label.described(
+        value=float(values.mean()),
+        ci_low=float(low),
+        ci_high=float(high),
+        p=float(t_test.pvalue),
+        method="paired t-test",
+    )
     effect = float(TTestPower().solve_power(nobs=n, alpha=_LEVEL, power=_POWER))
     return PairedComparison(
-        mean=mean, median=_median(values, label), by_group=None if groups is None else _by_group(values, groups, mean),
-        sd=sd, smallest_p=min(1.0, 2.0 ** (1 - n)), detectable=effect * sd, n=n,
-    )  # fmt: skip
+        mean=mean,
+        median=_median(values, label),
+        by_group=None if groups is None else _by_group(values, groups, mean),
+        sd=sd,
+        smallest_p=min(1.0, 2.0 ** (1 - n)),
+        detectable=effect * sd,
+        n=n,
+    )
 
 
 def pair_estimates(
@@ -117,11 +127,29 @@ def correlations(
     low, high = pearson.confidence_interval(1 - _LEVEL)
     tau = stats.kendalltau(pairs["first"], pairs["second"])
     tau_low, tau_high = _kendall_interval(float(tau.statistic), n)
-    r = Estimate(term=term, value=float(pearson.statistic), ci_low=float(low), ci_high=float(high), n=n, unit="r",
-                 p=float(pearson.pvalue), outcome=outcome, method=f"{method}, Pearson")  # fmt: skip
-    ordered = Estimate(term=term, value=float(tau.statistic), ci_low=tau_low, ci_high=tau_high, n=n, unit="tau",
-                       p=float(tau.pvalue), outcome=outcome, method=f"{method}, Kendall",
-                       note="" if tau_low is not None else "no interval: the order is the same throughout")  # fmt: skip
+    r = Estimate(
+        term=term,
+        value=float(pearson.statistic),
+        ci_low=float(low),
+        ci_high=float(high),
+        n=n,
+        unit="r",
+        p=float(pearson.pvalue),
+        outcome=outcome,
+        method=f"{method}, Pearson",
+    )
+    ordered = Estimate(
+        term=term,
+        value=float(tau.statistic),
+        ci_low=tau_low,
+        ci_high=tau_high,
+        n=n,
+        unit="tau",
+        p=float(tau.pvalue),
+        outcome=outcome,
+        method=f"{method}, Kendall",
+        note="" if tau_low is not None else "no interval: the order is the same throughout",
+    )
     return r, ordered
 
 
@@ -157,10 +185,13 @@ def _median(values: np.ndarray, label: Estimate) -> Estimate:
     low, high = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
     known = bool(np.isfinite(low) and np.isfinite(high))
     return label.described(
-        value=float(np.median(values)), ci_low=float(low) if known else None, ci_high=float(high) if known else None,
-        p=float(stats.wilcoxon(values).pvalue), method="Wilcoxon signed-rank test",
+        value=float(np.median(values)),
+        ci_low=float(low) if known else None,
+        ci_high=float(high) if known else None,
+        p=float(stats.wilcoxon(values).pvalue),
+        method="Wilcoxon signed-rank test",
         note="" if known else "too few pairs for a 95 % interval of the median",
-    )  # fmt: skip
+    )
 
 
 def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Estimate | None:
@@ -169,8 +200,12 @@ def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Est
         return None
     fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
     (low, high), *_ = fit.conf_int(alpha=_LEVEL)
-    return mean.described(ci_low=float(low), ci_high=float(high), p=float(fit.pvalues[0]),
-                          method=f"mean, standard errors clustered in {len(set(codes))} groups")  # fmt: skip
+    return mean.described(
+        ci_low=float(low),
+        ci_high=float(high),
+        p=float(fit.pvalues[0]),
+        method=f"mean, standard errors clustered in {len(set(codes))} groups",
+    )
 
 
 def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
@@ -207,10 +242,18 @@ def rank_correlations(
         spread = _resampled(rows, [(first, second)], drawn, seed, n_resamples)[0]
         low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
         found.append(
-            Estimate(term=first, value=statistic, ci_low=float(low), ci_high=float(high),
-                     p=p if drawn is None else None, n=len(rows),
-                     unit=TAU, outcome=second, method=f"rank correlation, bootstrap over {drawn or 'encoder'}s")
-        )  # fmt: skip
+            Estimate(
+                term=first,
+                value=statistic,
+                ci_low=float(low),
+                ci_high=float(high),
+                p=p if drawn is None else None,
+                n=len(rows),
+                unit=TAU,
+                outcome=second,
+                method=f"rank correlation, bootstrap over {drawn or 'encoder'}s",
+            )
+        )
     return adjusted(found, family=family)
 
 
@@ -234,10 +277,15 @@ def correlation_change(
     spread = one - other
     low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
     return Estimate(
-        term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})", value=value, ci_low=float(low),
-        ci_high=float(high), n=len(rows), unit=TAU, outcome=first[1],
+        term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})",
+        value=value,
+        ci_low=float(low),
+        ci_high=float(high),
+        n=len(rows),
+        unit=TAU,
+        outcome=first[1],
         method=f"difference of rank correlations, bootstrap over {drawn or 'encoder'}s",
-    )  # fmt: skip
+    )
 
 
 def beyond_selection(
@@ -285,21 +333,33 @@ def beyond_selection(
     ]
     value = sum(signs for signs, _ in observed) / pairs.sum()
     rng = np.random.default_rng(seed)
-    shuffled = np.array([
-        sum(_concordance(values, rng.permutation(values[:, 1]), fraction)[0] for _, values in groups) / pairs.sum()
-        for _ in range(n_shuffles)
-    ])  # fmt: skip
+    shuffled = np.array(
+        [
+            sum(_concordance(values, rng.permutation(values[:, 1]), fraction)[0] for _, values in groups) / pairs.sum()
+            for _ in range(n_shuffles)
+        ]
+    )
     alone, (low, high) = float(shuffled.mean()), np.quantile(shuffled, [0.025, 0.975])
     extreme = int((np.abs(shuffled - alone) >= abs(value - alone) - 1e-12).sum())
     label = Estimate(term="", value=None, n=chosen, unit=TAU, outcome=f"{first}, {second}", method=method)
     return (
         *found,
         label.described(term="all groups", value=float(value)),
-        label.described(term="by selection alone", value=alone, ci_low=float(low), ci_high=float(high),
-                        note=f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"),
-        label.described(term="beyond selection", value=float(value - alone), ci_low=float(value - high),
-                        ci_high=float(value - low), p=(extreme + 1) / (n_shuffles + 1)),
-    )  # fmt: skip
+        label.described(
+            term="by selection alone",
+            value=alone,
+            ci_low=float(low),
+            ci_high=float(high),
+            note=f"{second} shuffled among the encoders of each {within}, {n_shuffles} times",
+        ),
+        label.described(
+            term="beyond selection",
+            value=float(value - alone),
+            ci_low=float(value - high),
+            ci_high=float(value - low),
+            p=(extreme + 1) / (n_shuffles + 1),
+        ),
+    )
 
 
 def pareto_front(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -440,8 +500,10 @@ def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) ->
 
 
 RESAMPLED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
-    "Pearson": pearson, "Spearman": spearman, "Kendall": kendall,
-}  # fmt: skip
+    "Pearson": pearson,
+    "Spearman": spearman,
+    "Kendall": kendall,
+}
 
 
 def _scaled(values: Floats) -> Floats:
@@ -510,12 +572,16 @@ class Profiles:
         """The place of an encoder on each axis; without a value where the axis was not measured for it."""
         return [
             Estimate(
-                term=encoder, value=place if place == place else None, n=len(self.reference), outcome=axis,
-                unit="share of the range from worst to best", method="radar profile",
+                term=encoder,
+                value=place if place == place else None,
+                n=len(self.reference),
+                outcome=axis,
+                unit="share of the range from worst to best",
+                method="radar profile",
                 note="n counts the encoders of the scale" if place == place else "not measured for this encoder",
             )
             for axis, place in self.places_of(encoder).items()
-        ]  # fmt: skip
+        ]
 
     def places_of(self, encoder: str) -> dict[str, float]:
         """The place of an encoder on each axis; NaN where it was not measured."""

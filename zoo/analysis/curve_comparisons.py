@@ -61,17 +61,22 @@ class Comparable:
 def improvement_estimates(panel: Panel) -> list[Estimate]:
     """CCI of each encoder that has one."""
     return [
-        estimate_of(curve.improvement, term=f"{curve.encoder} ({curve.kind})", outcome=f"CCI: {panel.name}",
-                    n=len(curve.curve.points), unit=CCI, method=METHOD)
-        for curve in panel.curves if curve.improvement is not None
-    ]  # fmt: skip
+        estimate_of(
+            curve.improvement,
+            term=f"{curve.encoder} ({curve.kind})",
+            outcome=f"CCI: {panel.name}",
+            n=len(curve.curve.points),
+            unit=CCI,
+            method=METHOD,
+        )
+        for curve in panel.curves
+        if curve.improvement is not None
+    ]
 
 
 def gain_estimates(panel: Panel) -> list[Estimate]:
     """Gain of each encoder in each regime."""
-    return [
-        _gain(curve, regime, panel.name) for curve in panel.curves for regime in range(len(curve.curve.points))
-    ]  # fmt: skip
+    return [_gain(curve, regime, panel.name) for curve in panel.curves for regime in range(len(curve.curve.points))]
 
 
 def wins_of(curves: Iterable[tuple[Panel, MeasuredCurve]]) -> Wins:
@@ -81,11 +86,13 @@ def wins_of(curves: Iterable[tuple[Panel, MeasuredCurve]]) -> Wins:
         raise _nobody("one")
     least = min(gains, key=_value)
     return Wins(
-        n=len(gains), better=sum(_value(one) > 0 for one in gains),
+        n=len(gains),
+        better=sum(_value(one) > 0 for one in gains),
         clearly_better=sum(one.ci_low is not None and one.ci_low > 0 for one in gains),
         clearly_worse=sum(one.ci_high is not None and one.ci_high < 0 for one in gains),
-        worst=f"{least.term} ({least.outcome.partition(': ')[2]})", worst_gain=least,
-    )  # fmt: skip
+        worst=f"{least.term} ({least.outcome.partition(': ')[2]})",
+        worst_gain=least,
+    )
 
 
 def gain_at_ends(curves: Sequence[MeasuredCurve]) -> tuple[Drawn, Drawn, Drawn]:
@@ -154,10 +161,11 @@ def comparable(panels: Iterable[Panel], *kinds: Kind) -> Comparable:
         if best is None or len(shared) > len(best.encoders):
             chosen = [_only(panel, shared) for panel in own]
             best = Comparable(
-                dataset=dataset, encoders=tuple(sorted(shared)),
+                dataset=dataset,
+                encoders=tuple(sorted(shared)),
                 classification=tuple(panel for panel in chosen if not panel.is_dense),
                 dense=tuple(panel for panel in chosen if panel.is_dense),
-            )  # fmt: skip
+            )
     if best is None:
         raise QueryError(
             f"No data set has curves of the same {' or '.join(kinds)} encoder on classification and on a dense task; "
@@ -174,9 +182,13 @@ def _gain(curve: MeasuredCurve, regime: int, where: str) -> Estimate:
     labels = curve.rows.regimes[regime][1]
     seeds = curve.curve.points[regime].n_seeds
     return estimate_of(
-        curve.gains[regime], term=f"{curve.encoder} with {labels} label{'s' * (labels != 1)}",
-        outcome=f"gain over scratch: {where}", n=seeds, unit=CALIBRATED, method=METHOD,
-    )  # fmt: skip
+        curve.gains[regime],
+        term=f"{curve.encoder} with {labels} label{'s' * (labels != 1)}",
+        outcome=f"gain over scratch: {where}",
+        n=seeds,
+        unit=CALIBRATED,
+        method=METHOD,
+    )
 
 
 def _value(estimate: Estimate) -> float:

@@ -185,12 +185,21 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     if not regimes:
         return f"{where} in no regime in which scratch was trained; {HOW_TO_MEASURE} for it again."
     return CurveRows(
-        encoder=first.encoder, task=protocol.task.name, metric=first.metric, unit=first.unit, dataset=first.dataset,
-        protocol=first.protocol, frozen=protocol.frozen, source=first.source, regimes=tuple(regimes),
+        encoder=first.encoder,
+        task=protocol.task.name,
+        metric=first.metric,
+        unit=first.unit,
+        dataset=first.dataset,
+        protocol=first.protocol,
+        frozen=protocol.frozen,
+        source=first.source,
+        regimes=tuple(regimes),
         encoder_runs=tuple(trained[regime] for regime in regimes),
         scratch_runs=tuple(untrained[regime] for regime in regimes),
-        blind=_runs(blind), maximal=_runs(maximal), n_alone=len(trained.keys() - untrained.keys()),
-    )  # fmt: skip
+        blind=_runs(blind),
+        maximal=_runs(maximal),
+        n_alone=len(trained.keys() - untrained.keys()),
+    )
 
 
 def _by_regime(rows: Iterable[Measurement]) -> dict[tuple[int, int], tuple[Run, ...]]:
@@ -238,9 +247,8 @@ def seed_variances(
 
 
 def drawn_mean(
-    runs: Sequence[Run], *, whose: Sequence[str], variances: Floats | None = None, seed: int = 0,
-    n_draws: int = N_DRAWS,
-) -> Drawn:  # fmt: skip
+    runs: Sequence[Run], *, whose: Sequence[str], variances: Floats | None = None, seed: int = 0, n_draws: int = N_DRAWS
+) -> Drawn:
     """The mean of runs that differ in their seed, with draws of it; ``variances`` are those of :func:`seed_variances`.
 
     ``whose`` tells these runs from others with the same numbers: data set and metric, and the encoder if it is one's.
@@ -301,9 +309,15 @@ def estimate_of(
     if is_pulled and draws.min() >= 0:
         low = max(low, 0.0)  # as of a deviation, which is never below
     return Estimate(
-        term=term, value=drawn.value, ci_low=min(low, drawn.value), ci_high=max(high, drawn.value), n=n, unit=unit,
-        outcome=outcome, method=method,
-    )  # fmt: skip
+        term=term,
+        value=drawn.value,
+        ci_low=min(low, drawn.value),
+        ci_high=max(high, drawn.value),
+        n=n,
+        unit=unit,
+        outcome=outcome,
+        method=method,
+    )
 
 
 def _combined(several: Sequence[Drawn], of: Callable[[Floats], Floats]) -> Drawn:
@@ -423,12 +437,16 @@ def panels_of(found: FoundCurves, *, seed: int = 0, n_draws: int = N_DRAWS) -> t
     places = sorted({**curves, **refused}, key=lambda place: (place[0], order.index(place[1]), place[2]))
     return tuple(
         Panel(
-            dataset=place[0], task=tasks[place[1]].name, metric=place[1], protocol=place[2],
-            curves=tuple(sorted(curves.get(place, ()), key=_order)), refused=tuple(refused.get(place, ())),
+            dataset=place[0],
+            task=tasks[place[1]].name,
+            metric=place[1],
+            protocol=place[2],
+            curves=tuple(sorted(curves.get(place, ()), key=_order)),
+            refused=tuple(refused.get(place, ())),
             is_only=sum(other[:2] == place[:2] for other in places) == 1,
         )
         for place in places
-    )  # fmt: skip
+    )
 
 
 def measured_curve(
@@ -453,18 +471,31 @@ def measured_curve(
     blind, maximal = drawn(rows.blind, None), drawn(rows.maximal, rows.maximal[0].n_actual)
     counted = [run.n_actual for run in rows.maximal if run.n_actual is not None]
     curve = calibrated_curve(
-        encoder=rows.encoder, task=rows.task, metric=rows.metric, unit=rows.unit, dataset=rows.dataset,
-        protocol=rows.protocol, frozen=rows.frozen, regimes=rows.regimes, risks=risks, scratch=scratch, blind=blind,
-        maximal=maximal, n_seeds=[min(map(len, both)) for both in zip(rows.encoder_runs, rows.scratch_runs,
-                                                                     strict=True)],
+        encoder=rows.encoder,
+        task=rows.task,
+        metric=rows.metric,
+        unit=rows.unit,
+        dataset=rows.dataset,
+        protocol=rows.protocol,
+        frozen=rows.frozen,
+        regimes=rows.regimes,
+        risks=risks,
+        scratch=scratch,
+        blind=blind,
+        maximal=maximal,
+        n_seeds=[min(map(len, both)) for both in zip(rows.encoder_runs, rows.scratch_runs, strict=True)],
         maximal_n=max(counted, default=None),
-    )  # fmt: skip
+    )
     own = tuple(_calibrated(risk, blind, maximal) for risk in risks)
     untrained = tuple(_calibrated(risk, blind, maximal) for risk in scratch)
     return MeasuredCurve(
-        rows=rows, kind=kind_of(rows.encoder), curve=curve, calibrated=own, calibrated_scratch=untrained,
+        rows=rows,
+        kind=kind_of(rows.encoder),
+        curve=curve,
+        calibrated=own,
+        calibrated_scratch=untrained,
         improvement=_improvement(curve, own, untrained),
-    )  # fmt: skip
+    )
 
 
 def main_panels(panels: Iterable[Panel]) -> tuple[Panel, ...]:

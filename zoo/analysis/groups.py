@@ -40,8 +40,12 @@ def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...
 
     A group of one encoder has no interval.
     """
-    return tuple(sorted((_mean(group, values, table, outcome) for group, values in _groups(table, outcome, by).items()),
-                        key=lambda estimate: (estimate.value or 0.0, estimate.term)))  # fmt: skip
+    return tuple(
+        sorted(
+            (_mean(group, values, table, outcome) for group, values in _groups(table, outcome, by).items()),
+            key=lambda estimate: (estimate.value or 0.0, estimate.term),
+        )
+    )
 
 
 def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
@@ -100,9 +104,13 @@ def adjusted_differences(
     ]
     matrix = design.matrix.sub(design.matrix.mean()).assign(constant=1.0)  # centred: years are far from 0
     fit = fit_ols(
-        matrix, rows[outcome], terms=design.terms[by], outcome_name=outcome, unit=table.column(outcome).unit,
+        matrix,
+        rows[outcome],
+        terms=design.terms[by],
+        outcome_name=outcome,
+        unit=table.column(outcome).unit,
         method="linear, fixed: " + (", ".join([*fixed, *called]) or "nothing"),
-    )  # fmt: skip
+    )
     groups = {term: term.removeprefix(f"{by}[").removesuffix("]") for term in design.terms[by]}
     return tuple(estimate.described(term=f"{groups[estimate.term]} - {reference}") for estimate in fit.estimates)
 
@@ -113,8 +121,14 @@ def _groups(table: StudyTable, outcome: str, by: str) -> dict[str, NDArray[np.fl
 
 
 def _mean(group: str, values: NDArray[np.float64], table: StudyTable, outcome: str) -> Estimate:
-    estimate = Estimate(term=group, value=float(values.mean()), n=len(values), unit=table.column(outcome).unit,
-                        outcome=outcome, method="mean of the group")  # fmt: skip
+    estimate = Estimate(
+        term=group,
+        value=float(values.mean()),
+        n=len(values),
+        unit=table.column(outcome).unit,
+        outcome=outcome,
+        method="mean of the group",
+    )
     if len(values) < 2:
         return estimate.described(note="one encoder, so nothing says how much it varies")
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
@@ -123,8 +137,14 @@ def _mean(group: str, values: NDArray[np.float64], table: StudyTable, outcome: s
 
 def _difference(first: str, second: str, groups: dict[str, NDArray[np.float64]], unit: str, outcome: str) -> Estimate:
     one, other = groups[first], groups[second]
-    estimate = Estimate(term=f"{first} - {second}", value=float(one.mean() - other.mean()), n=len(one) + len(other),
-                        unit=unit, outcome=outcome, method="difference of means, Welch")  # fmt: skip
+    estimate = Estimate(
+        term=f"{first} - {second}",
+        value=float(one.mean() - other.mean()),
+        n=len(one) + len(other),
+        unit=unit,
+        outcome=outcome,
+        method="difference of means, Welch",
+    )
     if min(len(one), len(other)) < 2:
         return estimate.described(note="one of the groups has one encoder, so the difference cannot be tested")
     if np.ptp(one) == 0 == np.ptp(other):
@@ -200,10 +220,14 @@ def winner(table: StudyTable, category: Category, setting: str) -> Winner:
         )
     errors = rows[setting].tolist()
     return Winner(
-        category=category.name, setting=setting, encoder=str(rows.index[0]), error=errors[0],
+        category=category.name,
+        setting=setting,
+        encoder=str(rows.index[0]),
+        error=errors[0],
         runner_up=str(rows.index[1]) if len(rows) > 1 else None,
-        margin=errors[1] - errors[0] if len(rows) > 1 else None, n=len(rows),
-    )  # fmt: skip
+        margin=errors[1] - errors[0] if len(rows) > 1 else None,
+        n=len(rows),
+    )
 
 
 def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFrame:
@@ -258,10 +282,17 @@ def error_difference(table: StudyTable, first: str, second: str, setting: str) -
     if counts[0] != counts[1]:
         p = float(proportion.test_proportions_2indep(*samples, compare="diff", method="score").pvalue)
     return Estimate(
-        term=f"{first} - {second}", value=(counts[0] - counts[1]) * 100 / N_TEST_IMAGES, ci_low=100 * float(low),
-        ci_high=100 * float(high), p=p, n=N_TEST_IMAGES, unit="percentage points", outcome=setting,
-        method="difference of two errors", note="n counts test images",
-    )  # fmt: skip
+        term=f"{first} - {second}",
+        value=(counts[0] - counts[1]) * 100 / N_TEST_IMAGES,
+        ci_low=100 * float(low),
+        ci_high=100 * float(high),
+        p=p,
+        n=N_TEST_IMAGES,
+        unit="percentage points",
+        outcome=setting,
+        method="difference of two errors",
+        note="n counts test images",
+    )
 
 
 def risks_of_best(
@@ -300,20 +331,30 @@ def risks_of_best(
     ]
     found += [
         _bootstrapped(
-            f"{label} by {settings[-1]} - by {settings[0]}", component, means[-1][c] - means[0][c],
-            spread[-1][:, c] - spread[0][:, c], k, f"change of the mean of the {label}",
+            f"{label} by {settings[-1]} - by {settings[0]}",
+            component,
+            means[-1][c] - means[0][c],
+            spread[-1][:, c] - spread[0][:, c],
+            k,
+            f"change of the mean of the {label}",
         )
         for c, component in enumerate(components)
-    ]  # fmt: skip
+    ]
     return tuple(found)
 
 
 def _bootstrapped(term: str, component: str, value: float, spread: Any, n: int, method: str) -> Estimate:
     low, high = np.quantile(spread, [0.025, 0.975])
     return Estimate(
-        term=term, value=float(value), ci_low=float(low), ci_high=float(high), n=n, outcome=component,
-        unit=OUTCOMES[component].unit if component in OUTCOMES else "percentage points", method=f"{method}, bootstrap",
-    )  # fmt: skip
+        term=term,
+        value=float(value),
+        ci_low=float(low),
+        ci_high=float(high),
+        n=n,
+        outcome=component,
+        unit=OUTCOMES[component].unit if component in OUTCOMES else "percentage points",
+        method=f"{method}, bootstrap",
+    )
 
 
 PARTS = tuple(outcome.column for outcome in COMPONENTS)
@@ -398,9 +439,13 @@ def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
     require_several(rows["year"], "year")
     centred = rows.assign(year=rows["year"] - rows["year"].mean())
     fit = fit_ols(
-        design_of(centred, numeric=["year"]).matrix, rows[outcome], terms=["year"], outcome_name=outcome,
-        unit=f"{table.column(outcome).unit} per year", method="linear trend",
-    )  # fmt: skip
+        design_of(centred, numeric=["year"]).matrix,
+        rows[outcome],
+        terms=["year"],
+        outcome_name=outcome,
+        unit=f"{table.column(outcome).unit} per year",
+        method="linear trend",
+    )
     return fit.estimate("year")
 
 
@@ -415,8 +460,16 @@ def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
     rows = rows[rows.groupby("year")[outcome].transform("size") > 1]
     require_several(rows["year"], "year (of the years with two encoders)")
     years = rows.assign(year=rows["year"].map("{:g}".format))
-    label = Estimate(term="year", value=0.0, p=1.0, n=len(rows), outcome=outcome, unit="F statistic",
-                     method="differences between years", note="the risk never varies")  # fmt: skip
+    label = Estimate(
+        term="year",
+        value=0.0,
+        p=1.0,
+        n=len(rows),
+        outcome=outcome,
+        unit="F statistic",
+        method="differences between years",
+        note="the risk never varies",
+    )
     ranks = label.described(unit="H statistic", method="differences between years, Kruskal-Wallis test")
     if rows[outcome].nunique() == 1:
         return label, ranks
@@ -439,10 +492,16 @@ def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:
     test = stats.ttest_1samp(difference, 0.0)
     interval = test.confidence_interval(0.95)
     return Estimate(
-        term=f"{first} - {second}", value=float(difference.mean()), ci_low=float(interval.low),
-        ci_high=float(interval.high), p=float(test.pvalue), n=len(rows), unit=table.column(first).unit, outcome=first,
+        term=f"{first} - {second}",
+        value=float(difference.mean()),
+        ci_low=float(interval.low),
+        ci_high=float(interval.high),
+        p=float(test.pvalue),
+        n=len(rows),
+        unit=table.column(first).unit,
+        outcome=first,
         method="paired difference of means",
-    )  # fmt: skip
+    )
 
 
 def carried_by(
@@ -470,12 +529,16 @@ def carried_by(
         raise QueryError(f"The average {outcome} did not fall from {first} to {last}, so nothing carries a fall.")
     shares = [
         Estimate(
-            term=str(group), value=float(100 * (start - values).sum() / len(after) / fall), n=len(values),
-            unit="percent of the fall", outcome=outcome, method=f"who carries the fall from {first} to {last}",
+            term=str(group),
+            value=float(100 * (start - values).sum() / len(after) / fall),
+            n=len(values),
+            unit="percent of the fall",
+            outcome=outcome,
+            method=f"who carries the fall from {first} to {last}",
             note=f"the average fell by {fall:.2f} points",
         )
         for group, values in after.groupby(groups[after.index])[outcome]
-    ]  # fmt: skip
+    ]
     return tuple(sorted(shares, key=lambda share: (-(share.value or 0.0), share.term)))
 
 
@@ -484,8 +547,15 @@ def _of_best(table: StudyTable, encoder: str, part: str, year: int, n: int) -> E
     if math.isnan(value):
         why = str(table.why_missing.loc[encoder, part]) or "missing"
         return _missing(table, part, f"{part} of {encoder}: {why}").described(term=term, method=method, n=n)
-    return Estimate(term=term, value=value, n=n, unit=table.column(part).unit, outcome=part, method=method,
-                    note="n counts the encoders it is the best of")  # fmt: skip
+    return Estimate(
+        term=term,
+        value=value,
+        n=n,
+        unit=table.column(part).unit,
+        outcome=part,
+        method=method,
+        note="n counts the encoders it is the best of",
+    )
 
 
 def _missing(table: StudyTable, part: str, why: str) -> Estimate:

@@ -61,9 +61,15 @@ with requires_extra("study", needed_for="The importance of design choices"):
         import shap
 
 __all__ = [
-    "TREE_FEATURES", "ExplainedVariance", "Importance", "explained_variance", "nested_variance", "prepared",
-    "tree_importance", "tuned_parameters",
-]  # fmt: skip
+    "TREE_FEATURES",
+    "ExplainedVariance",
+    "Importance",
+    "explained_variance",
+    "nested_variance",
+    "prepared",
+    "tree_importance",
+    "tuned_parameters",
+]
 FEWEST = 10  # encoders that trees are trained on; of fewer they learn next to nothing
 _SHAP_NOTE = (
     "the interval covers which encoders are averaged over; the model is held fixed, and SHAP values share out what the "
@@ -94,15 +100,26 @@ class ExplainedVariance:
         method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
         return (
             Estimate(
-                term="explained variance, by fold", value=self.by_fold, n=self.n, unit="percent", outcome=self.outcome,
-                method=method, note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
+                term="explained variance, by fold",
+                value=self.by_fold,
+                n=self.n,
+                unit="percent",
+                outcome=self.outcome,
+                method=method,
+                note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
             ),
             Estimate(
-                term="explained variance, pooled", value=self.pooled, ci_low=self.pooled_ci_low,
-                ci_high=self.pooled_ci_high, n=self.n, unit="percent", outcome=self.outcome, method=method,
+                term="explained variance, pooled",
+                value=self.pooled,
+                ci_low=self.pooled_ci_low,
+                ci_high=self.pooled_ci_high,
+                n=self.n,
+                unit="percent",
+                outcome=self.outcome,
+                method=method,
                 note="out-of-fold R2; the interval covers which encoders were measured, with the models held fixed",
             ),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +204,15 @@ def nested_variance(
     folds = drawn_folds(sample.n, n_folds, seed=seed, draw=1)
     searches = [
         Search(
-            sample=sample.only(others(sample.n, fold)), outcome=outcome, features=named_features(features),
-            n_trials=n_trials, n_folds=10, seed=seed,
+            sample=sample.only(others(sample.n, fold)),
+            outcome=outcome,
+            features=named_features(features),
+            n_trials=n_trials,
+            n_folds=10,
+            seed=seed,
         )
         for fold in folds
-    ]  # fmt: skip
+    ]
     predictions = np.empty((1, sample.n))
     for fold, search, tuned in zip(folds, searches, searched_all(searches, n_workers), strict=True):
         booster = trained(search.sample, checked_parameters(tuned.parameters), seed=seed)
@@ -231,28 +252,44 @@ def tree_importance(
     )
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
-        outcome=outcome, features=named_features(features), shap=shares, base=float(explainer.expected_value),
-        values=sample.values, n=sample.n, estimates=estimates,
+        outcome=outcome,
+        features=named_features(features),
+        shap=shares,
+        base=float(explainer.expected_value),
+        values=sample.values,
+        n=sample.n,
+        estimates=estimates,
         mean_absolute=pd.Series({estimate.term: estimate.value for estimate in estimates}, dtype="float64"),
-    )  # fmt: skip
+    )
 
 
 def _explained(
-    sample: Sample, outcome: str, features: str | Sequence[str], divisions: Sequence[Sequence[Array]],
-    predictions: Array, seed: int,
-) -> ExplainedVariance:  # fmt: skip
+    sample: Sample,
+    outcome: str,
+    features: str | Sequence[str],
+    divisions: Sequence[Sequence[Array]],
+    predictions: Array,
+    seed: int,
+) -> ExplainedVariance:
     errors = np.concatenate(
         [fold_errors(sample.y, own, folds) for own, folds in zip(predictions, divisions, strict=True)]
     )
     low, high = pooled_interval(sample.y, predictions, seed=seed)
     encoders = sample.values.index
     return ExplainedVariance(
-        outcome=outcome, features=named_features(features), by_fold=explained_by_fold(errors, sample.y),
-        pooled=explained_pooled(sample.y, predictions), pooled_ci_low=low, pooled_ci_high=high, n=sample.n,
-        n_folds=len(divisions[0]), n_repeats=len(divisions), fold_errors=tuple(errors.tolist()),
+        outcome=outcome,
+        features=named_features(features),
+        by_fold=explained_by_fold(errors, sample.y),
+        pooled=explained_pooled(sample.y, predictions),
+        pooled_ci_low=low,
+        pooled_ci_high=high,
+        n=sample.n,
+        n_folds=len(divisions[0]),
+        n_repeats=len(divisions),
+        fold_errors=tuple(errors.tolist()),
         predictions=pd.DataFrame(predictions.T, index=encoders),
         measured=pd.Series(sample.y, index=encoders, name=outcome),
-    )  # fmt: skip
+    )
 
 
 def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: int) -> tuple[Estimate, ...]:
@@ -262,12 +299,18 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
     means = sizes.mean(axis=0)
     return tuple(
         Estimate(
-            term=str(shares.columns[position]), value=float(means[position]), ci_low=float(low[position]),
-            ci_high=float(high[position]), n=sample.n, unit=STUDY_COLUMNS[outcome].unit, outcome=outcome,
-            method="mean absolute SHAP value", note=_SHAP_NOTE,
+            term=str(shares.columns[position]),
+            value=float(means[position]),
+            ci_low=float(low[position]),
+            ci_high=float(high[position]),
+            n=sample.n,
+            unit=STUDY_COLUMNS[outcome].unit,
+            outcome=outcome,
+            method="mean absolute SHAP value",
+            note=_SHAP_NOTE,
         )
         for position in np.argsort(-means, kind="stable")
-    )  # fmt: skip
+    )
 
 
 def _require_something_to_learn(sample: Sample, outcome: str) -> None:
@@ -307,10 +350,14 @@ def level_effect(importance: Importance, feature: str, levels: Sequence[str]) ->
             f"{' or '.join(levels)}, expected some with and some without."
         )
     return Estimate(
-        term=f"{feature} = {' or '.join(levels)}", value=float(shap[chosen].mean() - shap[~chosen].mean()),
-        n=len(chosen), unit=STUDY_COLUMNS[importance.outcome].unit, outcome=importance.outcome,
-        method=METHOD, note=f"{int(chosen.sum())} against {int((~chosen).sum())} encoders",
-    )  # fmt: skip
+        term=f"{feature} = {' or '.join(levels)}",
+        value=float(shap[chosen].mean() - shap[~chosen].mean()),
+        n=len(chosen),
+        unit=STUDY_COLUMNS[importance.outcome].unit,
+        outcome=importance.outcome,
+        method=METHOD,
+        note=f"{int(chosen.sum())} against {int((~chosen).sum())} encoders",
+    )
 
 
 def number_effect(importance: Importance, feature: str, *, encoders: Collection[str] | None = None) -> Estimate:
@@ -333,17 +380,27 @@ def number_effect(importance: Importance, feature: str, *, encoders: Collection[
     large = numbers >= cut
     correlation = float(stats.spearmanr(numbers, shap).statistic) if np.ptp(shap) > 0 else 0.0
     return Estimate(
-        term=f"{feature} >= {cut:g}", value=float(shap[large].mean() - shap[~large].mean()), n=len(shap),
-        unit=STUDY_COLUMNS[importance.outcome].unit, outcome=importance.outcome, method=METHOD,
+        term=f"{feature} >= {cut:g}",
+        value=float(shap[large].mean() - shap[~large].mean()),
+        n=len(shap),
+        unit=STUDY_COLUMNS[importance.outcome].unit,
+        outcome=importance.outcome,
+        method=METHOD,
         note=f"{int(large.sum())} against {int((~large).sum())} encoders; rank correlation of SHAP values and numbers "
         f"{correlation:+.2f}",
-    )  # fmt: skip
+    )
 
 
 def subsampled(
-    table: StudyTable, outcome: str, *, features: str = "few", parameters: Mapping[str, Any] | None = None,
-    n_subsamples: int = 8, share: float = 0.8, seed: int = 0,
-) -> Iterator[Importance]:  # fmt: skip
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str = "few",
+    parameters: Mapping[str, Any] | None = None,
+    n_subsamples: int = 8,
+    share: float = 0.8,
+    seed: int = 0,
+) -> Iterator[Importance]:
     """The trees of an outcome trained again on random parts of the encoders, to see what depends on which.
 
     Each part has the ``share`` of the encoders with the outcome, drawn without replacement.
@@ -364,10 +421,14 @@ def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
         chosen = shap[(values.astype(str) == value).to_numpy(bool)]
         found.append(
             Estimate(
-                term=value, value=float(chosen.mean()), n=len(chosen), unit=STUDY_COLUMNS[importance.outcome].unit,
-                outcome=importance.outcome, method=f"mean SHAP value of {feature}",
+                term=value,
+                value=float(chosen.mean()),
+                n=len(chosen),
+                unit=STUDY_COLUMNS[importance.outcome].unit,
+                outcome=importance.outcome,
+                method=f"mean SHAP value of {feature}",
             )
-        )  # fmt: skip
+        )
     return tuple(sorted(found, key=lambda one: (one.value or 0.0, one.term)))
 
 

@@ -39,17 +39,22 @@ FULL_SHOT = "full-shot"
 PUBLISHED = "published encoders"
 RESNETS = "published ResNet-50s"
 STATISTIC_COLUMNS = {  # metric -> column of the study table; views are the pretraining's own augmentations of an image
-    "correlation_rank": "train_rank", "feature_rank": "train_rank_Z", "uniformity": "train_uniformity",
-    "alignment": "trainrealaug_alignment", "neural_collapse": "trainrealaug_nc1",
-}  # fmt: skip
+    "correlation_rank": "train_rank",
+    "feature_rank": "train_rank_Z",
+    "uniformity": "train_uniformity",
+    "alignment": "trainrealaug_alignment",
+    "neural_collapse": "trainrealaug_nc1",
+}
 CLID, W_CLID = "clid", "w_clid"
 LEARNABILITY, DIMENSION = "cluster_learnability", "intrinsic_dimension"
 _TITLES = {CLID: "CLID", W_CLID: "W-CLID"}
 _BEST_AT_1 = "alpha_req"
 TOLD: Mapping[Direction, str] = {
-    "more": "as it is: more is better", "less": "negated: less is better", "1": "minus the distance from 1",
+    "more": "as it is: more is better",
+    "less": "negated: less is better",
+    "1": "minus the distance from 1",
     "none": "as it is: its paper claims no direction",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +99,13 @@ class Population:
         kept = self.values.index[self.values.index.isin(list(encoders))]
         gone = len(self) - len(kept)
         return replace(
-            self, name=name, values=self.values.loc[kept], accuracies=self.accuracies.loc[kept],
+            self,
+            name=name,
+            values=self.values.loc[kept],
+            accuracies=self.accuracies.loc[kept],
             facts=self.facts.only(kept, because=because),
             left_out={**self.left_out, **({because: gone} if gone else {})},
-        )  # fmt: skip
+        )
 
 
 def direction_of(metric: str) -> Direction:
@@ -219,10 +227,13 @@ def _population_of(
     }
     kept = values.index[has_oracle & has_metric]
     return Population(
-        name=name, dataset=dataset, values=values.loc[kept].astype(np.float64), accuracies=accuracies.loc[kept],
+        name=name,
+        dataset=dataset,
+        values=values.loc[kept].astype(np.float64),
+        accuracies=accuracies.loc[kept],
         facts=facts.only(kept, because="metric or accuracy missing"),
         left_out={reason: n for reason, n in why.items() if n},
-    )  # fmt: skip
+    )
 
 
 def _setting(label: str) -> str:
@@ -230,9 +241,10 @@ def _setting(label: str) -> str:
 
 
 ORACLES = {  # name -> metric and split of an error in percent
-    FULL_SHOT: ("linear_probe_error", "train -> val"), "nearest neighbours": ("knn_error", "train -> val"),
+    FULL_SHOT: ("linear_probe_error", "train -> val"),
+    "nearest neighbours": ("knn_error", "train -> val"),
     "3-shot": ("linear_probe_error", "train 3-shot -> val"),
-}  # fmt: skip
+}
 _OTHERS = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of what is not known to be self-supervised
 _VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
 _IMAGES = ("train", "val")
@@ -284,10 +296,13 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
     for dataset, own in sorted(by_dataset.items()):
         errors = {name: _errors(own, name) for name in ORACLES}
         errors |= {name: values for name, values in elsewhere.items() if name != _on(dataset)}
-        accuracies = {name: {encoder: 100 - error for encoder, error in values.items()}
-                      for name, values in errors.items()}  # fmt: skip
-        metrics = {name: _values_of(own, name, _VIEWS if one.needs == "views" else _IMAGES)
-                   for name, one in LABEL_FREE_METRICS.items()}  # fmt: skip
+        accuracies = {
+            name: {encoder: 100 - error for encoder, error in values.items()} for name, values in errors.items()
+        }
+        metrics = {
+            name: _values_of(own, name, _VIEWS if one.needs == "views" else _IMAGES)
+            for name, one in LABEL_FREE_METRICS.items()
+        }
         metrics = {name: values for name, values in metrics.items() if values}
         oracle = accuracies[FULL_SHOT]
         both = [encoder for encoder in oracle if any(encoder in values for values in metrics.values())]
@@ -337,8 +352,10 @@ def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping
     index = pd.Index(encoders, name="enc", dtype="object")
     values = pd.DataFrame({name: pd.Series(own, dtype="float64").reindex(index) for name, own in metrics.items()})
     known = {name: pd.Series(own, dtype="float64").reindex(index) for name, own in accuracies.items() if own}
-    facts = {encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
-             for encoder in encoders}  # fmt: skip
+    facts = {
+        encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
+        for encoder in encoders
+    }
     complete, refused = with_clid(values, known[FULL_SHOT])
     return replace(
         population_of(f"encoders measured on {dataset}", dataset, complete, pd.DataFrame(known), table_of(facts)),
@@ -394,5 +411,8 @@ def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
         if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
             place = int(setting["n_clusters"]), int(setting["k"])
             found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
-    return {place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")
-            for place, encoders in sorted(found.items()) if len(encoders) >= FEWEST}  # fmt: skip
+    return {
+        place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")
+        for place, encoders in sorted(found.items())
+        if len(encoders) >= FEWEST
+    }

@@ -35,8 +35,10 @@ with requires_extra("study", needed_for="A correlation of metrics with accuracy"
 STATISTICS = ("Pearson", "Spearman", "Kendall")
 UNITS = {"Pearson": "r", "Spearman": "rho", "Kendall": "tau"}
 _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
-    "Pearson": stats.pearsonr, "Spearman": stats.spearmanr, "Kendall": stats.kendalltau,
-}  # fmt: skip
+    "Pearson": stats.pearsonr,
+    "Spearman": stats.spearmanr,
+    "Kendall": stats.kendalltau,
+}
 
 
 def oracle_correlations(
@@ -71,9 +73,14 @@ def mutual_correlations(
 
 
 def within_correlations(
-    predictors: pd.DataFrame, oracle: pd.Series[float], groups: pd.Series[str], *, population: str, of: str,
+    predictors: pd.DataFrame,
+    oracle: pd.Series[float],
+    groups: pd.Series[str],
+    *,
+    population: str,
+    of: str,
     resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+) -> list[Estimate]:
     """Kendall's tau-b over pairs of encoders of one group only, so that what sets groups apart counts for nothing.
 
     ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
@@ -96,20 +103,32 @@ def within_correlations(
         known = np.isfinite(value)
         found.append(
             Estimate(
-                term=str(name), value=value if known else None, ci_low=low if known else None,
-                ci_high=high if known else None, n=len(rows), unit="tau", outcome=str(oracle.name),
+                term=str(name),
+                value=value if known else None,
+                ci_low=low if known else None,
+                ci_high=high if known else None,
+                n=len(rows),
+                unit="tau",
+                outcome=str(oracle.name),
                 method=f"Kendall within {of}, {population}, bootstrap over {n_groups} groups",
-                note="" if known and low is not None else
-                f"no interval from {n_groups} groups" if known else "never varies within a group",
+                note=""
+                if known and low is not None
+                else f"no interval from {n_groups} groups"
+                if known
+                else "never varies within a group",
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def correlation_differences(
-    predictors: pd.DataFrame, oracle: pd.Series[float], pairs: Sequence[tuple[str, str]], *, population: str,
+    predictors: pd.DataFrame,
+    oracle: pd.Series[float],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    population: str,
     resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+) -> list[Estimate]:
     """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both.
 
     Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
@@ -128,17 +147,28 @@ def correlation_differences(
         whole, spread = (kendall(one, y, some) - kendall(two, y, some) for some in (np.ones((1, len(rows))), counts))
         low, high = percentiles(spread)
         found.append(
-            Estimate(term=f"{first} - {second}", value=float(whole[0]), ci_low=low, ci_high=high, n=len(rows),
-                     unit="difference of tau", outcome=str(oracle.name),
-                     method=f"difference of Kendall, {population}, bootstrap over {drawn}")
-        )  # fmt: skip
+            Estimate(
+                term=f"{first} - {second}",
+                value=float(whole[0]),
+                ci_low=low,
+                ci_high=high,
+                n=len(rows),
+                unit="difference of tau",
+                outcome=str(oracle.name),
+                method=f"difference of Kendall, {population}, bootstrap over {drawn}",
+            )
+        )
     return found
 
 
 def joint_correlations(
-    predictors: pd.DataFrame, first_oracle: pd.Series[float], target: pd.Series[float], *, population: str,
+    predictors: pd.DataFrame,
+    first_oracle: pd.Series[float],
+    target: pd.Series[float],
+    *,
+    population: str,
     resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+) -> list[Estimate]:
     """What a metric adds to an accuracy that is known already: Kendall's tau of their joint rank with another one.
 
     The joint rank is the geometric mean of the two ranks (CLID, arXiv:2206.01251, section 3.5 and Table 3), over all
@@ -162,9 +192,13 @@ def joint_correlations(
 
 
 def setting_correlations(
-    values: Mapping[tuple[int, int], pd.Series[float]], oracle: pd.Series[float], *, population: str,
-    combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None, resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+    values: Mapping[tuple[int, int], pd.Series[float]],
+    oracle: pd.Series[float],
+    *,
+    population: str,
+    combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None,
+    resampling: Resampling | None = None,
+) -> list[Estimate]:
     """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in their
     order.
 
@@ -217,9 +251,16 @@ def _pair(
         value, p = _MEASURES[name](x, y)
         low, high = percentiles(RESAMPLED[name](x, y, counts))
         found.append(
-            label.described(value=float(value), ci_low=low, ci_high=high, p=float(p), unit=UNITS[name], method=method,
-                            note="" if low is not None else "no interval: most samples of the bootstrap do not vary")
-        )  # fmt: skip
+            label.described(
+                value=float(value),
+                ci_low=low,
+                ci_high=high,
+                p=float(p),
+                unit=UNITS[name],
+                method=method,
+                note="" if low is not None else "no interval: most samples of the bootstrap do not vary",
+            )
+        )
     return found
 
 
@@ -268,9 +309,14 @@ class Selection:
 
 
 def selections(
-    predictors: pd.DataFrame, accuracy: pd.Series[float], groups: pd.Series[str], *, population: str, of: str,
+    predictors: pd.DataFrame,
+    accuracy: pd.Series[float],
+    groups: pd.Series[str],
+    *,
+    population: str,
+    of: str,
     resampling: Resampling | None = None,
-) -> list[Selection]:  # fmt: skip
+) -> list[Selection]:
     """What each predictor recovers, over groups of encoders: one selection a predictor that ranks those of some group.
 
     ``accuracy`` is in percent; ``of`` is what sets the members of a group apart, in words: "epochs". Each estimate is
@@ -300,8 +346,9 @@ def overall_selections(
 ) -> list[Selection]:
     """What each predictor recovers if it chooses one encoder of all; see :func:`selections`."""
     everybody = pd.Series("everybody", index=accuracy.index)
-    return selections(predictors, accuracy, everybody, population=population, of="whatever sets them apart",
-                      resampling=resampling)  # fmt: skip
+    return selections(
+        predictors, accuracy, everybody, population=population, of="whatever sets them apart", resampling=resampling
+    )
 
 
 def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling | None = None) -> Selection:
@@ -312,9 +359,12 @@ def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: 
     picks = tuple(pick for one in found for pick in one.picks)
     spread = _of_groups(_triples(picks), settings)
     return _selection(
-        found[0].metric, picks, sum(one.n_singles for one in found), spread,
+        found[0].metric,
+        picks,
+        sum(one.n_singles for one in found),
+        spread,
         method=f"selection by {of}, {population}, {'bootstrap over groups' if spread else 'no interval'}",
-    )  # fmt: skip
+    )
 
 
 def _selection(
@@ -335,9 +385,14 @@ def _triples(picks: Sequence[Pick]) -> Floats:
 def _pick(group: str, rows: pd.DataFrame) -> Pick:
     chosen = rows[rows["x"] == rows["x"].max()]
     return Pick(
-        group=group, n=len(rows), chosen=tuple(map(str, chosen.index)), accuracy=float(chosen["y"].mean()),
-        best=str(rows["y"].idxmax()), oracle=float(rows["y"].max()), chance=float(rows["y"].mean()),
-    )  # fmt: skip
+        group=group,
+        n=len(rows),
+        chosen=tuple(map(str, chosen.index)),
+        accuracy=float(chosen["y"].mean()),
+        best=str(rows["y"].idxmax()),
+        oracle=float(rows["y"].max()),
+        chance=float(rows["y"].mean()),
+    )
 
 
 def _outcomes(triples: Floats) -> dict[str, Floats]:
@@ -382,10 +437,13 @@ def _estimate(label: Estimate, outcome: str, whole: Floats, spread: Floats | Non
     low, high = (None, None) if spread is None else percentiles(spread)
     known = bool(np.isfinite(value))
     return label.described(
-        outcome=outcome, unit=OUTCOMES[outcome], value=value if known else None, ci_low=low if known else None,
+        outcome=outcome,
+        unit=OUTCOMES[outcome],
+        value=value if known else None,
+        ci_low=low if known else None,
         ci_high=high if known else None,
         note=label.note if known else f"{label.note}; all encoders of a group are equally accurate",
-    )  # fmt: skip
+    )
 
 
 _NO_SINGLE_CHOICE = ("other", "z_layer", "projection_same", "projection1_arch", "year")
@@ -409,8 +467,14 @@ class Predictions:
     def correlation(self, metric: str, statistic: str, accuracy: str | None = None) -> Estimate | None:
         """One correlation with an accuracy, by default the oracle; None if too few encoders have it."""
         wanted = metric, str(self.population.oracle.name) if accuracy is None else accuracy
-        return next((one for one in self.correlations
-                     if (one.term, one.outcome) == wanted and one.method.startswith(statistic)), None)  # fmt: skip
+        return next(
+            (
+                one
+                for one in self.correlations
+                if (one.term, one.outcome) == wanted and one.method.startswith(statistic)
+            ),
+            None,
+        )
 
     def within_of(self, metric: str) -> Estimate | None:
         """Kendall's tau within objectives; None if too few encoders share one."""
@@ -459,12 +523,21 @@ def predictions(
         population=population,
         correlations=tuple(adjusted(correlations, family=f"metrics with accuracies, {name}")),
         mutual=tuple(mutual_correlations(predictors, population=name, resampling=resampling)),
-        within=tuple(within_correlations(predictors, population.oracle, population.objectives, population=name,
-                                         of=_OBJECTIVE, resampling=resampling)),
-        differences=tuple(correlation_differences(predictors, population.oracle, pairs, population=name,
-                                                  resampling=resampling)),
+        within=tuple(
+            within_correlations(
+                predictors,
+                population.oracle,
+                population.objectives,
+                population=name,
+                of=_OBJECTIVE,
+                resampling=resampling,
+            )
+        ),
+        differences=tuple(
+            correlation_differences(predictors, population.oracle, pairs, population=name, resampling=resampling)
+        ),
         selected=_selected(population, resampling, choices),
-    )  # fmt: skip
+    )
 
 
 def _selected(

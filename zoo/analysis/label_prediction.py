@@ -208,15 +208,21 @@ def fit_exponent(
     ]
     low, high = (float(end) for end in np.percentile(drawn, [2.5, 97.5]))
     freedom = len(few) - 1
-    margin = np.inf if slope == 0 else float(stdtrit(freedom, 0.975)) * float(np.linalg.norm(missed)) / (
-        freedom**0.5 * slope
-    )  # fmt: skip
+    margin = (
+        np.inf
+        if slope == 0
+        else float(stdtrit(freedom, 0.975)) * float(np.linalg.norm(missed)) / (freedom**0.5 * slope)
+    )
     return FittedExponent(
-        exponent=alpha, ci_low=max(0.0, min(low, alpha - margin)),
-        ci_high=min(LARGEST_EXPONENT, max(high, alpha + margin)), n_labels=tuple(different.tolist()),
-        n_settings=len(few), mean_absolute_miss=float(np.abs(missed).mean()),
-        largest_miss=float(np.abs(missed).max()), W=w,
-    )  # fmt: skip
+        exponent=alpha,
+        ci_low=max(0.0, min(low, alpha - margin)),
+        ci_high=min(LARGEST_EXPONENT, max(high, alpha + margin)),
+        n_labels=tuple(different.tolist()),
+        n_settings=len(few),
+        mean_absolute_miss=float(np.abs(missed).mean()),
+        largest_miss=float(np.abs(missed).max()),
+        W=w,
+    )
 
 
 class _Curve:
@@ -270,8 +276,12 @@ def missed_elsewhere() -> Missed:
         if not {"probe_generalization", "encoder_generalization"} <= parts.keys():
             continue
         errors = {split: sum(some) / len(some) for split, some in values.items()}
-        cells = {"T": errors["train -> train"], "probe_gen": parts["probe_generalization"],
-                 "enc_gen": parts["encoder_generalization"], "full_shot_error": errors[_FULL]}  # fmt: skip
+        cells = {
+            "T": errors["train -> train"],
+            "probe_gen": parts["probe_generalization"],
+            "enc_gen": parts["encoder_generalization"],
+            "full_shot_error": errors[_FULL],
+        }
         n_classes = next(n / shots for split, n in n_train.items() if (shots := known_split(split).shots))
         guess = 100 * (1 - 1 / n_classes)
         for split, error in errors.items():
@@ -284,10 +294,12 @@ def missed_elsewhere() -> Missed:
     if not misses:
         raise QueryError("No measurement of another data set than ImageNet-1K with a decomposition is shipped.")
     return Missed(
-        n=len(misses), n_encoders=len({encoder for encoder, _ in used}),
-        datasets=tuple(sorted({dataset for _, dataset in used})), mean_absolute=float(np.mean(misses)),
+        n=len(misses),
+        n_encoders=len({encoder for encoder, _ in used}),
+        datasets=tuple(sorted({dataset for _, dataset in used})),
+        mean_absolute=float(np.mean(misses)),
         largest=max(misses),
-    )  # fmt: skip
+    )
 
 
 def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:

@@ -165,14 +165,23 @@ def global_linear_effect(
         )
     column = STUDY_COLUMNS[outcome]
     fit = fit_ols(
-        design.matrix, cells[outcome], terms=design.terms[treatment], outcome_name=outcome, method=METHOD,
+        design.matrix,
+        cells[outcome],
+        terms=design.terms[treatment],
+        outcome_name=outcome,
+        method=METHOD,
         unit=design.units("percentage points" if column.unit == "percent" else column.unit or f"units of {outcome}"),
-    )  # fmt: skip
+    )
     return LinearEffect(
-        treatment=treatment, outcome=outcome, estimates=fit.estimates, controls=tuple(controls), left_out=left_out,
-        references=design.references, fit=fit,
+        treatment=treatment,
+        outcome=outcome,
+        estimates=fit.estimates,
+        controls=tuple(controls),
+        left_out=left_out,
+        references=design.references,
+        fit=fit,
         test=factor_test(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
-    )  # fmt: skip
+    )
 
 
 def _scale(treatment: str, log: bool | None) -> Scale:
@@ -251,9 +260,13 @@ def _design(cells: pd.DataFrame, scales: Mapping[str, Scale], references: Mappin
         return [name for name, own in scales.items() if own == scale]
 
     return design_of(
-        cells, numeric=of("number"), log=of("log"), categorical=of("category"), boolean=of("truth"),
+        cells,
+        numeric=of("number"),
+        log=of("log"),
+        categorical=of("category"),
+        boolean=of("truth"),
         references={name: level for name, level in references.items() if name in scales},
-    )  # fmt: skip
+    )
 
 
 GENERATIVE = "ssl_mode[generative]"
@@ -277,10 +290,17 @@ def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None
     known = {estimate.term: estimate for estimate in fit.estimates}
     label = known.get(term) or Estimate(term=term, value=None, n=fit.n, unit="")
     return replace(
-        label, value=float(test.effect[0]), ci_low=float(low), ci_high=float(high), p=float(test.pvalue),
-        ci_low_robust=None, ci_high_robust=None, p_robust=None, method="pseudo-inverse",
+        label,
+        value=float(test.effect[0]),
+        ci_low=float(low),
+        ci_high=float(high),
+        p=float(test.pvalue),
+        ci_low_robust=None,
+        ci_high_robust=None,
+        p_robust=None,
+        method="pseudo-inverse",
         note="an artefact: the rows do not identify it" if term in fit.not_identified else "",
-    )  # fmt: skip
+    )
 
 
 def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
@@ -315,8 +335,11 @@ def artefact_records(artefacts: Mapping[str, Estimate]) -> list[Estimate]:
     """
     return [
         one.described(
-            term=f"pseudo-inverse of {one.term}, {how}", p=None, ci_low=None, ci_high=None,
+            term=f"pseudo-inverse of {one.term}, {how}",
+            p=None,
+            ci_low=None,
+            ci_high=None,
             note=f"{one.note}; a pseudo-inverse prints p {one.p:.2g}".removeprefix("; "),
         )
         for how, one in artefacts.items()
-    ]  # fmt: skip
+    ]

@@ -188,9 +188,13 @@ def fit_ols(
     estimates = []
     for term in design.columns if terms is None else terms:
         label = Estimate(
-            term=term, value=None, n=len(design), outcome=outcome_name, method=method,
+            term=term,
+            value=None,
+            n=len(design),
+            outcome=outcome_name,
+            method=method,
             unit=unit if isinstance(unit, str) else unit[term],
-        )  # fmt: skip
+        )
         if (others := coincident[term]) is not None:
             estimates.append(replace(label, note=why_not_identified(term, design, others)))
             continue
@@ -199,17 +203,29 @@ def fit_ols(
         note = why_no_test or ("" if term in robust else "no HC3 interval: rows that no other row resembles fix it")
         estimates.append(
             replace(
-                label, value=float(results.params[term]), ci_low=low, ci_high=high, p=p, note=note,
-                ci_low_robust=robust_low, ci_high_robust=robust_high, p_robust=robust_p,
+                label,
+                value=float(results.params[term]),
+                ci_low=low,
+                ci_high=high,
+                p=p,
+                note=note,
+                ci_low_robust=robust_low,
+                ci_high_robust=robust_high,
+                p_robust=robust_p,
             )
-        )  # fmt: skip
+        )
     total = float(((values - values.mean()) ** 2).sum())
     return OlsFit(
-        estimates=tuple(estimates), n=len(design), n_columns=design.shape[1], rank=rank, residual_df=residual_df,
+        estimates=tuple(estimates),
+        n=len(design),
+        n_columns=design.shape[1],
+        rank=rank,
+        residual_df=residual_df,
         r_squared=float(results.rsquared) if total > (_EXACT * np.linalg.norm(values)) ** 2 else float("nan"),
         not_identified=tuple(term for term, others in coincident.items() if others is not None),
-        results=results, design=design,
-    )  # fmt: skip
+        results=results,
+        design=design,
+    )
 
 
 def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
@@ -226,9 +242,13 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     kept = [term for term in without.columns if term not in null]
     added = fit.rank - len(kept)
     label = Estimate(
-        term=name, value=None, n=fit.n, outcome=outcome, method=method,
+        term=name,
+        value=None,
+        n=fit.n,
+        outcome=outcome,
+        method=method,
         unit=f"F statistic, {added} and {fit.residual_df} degrees of freedom",
-    )  # fmt: skip
+    )
     if added == 0:
         return replace(label, note="not identified: the other columns already span these")
     endog = fit.results.model.endog

@@ -404,9 +404,13 @@ def _held_out(
 
 
 def _score(
-    rows: pd.DataFrame, law: str, split: str, repeats: Masks, fitted: Mapping[str, list[Floats]],
+    rows: pd.DataFrame,
+    law: str,
+    split: str,
+    repeats: Masks,
+    fitted: Mapping[str, list[Floats]],
     draws: Mapping[str, Floats],
-) -> Score:  # fmt: skip
+) -> Score:
     tests = [rows[held] for held in repeats]
     scored = list(zip(tests, fitted[law], strict=True))
     each = [explained(test["error"], predicted) for test, predicted in scored]
@@ -420,13 +424,23 @@ def _score(
     ]
     value, (term, term_of_lead) = _known(np.mean(each)), _terms(law, split)
     return Score(
-        law=law, split=split, few_shot=_known(np.mean(few)), seen=_known(np.mean(seen)),
+        law=law,
+        split=split,
+        few_shot=_known(np.mean(few)),
+        seen=_known(np.mean(seen)),
         r2=_split_estimate(term, value, draws[law], len(first), method=method_of(law)),
-        n_seen=int((~np.isnan(predicted)).sum()), unseen=tuple(str(group) for group in unseen),
-        lowest=_known(min(each)), highest=_known(max(each)),
-        lead=_split_estimate(term_of_lead, _known(np.mean(leads)), draws[COMPONENT_LAW] - draws[law], len(first),
-                       method=f"{METHOD}, minus {method_of(law)}"),
-    )  # fmt: skip
+        n_seen=int((~np.isnan(predicted)).sum()),
+        unseen=tuple(str(group) for group in unseen),
+        lowest=_known(min(each)),
+        highest=_known(max(each)),
+        lead=_split_estimate(
+            term_of_lead,
+            _known(np.mean(leads)),
+            draws[COMPONENT_LAW] - draws[law],
+            len(first),
+            method=f"{METHOD}, minus {method_of(law)}",
+        ),
+    )
 
 
 def _impossible(law: str, split: str, n: int) -> Score:
@@ -435,8 +449,9 @@ def _impossible(law: str, split: str, n: int) -> Score:
         _split_estimate(term, None, np.empty(0), n, method=method)
         for term, method in zip(_terms(law, split), methods, strict=True)
     )
-    return Score(law=law, split=split, r2=r2, few_shot=None, seen=None, n_seen=0, lowest=None, highest=None, lead=lead,
-                 unseen=())  # fmt: skip
+    return Score(
+        law=law, split=split, r2=r2, few_shot=None, seen=None, n_seen=0, lowest=None, highest=None, lead=lead, unseen=()
+    )
 
 
 def method_of(law: str) -> str:
@@ -478,5 +493,14 @@ def _split_estimate(term: str, value: float | None, draws: Floats, n: int, *, me
     known = value is not None and len(draws) > 0
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if known else (None, None)
     note = "" if value is not None else "a held-out group was never seen, or too few rows are held out or left to fit"
-    return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit="share of variance",
-                    outcome="error", method=method, note=note)  # fmt: skip
+    return Estimate(
+        term=term,
+        value=value,
+        ci_low=low,
+        ci_high=high,
+        n=n,
+        unit="share of variance",
+        outcome="error",
+        method=method,
+        note=note,
+    )

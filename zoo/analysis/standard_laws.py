@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STANDARD_LAWS: dict[str, str | None] = {
-    "Std": None, "e = family": "family", "e = architecture": "architecture", "e = objective": "objective",
+    "Std": None,
+    "e = family": "family",
+    "e = architecture": "architecture",
+    "e = objective": "objective",
     "e = encoder": "encoder",
-}  # fmt: skip
+}
 """The laws of Table 9 by what makes a group; the last one is not printed there."""
 
 N_CLASSES = 1000

@@ -126,10 +126,17 @@ def searched(search: Search) -> Tuned:
             if search.stop_at is not None and best <= search.stop_at:
                 break
     return Tuned(
-        outcome=search.outcome, features=search.features, parameters=parameters, error=best, n=sample.n,
-        n_folds=search.n_folds, seed=seed, n_trials=n_done, n_pruned=n_pruned,
+        outcome=search.outcome,
+        features=search.features,
+        parameters=parameters,
+        error=best,
+        n=sample.n,
+        n_folds=search.n_folds,
+        seed=seed,
+        n_trials=n_done,
+        n_pruned=n_pruned,
         share_boosted=boosted / (n_done * ROUNDS[-1]),
-    )  # fmt: skip
+    )
 
 
 def suggested(trial: optuna.Trial) -> dict[str, Any]:
@@ -212,9 +219,16 @@ def _quiet() -> Iterator[None]:
 
 
 __all__ = [
-    "Progress", "Search", "Tuned", "searched_all", "stored_tuning", "tune", "tune_all", "tuned_parameters",
+    "Progress",
+    "Search",
+    "Tuned",
+    "searched_all",
+    "stored_tuning",
+    "tune",
+    "tune_all",
+    "tuned_parameters",
     "written_parameters",
-]  # fmt: skip
+]
 Progress = Callable[[str, int, int], None]
 """Told what was tuned, how many targets are done, and of how many."""
 
@@ -239,10 +253,16 @@ def tune(
     sample = sample_of(table, outcome, features, n_least=n_folds)
     return searched(
         Search(
-            sample=sample, outcome=outcome, features=named_features(features), n_trials=n_trials, n_folds=n_folds,
-            seed=seed, give_up=give_up, stop_at=stop_at,
+            sample=sample,
+            outcome=outcome,
+            features=named_features(features),
+            n_trials=n_trials,
+            n_folds=n_folds,
+            seed=seed,
+            give_up=give_up,
+            stop_at=stop_at,
         )
-    )  # fmt: skip
+    )
 
 
 def tune_all(
@@ -263,11 +283,15 @@ def tune_all(
     """
     searches = [
         Search(
-            sample=sample_of(table, outcome, features, n_least=n_folds), outcome=outcome,
-            features=named_features(features), n_trials=n_trials, n_folds=n_folds, seed=seed,
+            sample=sample_of(table, outcome, features, n_least=n_folds),
+            outcome=outcome,
+            features=named_features(features),
+            n_trials=n_trials,
+            n_folds=n_folds,
+            seed=seed,
         )
         for outcome in dict.fromkeys(outcomes)
-    ]  # fmt: skip
+    ]
     found: dict[str, Tuned] = {}
     for tuned in searched_all(searches, n_workers):
         found[tuned.outcome] = tuned

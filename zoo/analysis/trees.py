@@ -391,10 +391,13 @@ def written_parameters(
     if not found:
         raise QueryError("Got no tuned settings to write, expected at least one; tune an outcome first.")
     how = {
-        "function": "zoo.analysis.tree_tuning.tune_all", "table": table, "n_folds": found[0].n_folds,
-        "seed": found[0].seed, "sampler": found[0].sampler,
+        "function": "zoo.analysis.tree_tuning.tune_all",
+        "table": table,
+        "n_folds": found[0].n_folds,
+        "seed": found[0].seed,
+        "sampler": found[0].sampler,
         "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
-    }  # fmt: skip
+    }
     lines = [_HEAD, "[how]", f"date = {date}", *(f"{name} = {_toml(value)}" for name, value in how.items())]
     for tuned in found:
         settings = ", ".join(f"{name} = {_toml(value)}" for name, value in tuned.parameters.items())
