@@ -23,7 +23,7 @@ from itertools import combinations, product
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import beyond_selection, correlation_change, pareto_front, rank_correlations
-from zoo.analysis.groups import PARTS, TABLE_2, best_fraction_of_each, members, risks_of_best
+from zoo.analysis.groups import PARTS, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
 from zoo.studies.findings import Findings
@@ -45,6 +45,7 @@ from .tables import (
     front_table,
     winners_table,
 )
+from .winners import TABLE_2, members
 
 BEST, FEW = 0.2, 0.1  # best 20 % in Figures 5a and 6, best 10 % since 2019 in Figure 31b
 CHANGES = {

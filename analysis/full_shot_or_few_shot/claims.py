@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import ERRORS, Estimate
-from zoo.analysis.groups import ANY_FEATURES, TABLE_2, winner
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Claims, agrees_with, beside, excludes_zero, one_of, some_of
 from zoo.studies.tables import accuracy_label, with_interval
 
 from .tables import FEATURES, FULL, ONE, THREE, WINNERS, PrintedFeatures, PrintedWinner, accuracies_of
+from .winners import ANY_FEATURES, TABLE_2, winner
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Table
 from zoo.studies.tables import accuracy_label, read_printed, with_interval
+
+from .winners import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
 
 if TYPE_CHECKING:
     import pandas as pd

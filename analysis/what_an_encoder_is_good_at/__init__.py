@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import AXES, Profiles, profiles_of
 from zoo.analysis.table import StudyTable
 from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
@@ -24,6 +23,7 @@ from zoo.studies.running import StudyOptions
 
 from .claims import FULL_SHOT, MSN, SWAV, Found, claims_of
 from .figures import ASSUMED, average_radar, figure_1, figure_26
+from .profiles import AXES, Profiles, profiles_of
 
 OPTIONS = ("encoders",)
 FEWEST = 3  # axes without which a radar shows nothing

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from zoo.analysis.columns import COMPONENTS
-from zoo.analysis.correlations import Profiles
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, number_claim
+
+from .profiles import Profiles
 
 SWAV, MSN = "swav_rn50w4", "msn_vitl16_ep600"  # of Figure 1; the text names no third one
 FULL_SHOT, THREE_SHOT = "train_test", "train-nperclass-3_test"

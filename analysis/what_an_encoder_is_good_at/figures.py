@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zoo.analysis.correlations import AXES, Profiles
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, SMALLEST, Figure, new_figure
 from zoo.optional import requires_extra
+
+from .profiles import AXES, Profiles
 
 with requires_extra("study", needed_for="A radar"):
     from matplotlib.lines import Line2D

@@ -24,13 +24,14 @@ from functools import cache
 from typing import Any
 
 from zoo.analysis.columns import COMPONENTS, TREE_OUTCOMES, Estimate
-from zoo.analysis.linear import LinearEffect, artefact_records, global_linear_effect
+from zoo.analysis.linear import LinearEffect, global_linear_effect
 from zoo.analysis.ols import adjusted
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
 
+from .artefacts import artefact_records
 from .claims import ALL_OF_IT, HIDDEN, PRINTED, PROJECTOR, Effect, Found, artefacts_of, claims_of, described
 from .figures import CHOICES, effect_figure, rank_figure
 from .tables import (

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS, Estimate
-from zoo.analysis.linear import GENERATIVE, LinearEffect, generative_artefacts, global_linear_effect
+from zoo.analysis.linear import LinearEffect, global_linear_effect
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, number_claim, undone_by_hc3
 from zoo.studies.tables import interval, per, probability, read_printed
 
+from .artefacts import GENERATIVE, generative_artefacts
 from .figures import SIGNIFICANT
 
 Effect = Callable[[str, str], LinearEffect]  # of a treatment on an outcome

@@ -23,7 +23,6 @@ Command: zoo study what_is_pretraining_worth
 
 from __future__ import annotations
 
-from zoo.analysis.curve_comparisons import gain_estimates, improvement_estimates
 from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.curves.figures import curves_figure
@@ -33,6 +32,7 @@ from zoo.studies.running import StudyOptions
 
 from . import tables
 from .claims import NO_CURVES, claims
+from .comparisons import gain_estimates, improvement_estimates
 
 MOST = 8  # curves that can be told apart in one figure
 NOTES = (

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.curve_comparisons import (
+from zoo.analysis.curves import HOW_TO_MEASURE, MeasuredCurve, Panel, estimate_of
+from zoo.cards.catalogue import catalogue
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn
+from zoo.studies.findings import Answer, Claims
+from zoo.studies.tables import interval
+
+from .comparisons import (
     CALIBRATED,
     CCI,
     METHOD,
@@ -28,12 +35,6 @@ from zoo.analysis.curve_comparisons import (
     spread_with_most_labels,
     wins_of,
 )
-from zoo.analysis.curves import HOW_TO_MEASURE, MeasuredCurve, Panel, estimate_of
-from zoo.cards.catalogue import catalogue
-from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import Drawn
-from zoo.studies.findings import Answer, Claims
-from zoo.studies.tables import interval
 
 NO_CURVES = (
     "No encoder of results/ has a complete learning curve, which is its rows and those of scratch, maximal supervision "

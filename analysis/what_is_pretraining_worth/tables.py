@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from zoo.analysis.curve_comparisons import (
+from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn, Interval
+from zoo.evaluation.curves.curve import CurvePoint
+from zoo.evaluation.curves.texts import improvement_text, words_of
+from zoo.studies.findings import Rows, Table
+from zoo.studies.tables import cross_table, interval
+
+from .comparisons import (
     CALIBRATED,
     CCI,
     METHOD,
@@ -16,13 +24,6 @@ from zoo.analysis.curve_comparisons import (
     spread_of_improvements,
     spread_with_most_labels,
 )
-from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
-from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint
-from zoo.evaluation.curves.texts import improvement_text, words_of
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, YearRisks
+from zoo.analysis.groups import PARTS
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
 from zoo.optional import requires_extra
 from zoo.studies.tables import COMPONENT_MARKS, draw_with_bars
 
 from .tables import Years, not_measured
+from .years import YearRisks
 
 with requires_extra("study", needed_for="A figure"):
     from matplotlib.figure import Figure as Drawing

@@ -11,12 +11,13 @@ import pytest
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import winner
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
+
+winners = study_module("full_shot_or_few_shot", "winners")
 
 in_print = study_module("full_shot_or_few_shot", "tables")
 statements = study_module("full_shot_or_few_shot", "claims")
@@ -119,7 +120,7 @@ def test_tables_2_and_4_are_estimates_too_with_the_accuracies_that_are_printed(p
     at = {in_print.FULL: "full-shot", in_print.ONE: "1 %", in_print.THREE: "3-shot"}
     for row in in_print.WINNERS:
         for best_at in row.best_at:
-            encoder = winner(PUBLISHED, row.category, best_at).encoder
+            encoder = winners.winner(PUBLISHED, row.category, best_at).encoder
             method = f"Table 2, {row.category.name}, best by {at[best_at]}"
             assert printed_alike(found[method, encoder, setting].value for setting in in_print.SHOWN) == row.accuracies
     for features in in_print.FEATURES:

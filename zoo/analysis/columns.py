@@ -140,7 +140,7 @@ class Estimate:
     """
 
     term: str  # "log(z_dim)": what the quantity belongs to
-    value: float | None
+    value: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     p: float | None = None  # two-sided, of the hypothesis that the value is 0
@@ -154,6 +154,18 @@ class Estimate:
     p_adjusted: float | None = None  # false-discovery rate (Benjamini-Hochberg) within the family of tests
     family: str = ""  # the tests that p_adjusted was computed over
     note: str = ""
+
+    def with_value(
+        self,
+        value: float,
+        interval: tuple[float | None, float | None] = (None, None),
+        *,
+        p: float | None = None,
+        **changes: object,
+    ) -> Estimate:
+        """The same estimate with a value, its 95 % interval and p-value, as Python floats, and other labels."""
+        low, high, p = (None if number is None else float(number) for number in (*interval, p))
+        return self.described(value=float(value), ci_low=low, ci_high=high, p=p, **changes)
 
     def described(self, **changes: object) -> Estimate:
         """The same estimate with other labels."""

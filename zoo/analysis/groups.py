@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import COMPONENTS, OUTCOMES, Estimate
-from .ols import adjusted, design_of, factor_test, fit_ols
-from .table import StudyTable, require_columns, require_several
+from .ols import adjusted, design_of, fit_ols
+from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A comparison of groups"):
     import numpy as np
     import pandas as pd
     from scipy import stats
-    from statsmodels.stats import proportion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,76 +156,9 @@ def _as_values(cells: pd.Series[Any], missing: str) -> pd.Series[Any]:
     return cells.astype(object).where(cells.notna(), missing).astype(str)
 
 
-N_TEST_IMAGES = 50_000  # validation images of ImageNet-1K, on which every error of the table was measured
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    """Encoders that compete with each other."""
-
-    name: str
-    where: Mapping[str, tuple[object, ...]]  # column -> the values that belong to it
-
-
-@dataclass(frozen=True, slots=True)
-class Winner:
-    """The best encoder of a category in one setting."""
-
-    category: str
-    setting: str  # column of the error
-    encoder: str
-    error: float  # percent, lower is better
-    runner_up: str | None  # None if nobody else competes
-    margin: float | None  # percentage points by which the runner-up's error is higher
-    n: int  # encoders that compete
-
-
-_IMAGENET = {"pretraining_data": ("ImageNet-1K",)}
-TABLE_2 = (
-    Category("RN50, ImageNet-1K", {**_IMAGENET, "architecture": ("resnet50",)}),
-    Category("any CNN, ImageNet-1K", {**_IMAGENET, "family": ("resnet", "convnext")}),
-    Category("ViT-S/16, ImageNet-1K", {**_IMAGENET, "architecture": ("vits",), "patch_size": (16,)}),
-    Category("any ViT, ImageNet-1K", {**_IMAGENET, "family": ("vit",)}),
-    Category("any data and architecture, published features", {"is_our_extract": (False,)}),
-)
-"""The categories of the paper's Table 2."""
-ANY_FEATURES = Category("any data, architecture and features", {})
-"""The last category with the features that the paper's authors extracted themselves."""
-
-
-def members(table: StudyTable, category: Category) -> pd.DataFrame:
-    """Rows of the encoders of a category; an encoder that lacks one of its columns is in none."""
-    require_columns(category.where)
-    frame = table.frame
-    for column, values in category.where.items():
-        frame = frame[frame[column].isin(list(values))]
-    return frame
-
-
 def ordered(frame: pd.DataFrame, by: str) -> pd.DataFrame:
     """Rows that have an error or risk, lowest first, ties by id."""
     return frame.dropna(subset=[by]).sort_index().sort_values(by, kind="stable")
-
-
-def winner(table: StudyTable, category: Category, setting: str) -> Winner:
-    """The encoder of a category with the lowest error in a setting, a column such as ``"train_test"``."""
-    require_columns([setting])
-    rows = ordered(members(table, category), setting)
-    if rows.empty:
-        raise QueryError(
-            f"No encoder of the {len(table)} in the table is in the category {category.name!r} and has {setting}; "
-            "expected at least one."
-        )
-    errors = rows[setting].tolist()
-    return Winner(
-        category=category.name,
-        setting=setting,
-        encoder=str(rows.index[0]),
-        error=errors[0],
-        runner_up=str(rows.index[1]) if len(rows) > 1 else None,
-        margin=errors[1] - errors[0] if len(rows) > 1 else None,
-        n=len(rows),
-    )
 
 
 def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFrame:
@@ -260,39 +191,6 @@ def n_best(n: int, fraction: float) -> int:
     (29, 1, 0)
     """
     return math.ceil(n * fraction - 1e-9)  # 0.2 * 145 is a little more than 29 in binary
-
-
-def error_difference(table: StudyTable, first: str, second: str, setting: str) -> Estimate:
-    """How much higher the error of one encoder is than that of another, as far as 50,000 test images can tell.
-
-    First minus second, in percentage points; the p-value is that of the score test. The images are taken as two
-    independent samples. Both encoders saw the same ones, and errors on the same images usually go together, so the
-    interval is on the wide side; it holds neither the choice of the labels nor the seed of the probe.
-    """
-    require_columns([setting])
-    counts = []
-    for encoder in (first, second):
-        error = table.frame[setting].get(encoder, math.nan)
-        if math.isnan(error):
-            raise QueryError(f"{encoder} has no {setting} in the table, expected one to compare; measure it.")
-        counts.append(round(error / 100 * N_TEST_IMAGES))
-    samples = (counts[0], N_TEST_IMAGES, counts[1], N_TEST_IMAGES)
-    low, high = proportion.confint_proportions_2indep(*samples, compare="diff", method="newcomb")
-    p = 1.0  # of equal counts, for which the score test divides by nothing if both are 0
-    if counts[0] != counts[1]:
-        p = float(proportion.test_proportions_2indep(*samples, compare="diff", method="score").pvalue)
-    return Estimate(
-        term=f"{first} - {second}",
-        value=(counts[0] - counts[1]) * 100 / N_TEST_IMAGES,
-        ci_low=100 * float(low),
-        ci_high=100 * float(high),
-        p=p,
-        n=N_TEST_IMAGES,
-        unit="percentage points",
-        outcome=setting,
-        method="difference of two errors",
-        note="n counts test images",
-    )
 
 
 def risks_of_best(
@@ -358,205 +256,3 @@ def _bootstrapped(term: str, component: str, value: float, spread: Any, n: int, 
 
 
 PARTS = tuple(outcome.column for outcome in COMPONENTS)
-
-
-@dataclass(frozen=True, slots=True)
-class YearRisks:
-    """Components of one year: of its best encoder, or averages."""
-
-    year: int
-    encoder: str | None  # the best one; None for averages
-    n: int  # encoders of the year that were compared or averaged
-    parts: Mapping[str, Estimate]  # component -> estimate; its value is None where nobody has measured it
-    error: float  # full-shot, percent
-    known_sum: float | None  # approximation and usability of the best encoder together, which needs no supervised twin
-
-
-def risks_of_best_by_year(table: StudyTable) -> dict[int, YearRisks]:
-    """Components of the encoder with the lowest full-shot error of each year; what it lacks stays missing."""
-    rows = table.complete("year", "train_test")
-    counts = rows.groupby("year").size()
-    best = best_of_each(rows, "year", by="train_test")
-    found = {}
-    for encoder, row in best.iterrows():
-        year, n = int(row["year"]), int(counts[row["year"]])
-        parts = {part: _of_best(table, str(encoder), part, year, n) for part in PARTS}
-        together = float(row["approx_plus_usability"])
-        error, known_sum = float(row["train_test"]), None if math.isnan(together) else together
-        found[year] = YearRisks(year, str(encoder), n, parts, error, known_sum)
-    return found
-
-
-def mean_risks_by_year(table: StudyTable) -> dict[int, YearRisks]:
-    """Mean components of the encoders of each year with 95 % intervals of Student's t; each over those that have it."""
-    rows = table.complete("year", "train_test")
-    chosen = table.only(rows.index, because="no year or no full-shot error")
-    means = {
-        part: {int(float(mean.term)): mean for mean in group_means(chosen, part, "year")}
-        for part in PARTS
-        if chosen.frame[part].notna().any()
-    }
-    found = {}
-    for label, group in rows.groupby("year"):
-        year = int(float(str(label)))
-        parts = {}
-        for part in PARTS:
-            mean = means.get(part, {}).get(year) or _missing(table, part, f"none of the {len(group)} encoders has it")
-            parts[part] = mean.described(term=str(year), method="mean of the year")
-        found[year] = YearRisks(year, None, len(group), parts, float(group["train_test"].mean()), None)
-    return found
-
-
-def of_year(years: Mapping[int, YearRisks], year: int) -> YearRisks:
-    """The risks of one year; QueryError if it has no encoder."""
-    if year not in years:
-        raise QueryError(f"None of the encoders is of {year}, expected one to compare with other years; add it.")
-    return years[year]
-
-
-def known(risks: YearRisks, part: str) -> float:
-    """A component of a year; QueryError if it was not measured."""
-    value = risks.parts[part].value
-    if value is None:
-        raise QueryError(f"{risks.year} has no {part} ({risks.parts[part].note}), expected it to compare; measure it.")
-    return value
-
-
-def parts_of(years: Mapping[int, YearRisks], year: int) -> dict[str, float]:
-    """All components of one year; QueryError if one was not measured."""
-    return {part: known(of_year(years, year), part) for part in PARTS}
-
-
-def changes_between(years: Mapping[int, YearRisks], first: int, last: int) -> dict[str, float]:
-    """How much each component grew between two years, in percentage points; negative if it fell."""
-    before, after = parts_of(years, first), parts_of(years, last)
-    return {part: after[part] - before[part] for part in PARTS}
-
-
-def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
-    """Change of a risk a year over all encoders, by least squares, with HC3 intervals beside the classical ones."""
-    rows = table.complete("year", outcome)
-    require_several(rows["year"], "year")
-    centred = rows.assign(year=rows["year"] - rows["year"].mean())
-    fit = fit_ols(
-        design_of(centred, numeric=["year"]).matrix,
-        rows[outcome],
-        terms=["year"],
-        outcome_name=outcome,
-        unit=f"{table.column(outcome).unit} per year",
-        method="linear trend",
-    )
-    return fit.estimate("year")
-
-
-def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
-    """Whether a risk differs between years at all, however it moves; a linear trend can miss a rise and a fall.
-
-    One-way analysis of variance (F), and the test of Kruskal and Wallis (H), which ranks and so withstands outliers.
-    Values are the statistics; the p-value of a risk that never varies is 1. Years of one encoder are left out: nothing
-    tells the year from the encoder.
-    """
-    rows = table.complete("year", outcome)
-    rows = rows[rows.groupby("year")[outcome].transform("size") > 1]
-    require_several(rows["year"], "year (of the years with two encoders)")
-    years = rows.assign(year=rows["year"].map("{:g}".format))
-    label = Estimate(
-        term="year",
-        value=0.0,
-        p=1.0,
-        n=len(rows),
-        outcome=outcome,
-        unit="F statistic",
-        method="differences between years",
-        note="the risk never varies",
-    )
-    ranks = label.described(unit="H statistic", method="differences between years, Kruskal-Wallis test")
-    if rows[outcome].nunique() == 1:
-        return label, ranks
-    design = design_of(years, categorical=["year"])
-    fit = fit_ols(design.matrix, rows[outcome], terms=[], outcome_name=outcome, unit="", method=label.method)
-    test = factor_test(fit, design.terms["year"], name="year")
-    kruskal = stats.kruskal(*(group.to_numpy() for _, group in rows.groupby("year")[outcome]))
-    return (
-        test.described(outcome=outcome, method=f"{label.method}, joint F test"),
-        ranks.described(value=float(kruskal.statistic), p=float(kruskal.pvalue), note=""),
-    )
-
-
-def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:
-    """Mean of first minus second over the encoders that have both, with the 95 % interval and p-value of a paired t."""
-    rows = table.complete(first, second)
-    if len(rows) < 2:
-        raise QueryError(f"One encoder has both {first} and {second}, expected at least 2 for a mean difference.")
-    difference = rows[first] - rows[second]
-    test = stats.ttest_1samp(difference, 0.0)
-    interval = test.confidence_interval(0.95)
-    return Estimate(
-        term=f"{first} - {second}",
-        value=float(difference.mean()),
-        ci_low=float(interval.low),
-        ci_high=float(interval.high),
-        p=float(test.pvalue),
-        n=len(rows),
-        unit=table.column(first).unit,
-        outcome=first,
-        method="paired difference of means",
-    )
-
-
-def carried_by(
-    table: StudyTable, outcome: str, by: str | Sequence[str], *, first: int, last: int
-) -> tuple[Estimate, ...]:
-    """Which encoders of the last year carry the fall of the average since the first year, by the columns ``by``.
-
-    With m the mean of the first year and m_g, s_g the mean and the share of group g in the last one, the fall is the
-    sum of s_g (m - m_g). It is an identity, not a model: a group carries much if it is large or if it is low, and
-    nothing says what the same encoders would have reached otherwise. Terms are ``"vit, clustering"``, in percent of the
-    fall, largest first; they add up to 100, and one of a group that is worse than the first year is negative. ``n`` are
-    encoders of the group in the last year. An average that did not fall is refused.
-    """
-    columns = [by] if isinstance(by, str) else list(by)
-    rows = table.complete(outcome, "year", *columns)
-    groups = rows[columns].astype(str).agg(", ".join, axis=1)
-    require_several(groups, " and ".join(columns))
-    before, after = rows[rows["year"] == first], rows[rows["year"] == last]
-    for year, found in ((first, before), (last, after)):
-        if found.empty:
-            raise QueryError(f"No encoder of {year} has {outcome}, expected some to follow it from {first} to {last}.")
-    start = before[outcome].mean()
-    fall = start - after[outcome].mean()
-    if fall <= 0:
-        raise QueryError(f"The average {outcome} did not fall from {first} to {last}, so nothing carries a fall.")
-    shares = [
-        Estimate(
-            term=str(group),
-            value=float(100 * (start - values).sum() / len(after) / fall),
-            n=len(values),
-            unit="percent of the fall",
-            outcome=outcome,
-            method=f"who carries the fall from {first} to {last}",
-            note=f"the average fell by {fall:.2f} points",
-        )
-        for group, values in after.groupby(groups[after.index])[outcome]
-    ]
-    return tuple(sorted(shares, key=lambda share: (-(share.value or 0.0), share.term)))
-
-
-def _of_best(table: StudyTable, encoder: str, part: str, year: int, n: int) -> Estimate:
-    value, term, method = float(table.frame[part][encoder]), f"{year}: {encoder}", "best of the year"
-    if math.isnan(value):
-        why = str(table.why_missing.loc[encoder, part]) or "missing"
-        return _missing(table, part, f"{part} of {encoder}: {why}").described(term=term, method=method, n=n)
-    return Estimate(
-        term=term,
-        value=value,
-        n=n,
-        unit=table.column(part).unit,
-        outcome=part,
-        method=method,
-        note="n counts the encoders it is the best of",
-    )
-
-
-def _missing(table: StudyTable, part: str, why: str) -> Estimate:
-    return Estimate(term="", value=None, n=0, unit=table.column(part).unit, outcome=part, note=why)

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import QueryError
-from ..evaluation.bootstrap import Drawn
-from .columns import Estimate
-from .curves import (
+from zoo.analysis.columns import Estimate
+from zoo.analysis.curves import (
     HOW_TO_MEASURE,
     Kind,
     MeasuredCurve,
@@ -24,6 +22,8 @@ from .curves import (
     mean_of,
     spread_of,
 )
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn
 
 METHOD = "calibrated learning curves"
 CCI, CALIBRATED = "share of the area under the diagonal", "calibrated risk"  # units
