@@ -102,13 +102,13 @@ def error_difference(table: StudyTable, first: str, second: str, setting: str) -
         p = float(proportion.test_proportions_2indep(*samples, compare="diff", method="score").pvalue)
     return Estimate(
         term=f"{first} - {second}",
-        value=(counts[0] - counts[1]) * 100 / N_TEST_IMAGES,
-        ci_low=100 * float(low),
-        ci_high=100 * float(high),
-        p=p,
         n=N_TEST_IMAGES,
         unit="percentage points",
         outcome=setting,
         method="difference of two errors",
+    ).with_value(
+        (counts[0] - counts[1]) * 100 / N_TEST_IMAGES,
+        (100 * float(low), 100 * float(high)),
+        p=p,
         note="n counts test images",
     )

@@ -148,15 +148,11 @@ def mean_difference(table: StudyTable, first: str, second: str) -> Estimate:
     interval = test.confidence_interval(0.95)
     return Estimate(
         term=f"{first} - {second}",
-        value=float(difference.mean()),
-        ci_low=float(interval.low),
-        ci_high=float(interval.high),
-        p=float(test.pvalue),
         n=len(rows),
         unit=table.column(first).unit,
         outcome=first,
         method="paired difference of means",
-    )
+    ).with_value(difference.mean(), (interval.low, interval.high), p=test.pvalue)
 
 
 def carried_by(

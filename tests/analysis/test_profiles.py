@@ -61,7 +61,10 @@ def test_the_average_is_over_the_encoders_that_set_the_scale() -> None:
 
 def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
     table = table_of(PLANTED)
-    before, after = of_encoders.profiles_of(table), of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0)))
+    before, after = (
+        of_encoders.profiles_of(table),
+        of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0))),
+    )
     assert after.places.loc[list(PLANTED)].equals(before.places)
     assert after.reference == before.reference
     assert after.beyond("my_encoder") == ["train_test", "enc_gen"]

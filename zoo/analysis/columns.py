@@ -157,15 +157,15 @@ class Estimate:
 
     def with_value(
         self,
-        value: float,
+        value: float | None,
         interval: tuple[float | None, float | None] = (None, None),
         *,
         p: float | None = None,
         **changes: object,
     ) -> Estimate:
         """The same estimate with a value, its 95 % interval and p-value, as Python floats, and other labels."""
-        low, high, p = (None if number is None else float(number) for number in (*interval, p))
-        return self.described(value=float(value), ci_low=low, ci_high=high, p=p, **changes)
+        value, low, high, p = (None if number is None else float(number) for number in (value, *interval, p))
+        return self.described(value=value, ci_low=low, ci_high=high, p=p, **changes)
 
     def described(self, **changes: object) -> Estimate:
         """The same estimate with other labels."""

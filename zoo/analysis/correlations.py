@@ -1,4 +1,4 @@
-"""Comparisons of two measurements of the same encoders: paired differences, correlations, tradeoffs, and profiles.
+"""Comparisons of two measurements of the same encoders: paired differences, correlations, and tradeoffs.
 
 Kendall's tau is the share of pairs of encoders that both columns put in the same order minus the share that they put in
 opposite orders. Encoders are not independent of each other (many are versions of one), so p-values, which assume that
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
 from ..optional import requires_extra
@@ -26,17 +25,18 @@ with requires_extra("study", needed_for="A comparison of two measurements"):
     import pandas as pd
     from numpy.typing import NDArray
     from scipy import stats
-    from scipy.stats import kendalltau
     from statsmodels.regression.linear_model import OLS
     from statsmodels.stats.power import TTestPower
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
 HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
 _LEVEL, _POWER = 0.05, 0.8
+FEWEST_ENCODERS = 5  # of a correlation
+TAU = "Kendall's tau"
+FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
+N_RESAMPLES = 1_000
+Floats = NDArray[np.float64]
 _ROUNDING = 1e-12  # share of the largest value below which a spread is none
+_LEAST_DEFINED = 0.5  # share of samples in which a statistic must exist for an interval
 _KENDALL_VARIANCE = 0.437  # of atanh(tau), times n - 4: Fieller, Hartley and Pearson 1957
 
 
@@ -74,17 +74,12 @@ def paired_comparison(
     if wrong := int((~np.isfinite(values)).sum()):
         raise QueryError(f"{wrong} of {n} differences of {term} are missing or infinite; leave these pairs out first.")
     sd = float(values.std(ddof=1))
-    if _never_varies(values):
+    if never_varies(values):
         raise QueryError(f"All {n} differences of {term} are {values[0]:g}, expected some spread to judge them by.")
     t_test = stats.ttest_1samp(values, 0.0)
-    low, high = t_test.confidence_interval(1 - _LEVEL)
-    label = Estimate(term=term, value=None, n=n, outcome=outcome, unit=unit)
-    mean = label.described(
-        value=float(values.mean()),
-        ci_low=float(low),
-        ci_high=float(high),
-        p=float(t_test.pvalue),
-        method="paired t-test",
+    label = Estimate(term=term, n=n, outcome=outcome, unit=unit)
+    mean = label.with_value(
+        values.mean(), t_test.confidence_interval(1 - _LEVEL), p=t_test.pvalue, method="paired t-test"
     )
     effect = float(TTestPower().solve_power(nobs=n, alpha=_LEVEL, power=_POWER))
     return PairedComparison(
@@ -118,39 +113,19 @@ def correlations(
     """
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
-    if n < 5:
+    if n < FEWEST_ENCODERS:
         raise QueryError(f"A correlation ({term}) has {n} rows, expected at least 5; measure more encoders.")
     for name, values in pairs.items():
-        if _never_varies(values.to_numpy(dtype=float)):
+        if never_varies(values):
             raise QueryError(f"The {name} column of a correlation ({term}) never varies over {n} rows.")
     pearson = stats.pearsonr(pairs["first"], pairs["second"])
-    low, high = pearson.confidence_interval(1 - _LEVEL)
     tau = stats.kendalltau(pairs["first"], pairs["second"])
-    tau_low, tau_high = _kendall_interval(float(tau.statistic), n)
-    r = Estimate(
-        term=term,
-        value=float(pearson.statistic),
-        ci_low=float(low),
-        ci_high=float(high),
-        n=n,
-        unit="r",
-        p=float(pearson.pvalue),
-        outcome=outcome,
-        method=f"{method}, Pearson",
-    )
-    ordered = Estimate(
-        term=term,
-        value=float(tau.statistic),
-        ci_low=tau_low,
-        ci_high=tau_high,
-        n=n,
-        unit="tau",
-        p=float(tau.pvalue),
-        outcome=outcome,
-        method=f"{method}, Kendall",
-        note="" if tau_low is not None else "no interval: the order is the same throughout",
-    )
-    return r, ordered
+    low, high = _kendall_interval(float(tau.statistic), n)
+    label = Estimate(term=term, n=n, unit="r", outcome=outcome, method=f"{method}, Pearson")
+    r = label.with_value(pearson.statistic, pearson.confidence_interval(1 - _LEVEL), p=pearson.pvalue)
+    note = "" if low is not None else "no interval: the order is the same throughout"
+    label = label.described(unit="tau", method=f"{method}, Kendall", note=note)
+    return r, label.with_value(tau.statistic, (low, high), p=tau.pvalue)
 
 
 def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
@@ -165,30 +140,30 @@ def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
 def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
     """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
-    if len(pairs) < 5:
+    if len(pairs) < FEWEST_ENCODERS:
         raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
     found = {}
     for row in pairs.index:
         rest = pairs.drop(index=row)
-        if any(_never_varies(rest[name].to_numpy(dtype=float)) for name in rest):
+        if any(never_varies(rest[name]) for name in rest):
             raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
         found[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
     return pd.Series(found, dtype="float64", name="r")
 
 
-def _never_varies(values: np.ndarray) -> bool:
-    """True if what differs is rounding: a test of it would divide by about 0."""
-    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+def never_varies(values: pd.Series[float] | Floats) -> bool:
+    """True if all values are the same but for rounding: a test of their spread would divide by about 0."""
+    column = np.asarray(values, dtype=float)
+    return len(column) == 0 or bool(np.ptp(column) <= _ROUNDING * np.abs(column).max())
 
 
 def _median(values: np.ndarray, label: Estimate) -> Estimate:
-    low, high = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
-    known = bool(np.isfinite(low) and np.isfinite(high))
-    return label.described(
-        value=float(np.median(values)),
-        ci_low=float(low) if known else None,
-        ci_high=float(high) if known else None,
-        p=float(stats.wilcoxon(values).pvalue),
+    ends = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
+    known = bool(np.isfinite(ends).all())
+    return label.with_value(
+        np.median(values),
+        ends if known else (None, None),
+        p=stats.wilcoxon(values).pvalue,
         method="Wilcoxon signed-rank test",
         note="" if known else "too few pairs for a 95 % interval of the median",
     )
@@ -199,13 +174,8 @@ def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Est
     if len(set(codes)) < 2 or len(set(codes)) == len(codes):  # clustering then says nothing, or nothing new
         return None
     fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    (low, high), *_ = fit.conf_int(alpha=_LEVEL)
-    return mean.described(
-        ci_low=float(low),
-        ci_high=float(high),
-        p=float(fit.pvalues[0]),
-        method=f"mean, standard errors clustered in {len(set(codes))} groups",
-    )
+    method = f"mean, standard errors clustered in {len(set(codes))} groups"
+    return mean.with_value(mean.value, fit.conf_int(alpha=_LEVEL)[0], p=fit.pvalues[0], method=method)
 
 
 def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
@@ -213,10 +183,6 @@ def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
         return None, None
     half = stats.norm.ppf(1 - _LEVEL / 2) * np.sqrt(_KENDALL_VARIANCE / (n - 4))
     return float(np.tanh(np.arctanh(tau) - half)), float(np.tanh(np.arctanh(tau) + half))
-
-
-FEWEST = 5  # encoders for a rank correlation
-TAU = "Kendall's tau"
 
 
 def rank_correlations(
@@ -238,22 +204,11 @@ def rank_correlations(
     found = []
     for first, second in pairs:
         rows = _rows(table, (first, second), drawn)
-        statistic, p = _tau(rows, first, second)
-        spread = _resampled(rows, [(first, second)], drawn, seed, n_resamples)[0]
-        low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
-        found.append(
-            Estimate(
-                term=first,
-                value=statistic,
-                ci_low=float(low),
-                ci_high=float(high),
-                p=p if drawn is None else None,
-                n=len(rows),
-                unit=TAU,
-                outcome=second,
-                method=f"rank correlation, bootstrap over {drawn or 'encoder'}s",
-            )
-        )
+        tau = stats.kendalltau(rows[first], rows[second])
+        spread = _resampled(rows, (first, second), drawn, seed, n_resamples)
+        method = f"rank correlation, bootstrap over {drawn or 'encoder'}s"
+        label = Estimate(term=first, n=len(rows), unit=TAU, outcome=second, method=method)
+        found.append(label.with_value(tau.statistic, percentiles(spread), p=tau.pvalue if drawn is None else None))
     return adjusted(found, family=family)
 
 
@@ -272,20 +227,15 @@ def correlation_change(
     ``drawn``; there is no p-value.
     """
     rows = _rows(table, (*first, *second), drawn)
-    value = _tau(rows, *first)[0] - _tau(rows, *second)[0]
-    one, other = _resampled(rows, [first, second], drawn, seed, n_resamples)
-    spread = one - other
-    low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
+    value = np.subtract(*(stats.kendalltau(rows[one], rows[other]).statistic for one, other in (first, second)))
+    spread = np.subtract(*(_resampled(rows, pair, drawn, seed, n_resamples) for pair in (first, second)))
     return Estimate(
         term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})",
-        value=value,
-        ci_low=float(low),
-        ci_high=float(high),
         n=len(rows),
         unit=TAU,
         outcome=first[1],
         method=f"difference of rank correlations, bootstrap over {drawn or 'encoder'}s",
-    )
+    ).with_value(value, percentiles(spread))
 
 
 def beyond_selection(
@@ -342,22 +292,13 @@ def beyond_selection(
     alone, (low, high) = float(shuffled.mean()), np.quantile(shuffled, [0.025, 0.975])
     extreme = int((np.abs(shuffled - alone) >= abs(value - alone) - 1e-12).sum())
     label = Estimate(term="", value=None, n=chosen, unit=TAU, outcome=f"{first}, {second}", method=method)
+    note = f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"
     return (
         *found,
-        label.described(term="all groups", value=float(value)),
-        label.described(
-            term="by selection alone",
-            value=alone,
-            ci_low=float(low),
-            ci_high=float(high),
-            note=f"{second} shuffled among the encoders of each {within}, {n_shuffles} times",
-        ),
-        label.described(
-            term="beyond selection",
-            value=float(value - alone),
-            ci_low=float(value - high),
-            ci_high=float(value - low),
-            p=(extreme + 1) / (n_shuffles + 1),
+        label.with_value(value, term="all groups"),
+        label.with_value(alone, (low, high), term="by selection alone", note=note),
+        label.with_value(
+            value - alone, (value - high, value - low), p=(extreme + 1) / (n_shuffles + 1), term="beyond selection"
         ),
     )
 
@@ -378,10 +319,10 @@ def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.Da
     needed = names if drawn is None else [*names, drawn]
     require_columns(needed)
     rows = table.frame.dropna(subset=needed).sort_index()  # resamples must not depend on the order of the rows
-    if len(rows) < FEWEST:
+    if len(rows) < FEWEST_ENCODERS:
         raise QueryError(
-            f"{len(rows)} of the {len(table)} encoders have {' and '.join(names)}, expected at least {FEWEST} for a "
-            "rank correlation."
+            f"{len(rows)} of the {len(table)} encoders have {' and '.join(names)}, expected at least {FEWEST_ENCODERS} "
+            "for a rank correlation."
         )
     for name in names:
         if rows[name].nunique() == 1:
@@ -389,50 +330,12 @@ def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.Da
     return rows
 
 
-def _tau(rows: pd.DataFrame, first: str, second: str) -> tuple[float, float]:
-    result: Any = kendalltau(rows[first], rows[second])
-    return float(result.statistic), float(result.pvalue)
-
-
-def _signs(values: Floats) -> Floats:
-    return np.sign(values[:, None] - values)  # (n, n): which of two encoders is higher
-
-
-def _resampled(
-    rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], drawn: str | None, seed: int, n_resamples: int
-) -> list[Floats]:
-    """Tau-b of bootstrap samples, each sample the same for all pairs; NaN where a sample does not vary.
-
-    How often each encoder is drawn weights the signs of all pairs of encoders, which is tau-b of the drawn rows (pairs
-    of one and the same encoder are ties) without ranking every sample anew.
-    """
+def _resampled(rows: pd.DataFrame, pair: tuple[str, str], drawn: str | None, seed: int, n_resamples: int) -> Floats:
+    """Tau-b of bootstrap samples, the same for every pair of columns; NaN where a sample does not vary."""
     units = np.arange(len(rows)) if drawn is None else rows[drawn].astype(str).factorize(sort=True)[0]
-    draws = _counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
-    values = {name: rows[name].to_numpy(dtype=float) for pair in pairs for name in pair}
-    untied = {name: _untied(draws, column) for name, column in values.items()}
-    taus = []
-    for one, two in pairs:
-        concordant = ((draws @ (_signs(values[one]) * _signs(values[two]))) * draws).sum(axis=1)
-        with np.errstate(invalid="ignore"):  # 0 / 0 in a sample of one value
-            taus.append(concordant / np.sqrt(untied[one] * untied[two]))
-    return taus
-
-
-def _untied(draws: Floats, values: Floats) -> Floats:
-    """Ordered pairs of drawn rows that differ in a column, by resample."""
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)  # of the groups of equal values
-    in_groups = np.add.reduceat(draws[:, order], starts, axis=1)
-    pairs: Floats = draws.sum(axis=1) ** 2 - (in_groups**2).sum(axis=1)
-    return pairs
-
-
-@lru_cache(maxsize=4)  # many pairs of columns have the same rows
-def _counts(n: int, n_resamples: int, seed: int) -> Floats:
-    """How often each of n units is drawn in each resample."""
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
-    counts.flags.writeable = False
-    return counts
+    draws = drawn_counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
+    first, second = (rows[name].to_numpy(dtype=float) for name in pair)
+    return kendall(first, second, draws)
 
 
 def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float, int]:
@@ -440,14 +343,7 @@ def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float
     total = values[:, 2] - values[:, 1] + second
     k = n_best(len(values), fraction)
     best = np.argsort(total, kind="stable")[:k]
-    return float((_signs(values[best, 0]) * _signs(second[best])).sum() / 2), k
-
-
-Floats = NDArray[np.float64]
-FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
-N_RESAMPLES = 1_000
-ROUNDING = 1e-12  # share of the largest value below which a spread is none
-_SHARE = 0.5  # of samples in which a statistic must exist for an interval
+    return float((signs_of(values[best, 0]) * signs_of(second[best])).sum() / 2), k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,7 +374,7 @@ def pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
     total = counts.sum(axis=1, keepdims=True)
     dx, dy = (one - (counts * one).sum(axis=1, keepdims=True) / total for one in (_scaled(x), _scaled(y)))
     variances = (counts * dx * dx).sum(axis=1), (counts * dy * dy).sum(axis=1)
-    return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > ROUNDING, one, 0.0) for one in variances))
+    return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > _ROUNDING, one, 0.0) for one in variances))
 
 
 def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
@@ -488,9 +384,14 @@ def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
     return pearson(ranks_x, ranks_y, counts)
 
 
+def signs_of(values: Floats) -> Floats:
+    """Which of two rows is higher, shape (n, n)."""
+    return np.sign(values[:, None] - values)
+
+
 def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) -> Floats:
     """Kendall's tau-b of each sample, over the pairs that a mask (n, n) admits; copies of one row are ties."""
-    signs = [np.sign(one[:, None] - one) for one in (x, y)]
+    signs = [signs_of(one) for one in (x, y)]
     if mask is not None:
         signs = [one * mask for one in signs]
     concordant, *untied = (
@@ -520,7 +421,7 @@ def _ratio(numerator: Floats, first: Floats, second: Floats) -> Floats:
 def percentiles(spread: Floats) -> tuple[float | None, float | None]:
     """The middle 95 % of a statistic over samples; none if it exists in fewer than half of them."""
     known = spread[np.isfinite(spread)]
-    if len(known) < _SHARE * len(spread):
+    if len(known) < _LEAST_DEFINED * len(spread):
         return None, None
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)

@@ -308,15 +308,8 @@ def estimate_of(
     low, high = (float(end) for end in np.percentile(placed, [100 * beyond, 100 * (1 - beyond)]))
     if is_pulled and draws.min() >= 0:
         low = max(low, 0.0)  # as of a deviation, which is never below
-    return Estimate(
-        term=term,
-        value=drawn.value,
-        ci_low=min(low, drawn.value),
-        ci_high=max(high, drawn.value),
-        n=n,
-        unit=unit,
-        outcome=outcome,
-        method=method,
+    return Estimate(term=term, n=n, unit=unit, outcome=outcome, method=method).with_value(
+        drawn.value, (min(low, drawn.value), max(high, drawn.value))
     )
 
 

@@ -245,14 +245,11 @@ def _bootstrapped(term: str, component: str, value: float, spread: Any, n: int, 
     low, high = np.quantile(spread, [0.025, 0.975])
     return Estimate(
         term=term,
-        value=float(value),
-        ci_low=float(low),
-        ci_high=float(high),
         n=n,
         outcome=component,
         unit=OUTCOMES[component].unit if component in OUTCOMES else "percentage points",
         method=f"{method}, bootstrap",
-    )
+    ).with_value(value, (low, high))
 
 
 PARTS = tuple(outcome.column for outcome in COMPONENTS)

@@ -109,14 +109,10 @@ class ExplainedVariance:
                 note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
             ),
             Estimate(
-                term="explained variance, pooled",
-                value=self.pooled,
-                ci_low=self.pooled_ci_low,
-                ci_high=self.pooled_ci_high,
-                n=self.n,
-                unit="percent",
-                outcome=self.outcome,
-                method=method,
+                term="explained variance, pooled", n=self.n, unit="percent", outcome=self.outcome, method=method
+            ).with_value(
+                self.pooled,
+                (self.pooled_ci_low, self.pooled_ci_high),
                 note="out-of-fold R2; the interval covers which encoders were measured, with the models held fixed",
             ),
         )
@@ -300,15 +296,11 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
     return tuple(
         Estimate(
             term=str(shares.columns[position]),
-            value=float(means[position]),
-            ci_low=float(low[position]),
-            ci_high=float(high[position]),
             n=sample.n,
             unit=STUDY_COLUMNS[outcome].unit,
             outcome=outcome,
             method="mean absolute SHAP value",
-            note=_SHAP_NOTE,
-        )
+        ).with_value(means[position], (low[position], high[position]), note=_SHAP_NOTE)
         for position in np.argsort(-means, kind="stable")
     )
 

@@ -22,7 +22,16 @@ from ..evaluation.label_free.population import joint_rank_product
 from ..optional import requires_extra
 from .columns import Estimate
 from .controlled import CORE_COLUMNS
-from .correlations import FEWEST_CLUSTERS, RESAMPLED, ROUNDING, Floats, Resampling, drawn_counts, kendall, percentiles
+from .correlations import (
+    FEWEST_CLUSTERS,
+    RESAMPLED,
+    Floats,
+    Resampling,
+    drawn_counts,
+    kendall,
+    never_varies,
+    percentiles,
+)
 from .label_free import Population, hyperparameter_groups
 from .ols import adjusted
 from .table import FEWEST
@@ -149,14 +158,11 @@ def correlation_differences(
         found.append(
             Estimate(
                 term=f"{first} - {second}",
-                value=float(whole[0]),
-                ci_low=low,
-                ci_high=high,
                 n=len(rows),
                 unit="difference of tau",
                 outcome=str(oracle.name),
                 method=f"difference of Kendall, {population}, bootstrap over {drawn}",
-            )
+            ).with_value(whole[0], (low, high))
         )
     return found
 
@@ -222,12 +228,6 @@ def setting_term(n_clusters: int, k: int) -> str:
     return f"n_clusters={n_clusters}, k={k}"
 
 
-def never_varies(values: pd.Series[float]) -> bool:
-    """True if all values are the same but for rounding."""
-    column = values.to_numpy(dtype=float)
-    return len(column) == 0 or bool(np.ptp(column) <= ROUNDING * np.abs(column).max())
-
-
 def _pair(
     first: pd.Series[float], second: pd.Series[float], term: str, population: str, resampling: Resampling
 ) -> list[Estimate]:
@@ -251,11 +251,10 @@ def _pair(
         value, p = _MEASURES[name](x, y)
         low, high = percentiles(RESAMPLED[name](x, y, counts))
         found.append(
-            label.described(
-                value=float(value),
-                ci_low=low,
-                ci_high=high,
-                p=float(p),
+            label.with_value(
+                value,
+                (low, high),
+                p=p,
                 unit=UNITS[name],
                 method=method,
                 note="" if low is not None else "no interval: most samples of the bootstrap do not vary",
@@ -487,7 +486,7 @@ class Predictions:
                 return one
             if one.term == f"{second} - {first}" and one.value is not None:
                 low, high = (None if end is None else -end for end in (one.ci_high, one.ci_low))
-                return one.described(term=f"{first} - {second}", value=-one.value, ci_low=low, ci_high=high)
+                return one.with_value(-one.value, (low, high), term=f"{first} - {second}")
         return None
 
     def selection(self, metric: str, of: str = ANY) -> Selection | None:

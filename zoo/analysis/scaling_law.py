@@ -280,7 +280,7 @@ def _weighted_r2(y: Floats, predicted: Floats, weights: Any) -> float:
 
 def _estimate(term: str, value: float, draws: Floats, n: int, unit: str) -> Estimate:
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if len(draws) else (None, None)
-    return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit=unit, outcome="error", method=METHOD)
+    return Estimate(term=term, n=n, unit=unit, outcome="error", method=METHOD).with_value(value, (low, high))
 
 
 def _number(estimate: Estimate) -> float:
@@ -493,14 +493,6 @@ def _split_estimate(term: str, value: float | None, draws: Floats, n: int, *, me
     known = value is not None and len(draws) > 0
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if known else (None, None)
     note = "" if value is not None else "a held-out group was never seen, or too few rows are held out or left to fit"
-    return Estimate(
-        term=term,
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        n=n,
-        unit="share of variance",
-        outcome="error",
-        method=method,
-        note=note,
+    return Estimate(term=term, n=n, unit="share of variance", outcome="error", method=method).with_value(
+        value, (low, high), note=note
     )
