@@ -30,7 +30,6 @@ from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
 from .tree_tuning import Search, searched_all
 from .trees import (
-    TREE_FEATURES,
     Array,
     Sample,
     checked_parameters,
@@ -42,35 +41,23 @@ from .trees import (
     others,
     out_of_fold,
     pooled_interval,
-    prepared,
     sample_of,
     trained,
     tuned_parameters,
 )
 
-with requires_extra("study", needed_for="A direction of SHAP values"):
-    import numpy as np
-    from scipy import stats
-
 with requires_extra("study", needed_for="The importance of design choices"):
     import numpy as np
     import pandas as pd
+    from scipy import stats
 
     with warnings.catch_warnings():  # its colour maps use what matplotlib is going to take away; we draw none of them
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         import shap
 
-__all__ = [
-    "TREE_FEATURES",
-    "ExplainedVariance",
-    "Importance",
-    "explained_variance",
-    "nested_variance",
-    "prepared",
-    "tree_importance",
-    "tuned_parameters",
-]
 FEWEST = 10  # encoders that trees are trained on; of fewer they learn next to nothing
+Direction = Literal["raises", "lowers", "little"]
+LITTLE = 0.01  # share of the outcome's mean size, below which a difference counts as none
 _SHAP_NOTE = (
     "the interval covers which encoders are averaged over; the model is held fixed, and SHAP values share out what the "
     "model does, not what causes the outcome"
@@ -98,24 +85,12 @@ class ExplainedVariance:
     def estimates(self) -> tuple[Estimate, Estimate]:
         """The two percentages as records: terms "explained variance, by fold" and "explained variance, pooled"."""
         method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
-        return (
-            Estimate(
-                term="explained variance, by fold",
-                value=self.by_fold,
-                n=self.n,
-                unit="percent",
-                outcome=self.outcome,
-                method=method,
-                note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
-            ),
-            Estimate(
-                term="explained variance, pooled", n=self.n, unit="percent", outcome=self.outcome, method=method
-            ).with_value(
-                self.pooled,
-                (self.pooled_ci_low, self.pooled_ci_high),
-                note="out-of-fold R2; the interval covers which encoders were measured, with the models held fixed",
-            ),
-        )
+        label = Estimate(term="explained variance", n=self.n, unit="percent", outcome=self.outcome, method=method)
+        note = "1 - (mean of the fold RMSEs)^2 / variance, which flatters"
+        by_fold = label.with_value(self.by_fold, term="explained variance, by fold", note=note)
+        interval = self.pooled_ci_low, self.pooled_ci_high
+        note = "out-of-fold R2; the interval covers which encoders were measured, with the models held fixed"
+        return by_fold, label.with_value(self.pooled, interval, term="explained variance, pooled", note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,14 +268,10 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
     counts = np.random.default_rng([seed, sample.n]).multinomial(sample.n, np.full(sample.n, 1 / sample.n), size=1000)
     low, high = np.percentile(counts @ sizes / sample.n, [2.5, 97.5], axis=0)
     means = sizes.mean(axis=0)
+    unit, method = STUDY_COLUMNS[outcome].unit, "mean absolute SHAP value"
+    label = Estimate(term="", n=sample.n, unit=unit, outcome=outcome, method=method, note=_SHAP_NOTE)
     return tuple(
-        Estimate(
-            term=str(shares.columns[position]),
-            n=sample.n,
-            unit=STUDY_COLUMNS[outcome].unit,
-            outcome=outcome,
-            method="mean absolute SHAP value",
-        ).with_value(means[position], (low[position], high[position]), note=_SHAP_NOTE)
+        label.with_value(means[position], (low[position], high[position]), term=str(shares.columns[position]))
         for position in np.argsort(-means, kind="stable")
     )
 
@@ -323,11 +294,6 @@ def _require_counts(n_folds: int, n_repeats: int) -> None:
         raise QueryError(f"Got {n_folds} folds and {n_repeats} repeats, expected at least 2 folds and 1 repeat.")
 
 
-Direction = Literal["raises", "lowers", "little"]
-METHOD = "difference of mean SHAP values"
-LITTLE = 0.01  # share of the outcome's mean size, below which a difference counts as none
-
-
 def level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
     """Mean SHAP value of a feature for encoders with some of its values (``levels``), minus that for all others.
 
@@ -341,15 +307,8 @@ def level_effect(importance: Importance, feature: str, levels: Sequence[str]) ->
             f"{int(chosen.sum())} of the {len(chosen)} encoders with {importance.outcome} have {feature} "
             f"{' or '.join(levels)}, expected some with and some without."
         )
-    return Estimate(
-        term=f"{feature} = {' or '.join(levels)}",
-        value=float(shap[chosen].mean() - shap[~chosen].mean()),
-        n=len(chosen),
-        unit=STUDY_COLUMNS[importance.outcome].unit,
-        outcome=importance.outcome,
-        method=METHOD,
-        note=f"{int(chosen.sum())} against {int((~chosen).sum())} encoders",
-    )
+    term = f"{feature} = {' or '.join(levels)}"
+    return _difference(importance, term, shap[chosen], shap[~chosen])
 
 
 def number_effect(importance: Importance, feature: str, *, encoders: Collection[str] | None = None) -> Estimate:
@@ -371,15 +330,21 @@ def number_effect(importance: Importance, feature: str, *, encoders: Collection[
     cut = min(cuts, key=lambda one: abs(int((numbers >= one).sum()) - len(numbers) / 2))
     large = numbers >= cut
     correlation = float(stats.spearmanr(numbers, shap).statistic) if np.ptp(shap) > 0 else 0.0
+    effect = _difference(importance, f"{feature} >= {cut:g}", shap[large], shap[~large])
+    note = f"{effect.note}; rank correlation of SHAP values and numbers {correlation:+.2f}"
+    return effect.described(note=note)
+
+
+def _difference(importance: Importance, term: str, first: Array, second: Array) -> Estimate:
+    """Mean SHAP value of some encoders minus that of others."""
     return Estimate(
-        term=f"{feature} >= {cut:g}",
-        value=float(shap[large].mean() - shap[~large].mean()),
-        n=len(shap),
+        term=term,
+        value=float(first.mean() - second.mean()),
+        n=len(first) + len(second),
         unit=STUDY_COLUMNS[importance.outcome].unit,
         outcome=importance.outcome,
-        method=METHOD,
-        note=f"{int(large.sum())} against {int((~large).sum())} encoders; rank correlation of SHAP values and numbers "
-        f"{correlation:+.2f}",
+        method="difference of mean SHAP values",
+        note=f"{len(first)} against {len(second)} encoders",
     )
 
 
@@ -408,20 +373,13 @@ def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
     """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
     shap, values = _shap_of(importance, feature), importance.values[feature].astype(object)
     known = values[values.notna()].astype(str)
-    found = []
+    unit, outcome = STUDY_COLUMNS[importance.outcome].unit, importance.outcome
+    label = Estimate(term="", n=0, unit=unit, outcome=outcome, method=f"mean SHAP value of {feature}")
+    means = []
     for value in sorted(known.unique()):
         chosen = shap[(values.astype(str) == value).to_numpy(bool)]
-        found.append(
-            Estimate(
-                term=value,
-                value=float(chosen.mean()),
-                n=len(chosen),
-                unit=STUDY_COLUMNS[importance.outcome].unit,
-                outcome=importance.outcome,
-                method=f"mean SHAP value of {feature}",
-            )
-        )
-    return tuple(sorted(found, key=lambda one: (one.value or 0.0, one.term)))
+        means.append(label.with_value(chosen.mean(), term=value, n=len(chosen)))
+    return tuple(sorted(means, key=lambda one: (one.value or 0.0, one.term)))
 
 
 def direction(effect: Estimate, *, mean: float) -> Direction:
@@ -435,7 +393,7 @@ def direction(effect: Estimate, *, mean: float) -> Direction:
     return "raises" if effect.value > 0 else "lowers"
 
 
-def _shap_of(importance: Importance, feature: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _shap_of(importance: Importance, feature: str) -> Array:
     if feature not in importance.shap.columns:
         raise QueryError(
             f"The trees of {importance.outcome} do not know {feature}; expected one of "

@@ -41,6 +41,7 @@ with requires_extra("study", needed_for="A correlation of metrics with accuracy"
     import pandas as pd
     from scipy import stats
 
+BY_ENCODER = Resampling()
 STATISTICS = ("Pearson", "Spearman", "Kendall")
 UNITS = {"Pearson": "r", "Spearman": "rho", "Kendall": "tau"}
 _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
@@ -51,7 +52,7 @@ _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
 
 
 def oracle_correlations(
-    predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
     """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy: three a predictor, in [-1,
     1].
@@ -65,19 +66,19 @@ def oracle_correlations(
         one
         for name in predictors
         if len(predictors[[name]].dropna().index.intersection(oracle.dropna().index)) >= FEWEST
-        for one in _pair(predictors[name], oracle, str(name), population, resampling or Resampling())
+        for one in _pair(predictors[name], oracle, str(name), population, resampling)
     ]
 
 
 def mutual_correlations(
-    predictors: pd.DataFrame, *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
     """The same of each two predictors that at least 5 encoders have; term and outcome are their names."""
     found = []
     for first, second in combinations(predictors.columns, 2):
         if len(predictors[[first, second]].dropna()) >= FEWEST:
             second_one = predictors[second].rename(str(second))
-            found += _pair(predictors[first], second_one, str(first), population, resampling or Resampling())
+            found += _pair(predictors[first], second_one, str(first), population, resampling)
     return found
 
 
@@ -88,14 +89,13 @@ def within_correlations(
     *,
     population: str,
     of: str,
-    resampling: Resampling | None = None,
+    resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
     """Kendall's tau-b over pairs of encoders of one group only, so that what sets groups apart counts for nothing.
 
     ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
     left out, and predictors with fewer than 5 others, or of a single group.
     """
-    settings = resampling or Resampling()
     found = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": oracle, "group": groups.reindex(oracle.index)}).dropna()
@@ -107,26 +107,15 @@ def within_correlations(
         x, y = rows["x"].to_numpy(dtype=float), rows["y"].to_numpy(dtype=float)
         same = (codes[:, None] == codes).astype(float)
         value = float(kendall(x, y, np.ones((1, len(rows))), same)[0])
-        counts = drawn_counts(n_groups, settings.n_resamples, settings.seed)[:, codes]
+        counts = drawn_counts(n_groups, resampling.n_resamples, resampling.seed)[:, codes]
         low, high = percentiles(kendall(x, y, counts, same)) if n_groups >= FEWEST_CLUSTERS else (None, None)
-        known = np.isfinite(value)
-        found.append(
-            Estimate(
-                term=str(name),
-                value=value if known else None,
-                ci_low=low if known else None,
-                ci_high=high if known else None,
-                n=len(rows),
-                unit="tau",
-                outcome=str(oracle.name),
-                method=f"Kendall within {of}, {population}, bootstrap over {n_groups} groups",
-                note=""
-                if known and low is not None
-                else f"no interval from {n_groups} groups"
-                if known
-                else "never varies within a group",
-            )
-        )
+        method = f"Kendall within {of}, {population}, bootstrap over {n_groups} groups"
+        label = Estimate(term=str(name), n=len(rows), unit="tau", outcome=str(oracle.name), method=method)
+        if np.isfinite(value):
+            note = "" if low is not None else f"no interval from {n_groups} groups"
+            found.append(label.with_value(value, (low, high), note=note))
+        else:
+            found.append(label.described(note="never varies within a group"))
     return found
 
 
@@ -136,34 +125,26 @@ def correlation_differences(
     pairs: Sequence[tuple[str, str]],
     *,
     population: str,
-    resampling: Resampling | None = None,
+    resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
     """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both.
 
     Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
     Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
     """
-    settings = resampling or Resampling()
     found = []
     for first, second in pairs:
         rows = pd.DataFrame({"first": predictors[first], "second": predictors[second], "oracle": oracle}).dropna()
         rows = rows.sort_index()
         if len(rows) < FEWEST or any(never_varies(rows[name]) for name in rows):
             continue
-        counts, drawn = settings.counts(rows.index)
+        counts, drawn = resampling.counts(rows.index)
         y = rows["oracle"].to_numpy(dtype=float)
         one, two = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
         whole, spread = (kendall(one, y, some) - kendall(two, y, some) for some in (np.ones((1, len(rows))), counts))
-        low, high = percentiles(spread)
-        found.append(
-            Estimate(
-                term=f"{first} - {second}",
-                n=len(rows),
-                unit="difference of tau",
-                outcome=str(oracle.name),
-                method=f"difference of Kendall, {population}, bootstrap over {drawn}",
-            ).with_value(whole[0], (low, high))
-        )
+        method = f"difference of Kendall, {population}, bootstrap over {drawn}"
+        label = Estimate(term=f"{first} - {second}", n=len(rows), unit="difference of tau", method=method)
+        found.append(label.with_value(whole[0], percentiles(spread), outcome=str(oracle.name)))
     return found
 
 
@@ -173,7 +154,7 @@ def joint_correlations(
     target: pd.Series[float],
     *,
     population: str,
-    resampling: Resampling | None = None,
+    resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
     """What a metric adds to an accuracy that is known already: Kendall's tau of their joint rank with another one.
 
@@ -203,10 +184,9 @@ def setting_correlations(
     *,
     population: str,
     combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None,
-    resampling: Resampling | None = None,
+    resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
-    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in their
-    order.
+    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in order.
 
     ``values`` are by (number of clusters, number of neighbours) and encoder, more being better; ``combine`` makes of
     the metric at one setting what is correlated, such as CLID of cluster learnability.
@@ -214,18 +194,8 @@ def setting_correlations(
     found = []
     for (n_clusters, k), column in sorted(values.items()):
         made = column if combine is None else combine(column)
-        term = setting_term(n_clusters, k)
-        found += _pair(made, oracle, term, population, resampling or Resampling())
+        found += _pair(made, oracle, f"n_clusters={n_clusters}, k={k}", population, resampling)
     return found
-
-
-def setting_term(n_clusters: int, k: int) -> str:
-    """The words for a setting.
-
-    >>> setting_term(16, 1)
-    'n_clusters=16, k=1'
-    """
-    return f"n_clusters={n_clusters}, k={k}"
 
 
 def _pair(
@@ -237,29 +207,22 @@ def _pair(
             f"{len(rows)} encoders of {population!r} have both {term} and {second.name}, expected at least {FEWEST} "
             "for a correlation; measure more."
         )
-    constant = next((name for name, column in (("first", first), ("second", second)) if never_varies(rows[name])), None)
+    constant = next(
+        (words for words, column in ((term, "first"), (second.name, "second")) if never_varies(rows[column])), None
+    )
     counts, drawn = resampling.counts(rows.index)
     x, y = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
-    label = Estimate(term=term, value=None, n=len(rows), unit="", outcome=str(second.name))
     found = []
     for name in STATISTICS:
         method = f"{name}, {population}, bootstrap over {drawn}"
+        label = Estimate(term=term, n=len(rows), unit=UNITS[name], outcome=str(second.name), method=method)
         if constant is not None:
-            what = term if constant == "first" else str(second.name)
-            found.append(label.described(unit=UNITS[name], method=method, note=f"{what} never varies"))
+            found.append(label.described(note=f"{constant} never varies"))
             continue
         value, p = _MEASURES[name](x, y)
         low, high = percentiles(RESAMPLED[name](x, y, counts))
-        found.append(
-            label.with_value(
-                value,
-                (low, high),
-                p=p,
-                unit=UNITS[name],
-                method=method,
-                note="" if low is not None else "no interval: most samples of the bootstrap do not vary",
-            )
-        )
+        note = "" if low is not None else "no interval: most samples of the bootstrap do not vary"
+        found.append(label.with_value(value, (low, high), p=p, note=note))
     return found
 
 
@@ -314,7 +277,7 @@ def selections(
     *,
     population: str,
     of: str,
-    resampling: Resampling | None = None,
+    resampling: Resampling = BY_ENCODER,
 ) -> list[Selection]:
     """What each predictor recovers, over groups of encoders: one selection a predictor that ranks those of some group.
 
@@ -324,7 +287,6 @@ def selections(
     anew; as no draw has a better encoder than all of them, such an interval ends at the oracle's accuracy, and is
     rough.
     """
-    settings = resampling or Resampling()
     found = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": accuracy, "group": groups.reindex(accuracy.index)}).dropna()
@@ -334,14 +296,14 @@ def selections(
         if rows.empty:
             continue
         picks = tuple(_pick(str(group), own) for group, own in rows.groupby("group", sort=True))
-        spread, drawn = _spread(rows, picks, settings)
+        spread, drawn = _spread(rows, picks, resampling)
         method = f"selection by {of}, {population}, {drawn}"
         found.append(_selection(str(name), picks, n_singles, spread, method=method))
     return found
 
 
 def overall_selections(
-    predictors: pd.DataFrame, accuracy: pd.Series[float], *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, accuracy: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Selection]:
     """What each predictor recovers if it chooses one encoder of all; see :func:`selections`."""
     everybody = pd.Series("everybody", index=accuracy.index)
@@ -350,13 +312,12 @@ def overall_selections(
     )
 
 
-def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling | None = None) -> Selection:
+def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling = BY_ENCODER) -> Selection:
     """The picks of one metric over the groups of several choices, as one selection."""
     if len({one.metric for one in found}) != 1:
         raise QueryError(f"Got selections of {len({one.metric for one in found})} metrics to pool, expected one.")
-    settings = resampling or Resampling()
     picks = tuple(pick for one in found for pick in one.picks)
-    spread = _of_groups(_triples(picks), settings)
+    spread = _of_groups(_triples(picks), resampling)
     return _selection(
         found[0].metric,
         picks,
@@ -371,7 +332,7 @@ def _selection(
 ) -> Selection:
     ties = sum(len(pick.chosen) > 1 for pick in picks)
     note = f"{len(picks)} group{'s' * (len(picks) != 1)}" + (f", {ties} with ties" if ties else "")
-    label = Estimate(term=metric, value=None, n=sum(pick.n for pick in picks), unit="", note=note, method=method)
+    label = Estimate(term=metric, n=sum(pick.n for pick in picks), unit="", note=note, method=method)
     totals = _outcomes(_triples(picks).mean(axis=0)[None])
     estimates = (_estimate(label, one, totals[one], spread[one] if spread else None) for one in OUTCOMES)
     return Selection(metric=metric, picks=picks, n_singles=n_singles, estimates=tuple(estimates))
@@ -402,22 +363,22 @@ def _outcomes(triples: Floats) -> dict[str, Floats]:
     return {ACCURACY: accuracy, ORACLE: oracle, CHANCE: chance, REGRET: oracle - accuracy, GAIN: gain}
 
 
-def _spread(rows: pd.DataFrame, picks: Sequence[Pick], settings: Resampling) -> tuple[dict[str, Floats] | None, str]:
+def _spread(rows: pd.DataFrame, picks: Sequence[Pick], resampling: Resampling) -> tuple[dict[str, Floats] | None, str]:
     if len(picks) > 1:
-        spread = _of_groups(_triples(picks), settings)
+        spread = _of_groups(_triples(picks), resampling)
         return spread, "bootstrap over groups" if spread else "no interval"
     if len(rows) < FEWEST:
         return None, "no interval"
-    counts, drawn = settings.counts(rows.index)
+    counts, drawn = resampling.counts(rows.index)
     return _outcomes(_chosen_anew(rows["x"].to_numpy(dtype=float), rows["y"].to_numpy(dtype=float), counts)), (
         f"bootstrap over {drawn}"
     )
 
 
-def _of_groups(triples: Floats, settings: Resampling) -> dict[str, Floats] | None:
+def _of_groups(triples: Floats, resampling: Resampling) -> dict[str, Floats] | None:
     if len(triples) < FEWEST_GROUPS:
         return None
-    counts = drawn_counts(len(triples), settings.n_resamples, settings.seed)
+    counts = drawn_counts(len(triples), resampling.n_resamples, resampling.seed)
     return _outcomes(counts @ triples / len(triples))
 
 
@@ -432,17 +393,10 @@ def _chosen_anew(x: Floats, y: Floats, counts: Floats) -> Floats:
 
 
 def _estimate(label: Estimate, outcome: str, whole: Floats, spread: Floats | None) -> Estimate:
-    value = float(whole[0])
-    low, high = (None, None) if spread is None else percentiles(spread)
-    known = bool(np.isfinite(value))
-    return label.described(
-        outcome=outcome,
-        unit=OUTCOMES[outcome],
-        value=value if known else None,
-        ci_low=low if known else None,
-        ci_high=high if known else None,
-        note=label.note if known else f"{label.note}; all encoders of a group are equally accurate",
-    )
+    label = label.described(outcome=outcome, unit=OUTCOMES[outcome])
+    if not np.isfinite(whole[0]):
+        return label.described(note=f"{label.note}; all encoders of a group are equally accurate")
+    return label.with_value(whole[0], (None, None) if spread is None else percentiles(spread))
 
 
 _NO_SINGLE_CHOICE = ("other", "z_layer", "projection_same", "projection1_arch", "year")

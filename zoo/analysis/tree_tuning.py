@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import QueryError
@@ -40,9 +40,6 @@ from .trees import (
     number_of_workers,
     others,
     sample_of,
-    stored_tuning,
-    tuned_parameters,
-    written_parameters,
 )
 
 with requires_extra("study", needed_for="Tuning trees"):
@@ -51,12 +48,12 @@ with requires_extra("study", needed_for="Tuning trees"):
     import xgboost
 
 ROUNDS = (300, 1000, 2000)  # at which a trial is scored
-_FRESH_AFTER = 50  # trials of one sampler
-_RANDOM = 20  # of them, before the estimator takes over
+TRIALS_OF_A_SAMPLER = 50
+RANDOM_TRIALS = 20  # of a sampler, before the estimator takes over
 _SEED_STEP = 1_000_003  # between two samplers of one search
-_STEP, _WINDOW = 50, 100  # rounds between two looks at the error, and rounds whose fall is continued
-FoldMatrices = tuple[xgboost.DMatrix, xgboost.DMatrix, Array]
-"""To train on, held out, and the outcomes that were held out."""
+_ROUNDS_BETWEEN_ERRORS, _ROUNDS_CONTINUED = 50, 100  # the fall over the latter is continued as a straight line
+FoldMatrices = tuple[xgboost.DMatrix, xgboost.DMatrix, Array]  # to train on, held out, and the held-out outcomes
+Progress = Callable[[str, int, int], None]  # called with the tuned outcome, how many are done, and of how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +70,7 @@ class Tuned:
     n_trials: int
     n_pruned: int  # of them given up before they had a score
     share_boosted: float  # of the rounds that boosting every trial to the end would have taken
-    sampler: str = f"TPE after {_RANDOM} random trials"
+    sampler: str = f"TPE after {RANDOM_TRIALS} random trials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +109,8 @@ def searched(search: Search) -> Tuned:
     parameters: dict[str, Any] = {}
     with _quiet():
         for number in range(search.n_trials):
-            if number % _FRESH_AFTER == 0:
-                study = new_search(seed + _SEED_STEP * (number // _FRESH_AFTER))
+            if number % TRIALS_OF_A_SAMPLER == 0:
+                study = new_search(seed + _SEED_STEP * (number // TRIALS_OF_A_SAMPLER))
             trial = study.ask()
             tried = suggested(trial)
             course = course_of(matrices, tried, best=best, seed=seed, give_up=search.give_up)
@@ -154,7 +151,7 @@ def suggested(trial: optuna.Trial) -> dict[str, Any]:
 
 def new_search(seed: int) -> optuna.Study:
     """A search by the tree-structured Parzen estimator; asked and told, so that it prints nothing."""
-    return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM))
+    return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS))
 
 
 def folds_of(sample: Sample, folds: Sequence[Array]) -> list[FoldMatrices]:
@@ -174,9 +171,9 @@ def course_of(
     boosters = [booster_of(training, parameters, seed=seed) for training, _, _ in matrices]
     errors: list[float] = []
     own, at = float("inf"), None
-    for done in range(_STEP, ROUNDS[-1] + 1, _STEP):
+    for done in range(_ROUNDS_BETWEEN_ERRORS, ROUNDS[-1] + 1, _ROUNDS_BETWEEN_ERRORS):
         for booster, (training, _, _) in zip(boosters, matrices, strict=True):
-            boost(booster, training, range(done - _STEP, done))
+            boost(booster, training, range(done - _ROUNDS_BETWEEN_ERRORS, done))
         errors.append(_mean_error(boosters, matrices))
         if done in ROUNDS and errors[-1] < own:
             own, at = errors[-1], done
@@ -188,23 +185,20 @@ def course_of(
 
 def _mean_error(boosters: Sequence[xgboost.Booster], matrices: Sequence[FoldMatrices]) -> float:
     """Mean of the fold RMSEs, summed in float64 whereas XGBoost's own metric is printed from float32."""
-    return float(
-        np.mean(
-            [
-                np.sqrt(np.mean((booster.predict(held_out).astype("float64") - y) ** 2))
-                for booster, (_, held_out, y) in zip(boosters, matrices, strict=True)
-            ]
-        )
-    )
+    errors = [
+        np.sqrt(np.mean((booster.predict(held_out).astype("float64") - y) ** 2))
+        for booster, (_, held_out, y) in zip(boosters, matrices, strict=True)
+    ]
+    return float(np.mean(errors))
 
 
 def _hoped_for(errors: Sequence[float]) -> float:
     """The error at the last round if it fell on as fast as lately; minus infinity while too few rounds are done."""
-    lately = _WINDOW // _STEP
+    lately = _ROUNDS_CONTINUED // _ROUNDS_BETWEEN_ERRORS
     if len(errors) <= lately:
         return float("-inf")
-    fall = max(errors[-1 - lately] - errors[-1], 0.0) / _WINDOW
-    return errors[-1] - fall * (ROUNDS[-1] - _STEP * len(errors))
+    fall = max(errors[-1 - lately] - errors[-1], 0.0) / _ROUNDS_CONTINUED
+    return errors[-1] - fall * (ROUNDS[-1] - _ROUNDS_BETWEEN_ERRORS * len(errors))
 
 
 @contextmanager
@@ -216,21 +210,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(before)
-
-
-__all__ = [
-    "Progress",
-    "Search",
-    "Tuned",
-    "searched_all",
-    "stored_tuning",
-    "tune",
-    "tune_all",
-    "tuned_parameters",
-    "written_parameters",
-]
-Progress = Callable[[str, int, int], None]
-"""Told what was tuned, how many targets are done, and of how many."""
 
 
 def tune(
@@ -250,19 +229,16 @@ def tune(
     those of scoring with the same seed. ``give_up`` ends hopeless trials; else each is boosted through 2000 rounds. The
     search ends at the first trial whose error is no larger than ``stop_at``.
     """
-    sample = sample_of(table, outcome, features, n_least=n_folds)
-    return searched(
-        Search(
-            sample=sample,
-            outcome=outcome,
-            features=named_features(features),
-            n_trials=n_trials,
-            n_folds=n_folds,
-            seed=seed,
-            give_up=give_up,
-            stop_at=stop_at,
-        )
-    )
+    search = search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
+    return searched(replace(search, give_up=give_up, stop_at=stop_at))
+
+
+def search_for(
+    table: StudyTable, outcome: str, features: str | Sequence[str], *, n_trials: int, n_folds: int, seed: int
+) -> Search:
+    """A search on the encoders of a table that have an outcome."""
+    sample, named = sample_of(table, outcome, features, n_least=n_folds), named_features(features)
+    return Search(sample=sample, outcome=outcome, features=named, n_trials=n_trials, n_folds=n_folds, seed=seed)
 
 
 def tune_all(
@@ -282,14 +258,7 @@ def tune_all(
     number done and the number of all.
     """
     searches = [
-        Search(
-            sample=sample_of(table, outcome, features, n_least=n_folds),
-            outcome=outcome,
-            features=named_features(features),
-            n_trials=n_trials,
-            n_folds=n_folds,
-            seed=seed,
-        )
+        search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
         for outcome in dict.fromkeys(outcomes)
     ]
     found: dict[str, Tuned] = {}
