@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+PARTS = tuple(outcome.column for outcome in COMPONENTS)
 _WORDS = {"projection1_arch": "projector", "projection2_arch": "projector"}  # of columns whose absence has a name
 NONE = "none"  # value of a column where it is missing
 
@@ -119,37 +120,25 @@ def _groups(table: StudyTable, outcome: str, by: str) -> dict[str, NDArray[np.fl
 
 
 def _mean(group: str, values: NDArray[np.float64], table: StudyTable, outcome: str) -> Estimate:
-    estimate = Estimate(
-        term=group,
-        value=float(values.mean()),
-        n=len(values),
-        unit=table.column(outcome).unit,
-        outcome=outcome,
-        method="mean of the group",
-    )
+    mean, unit = float(values.mean()), table.column(outcome).unit
+    label = Estimate(term=group, n=len(values), unit=unit, outcome=outcome, method="mean of the group")
     if len(values) < 2:
-        return estimate.described(note="one encoder, so nothing says how much it varies")
+        return label.with_value(mean, note="one encoder, so nothing says how much it varies")
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return estimate.described(ci_low=float(values.mean()) - half, ci_high=float(values.mean()) + half)
+    return label.with_value(mean, (mean - half, mean + half))
 
 
 def _difference(first: str, second: str, groups: dict[str, NDArray[np.float64]], unit: str, outcome: str) -> Estimate:
     one, other = groups[first], groups[second]
-    estimate = Estimate(
-        term=f"{first} - {second}",
-        value=float(one.mean() - other.mean()),
-        n=len(one) + len(other),
-        unit=unit,
-        outcome=outcome,
-        method="difference of means, Welch",
-    )
+    difference, n = float(one.mean() - other.mean()), len(one) + len(other)
+    label = Estimate(term=f"{first} - {second}", n=n, unit=unit, outcome=outcome, method="difference of means, Welch")
     if min(len(one), len(other)) < 2:
-        return estimate.described(note="one of the groups has one encoder, so the difference cannot be tested")
+        note = "one of the groups has one encoder, so the difference cannot be tested"
+        return label.with_value(difference, note=note)
     if np.ptp(one) == 0 == np.ptp(other):
-        return estimate.described(note="neither group varies, so the difference cannot be tested")
+        return label.with_value(difference, note="neither group varies, so the difference cannot be tested")
     test: Any = stats.ttest_ind(one, other, equal_var=False)
-    interval = test.confidence_interval(0.95)
-    return estimate.described(ci_low=float(interval.low), ci_high=float(interval.high), p=float(test.pvalue))
+    return label.with_value(difference, test.confidence_interval(0.95), p=test.pvalue)
 
 
 def _as_values(cells: pd.Series[Any], missing: str) -> pd.Series[Any]:
@@ -222,34 +211,17 @@ def risks_of_best(
         order = np.argsort(errors[draws, position], axis=1, kind="stable")[:, :k]
         spread.append(values[np.take_along_axis(draws, order, axis=1)].mean(axis=1))  # (resamples, parts)
     label = f"best {100 * fraction:g} %"
-    found = [
-        _bootstrapped(f"{label} by {setting}", component, means[s][c], spread[s][:, c], k, f"mean of the {label}")
-        for s, setting in enumerate(settings)
-        for c, component in enumerate(components)
+    by_term = [
+        (f"{label} by {setting}", means[position], spread[position], f"mean of the {label}")
+        for position, setting in enumerate(settings)
     ]
-    found += [
-        _bootstrapped(
-            f"{label} by {settings[-1]} - by {settings[0]}",
-            component,
-            means[-1][c] - means[0][c],
-            spread[-1][:, c] - spread[0][:, c],
-            k,
-            f"change of the mean of the {label}",
-        )
-        for c, component in enumerate(components)
-    ]
-    return tuple(found)
-
-
-def _bootstrapped(term: str, component: str, value: float, spread: Any, n: int, method: str) -> Estimate:
-    low, high = np.quantile(spread, [0.025, 0.975])
-    return Estimate(
-        term=term,
-        n=n,
-        outcome=component,
-        unit=OUTCOMES[component].unit if component in OUTCOMES else "percentage points",
-        method=f"{method}, bootstrap",
-    ).with_value(value, (low, high))
-
-
-PARTS = tuple(outcome.column for outcome in COMPONENTS)
+    change = f"{label} by {settings[-1]} - by {settings[0]}"
+    by_term.append((change, means[-1] - means[0], spread[-1] - spread[0], f"change of the mean of the {label}"))
+    estimates = []
+    for term, mean, drawn, method in by_term:
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+        for c, component in enumerate(components):
+            unit = OUTCOMES[component].unit if component in OUTCOMES else "percentage points"
+            one = Estimate(term=term, n=k, outcome=component, unit=unit, method=f"{method}, bootstrap")
+            estimates.append(one.with_value(mean[c], (low[c], high[c])))
+    return tuple(estimates)

@@ -8,7 +8,7 @@ shares it out silently gives a p-value that means nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import QueryError
@@ -23,8 +23,9 @@ with requires_extra("study", needed_for="A linear model"):
 
 CONSTANT = "constant"
 COLLINEAR = 1e-9  # share of a column's length that the other columns leave over, below which they add up to it
-_INVOLVED = 1e-7  # weight, on columns of length 1, from which a column takes part in a collinearity
-_NAMED = 4  # columns that a note names
+LEAST_WEIGHT = 1e-7  # on columns of length 1, from which a column takes part in a collinearity
+COLUMNS_IN_A_NOTE = 4
+EXACT_FIT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit
 
 
 def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -47,7 +48,7 @@ def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
             kept.append(position)
         else:
             involved = {names[one]: float(weight) for one, weight in zip(kept, weights, strict=True)}
-            null[name] = {other: weight for other, weight in involved.items() if abs(weight) > _INVOLVED}
+            null[name] = {other: weight for other, weight in involved.items() if abs(weight) > LEAST_WEIGHT}
     return null
 
 
@@ -63,11 +64,8 @@ def why_not_identified(term: str, design: pd.DataFrame, others: Sequence[str]) -
         return "not identified: 0 in every row"
     if list(others) == [CONSTANT]:
         return f"not identified: {design[term].iloc[0]:g} in every row"
-    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    return f"not identified: coincides with {', '.join(others[:_NAMED])}{more}"
-
-
-_EXACT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit; 1 - leverage of a forced row
+    more = f" and {len(others) - COLUMNS_IN_A_NOTE} more" if len(others) > COLUMNS_IN_A_NOTE else ""
+    return f"not identified: coincides with {', '.join(others[:COLUMNS_IN_A_NOTE])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,39 +179,22 @@ def fit_ols(
     why_no_test = ""
     if residual_df == 0:
         why_no_test = f"as many independent columns ({rank}) as rows, so there is no residual to judge it by"
-    elif results.ssr <= (_EXACT * np.linalg.norm(values)) ** 2:
+    elif results.ssr <= (EXACT_FIT * np.linalg.norm(values)) ** 2:
         why_no_test = "the design fits the outcome exactly, so there is no residual to judge it by"
     classical = {} if why_no_test else _inference(results, kept)
     robust = {} if why_no_test else _robust_inference(design[kept], values)
+    plain = Estimate(term="", n=len(design), outcome=outcome_name, method=method, unit="")
     estimates = []
     for term in design.columns if terms is None else terms:
-        label = Estimate(
-            term=term,
-            value=None,
-            n=len(design),
-            outcome=outcome_name,
-            method=method,
-            unit=unit if isinstance(unit, str) else unit[term],
-        )
+        label = plain.described(term=term, unit=unit if isinstance(unit, str) else unit[term])
         if (others := coincident[term]) is not None:
-            estimates.append(replace(label, note=why_not_identified(term, design, others)))
+            estimates.append(label.described(note=why_not_identified(term, design, others)))
             continue
         low, high, p = classical.get(term, (None, None, None))
         robust_low, robust_high, robust_p = robust.get(term, (None, None, None))
         note = why_no_test or ("" if term in robust else "no HC3 interval: rows that no other row resembles fix it")
-        estimates.append(
-            replace(
-                label,
-                value=float(results.params[term]),
-                ci_low=low,
-                ci_high=high,
-                p=p,
-                note=note,
-                ci_low_robust=robust_low,
-                ci_high_robust=robust_high,
-                p_robust=robust_p,
-            )
-        )
+        label = label.described(note=note, ci_low_robust=robust_low, ci_high_robust=robust_high, p_robust=robust_p)
+        estimates.append(label.with_value(results.params[term], (low, high), p=p))
     total = float(((values - values.mean()) ** 2).sum())
     return OlsFit(
         estimates=tuple(estimates),
@@ -221,7 +202,7 @@ def fit_ols(
         n_columns=design.shape[1],
         rank=rank,
         residual_df=residual_df,
-        r_squared=float(results.rsquared) if total > (_EXACT * np.linalg.norm(values)) ** 2 else float("nan"),
+        r_squared=float(results.rsquared) if total > (EXACT_FIT * np.linalg.norm(values)) ** 2 else float("nan"),
         not_identified=tuple(term for term, others in coincident.items() if others is not None),
         results=results,
         design=design,
@@ -241,21 +222,15 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     null = null_vectors(without)
     kept = [term for term in without.columns if term not in null]
     added = fit.rank - len(kept)
-    label = Estimate(
-        term=name,
-        value=None,
-        n=fit.n,
-        outcome=outcome,
-        method=method,
-        unit=f"F statistic, {added} and {fit.residual_df} degrees of freedom",
-    )
+    unit = f"F statistic, {added} and {fit.residual_df} degrees of freedom"
+    label = Estimate(term=name, n=fit.n, outcome=outcome, method=method, unit=unit)
     if added == 0:
-        return replace(label, note="not identified: the other columns already span these")
+        return label.described(note="not identified: the other columns already span these")
     endog = fit.results.model.endog
-    if fit.residual_df == 0 or fit.results.ssr <= (_EXACT * np.linalg.norm(endog)) ** 2:
-        return replace(label, note="there is no residual to judge it by")
+    if fit.residual_df == 0 or fit.results.ssr <= (EXACT_FIT * np.linalg.norm(endog)) ** 2:
+        return label.described(note="there is no residual to judge it by")
     statistic, p, _ = fit.results.compare_f_test(OLS(endog, without[kept].to_numpy()).fit())
-    return replace(label, value=float(statistic), p=float(p))
+    return label.with_value(statistic, p=p)
 
 
 def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
@@ -265,7 +240,7 @@ def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
     if tested:
         rates = multipletests([estimates[position].p for position in tested], method="fdr_bh")[1]
         for position, rate in zip(tested, rates, strict=True):
-            found[position] = replace(found[position], p_adjusted=float(rate), family=family)
+            found[position] = found[position].described(p_adjusted=float(rate), family=family)
     return found
 
 

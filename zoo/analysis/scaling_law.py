@@ -341,11 +341,6 @@ def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[s
     }
 
 
-def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_size: bool = True) -> Floats:
-    """Errors in percent of the held-out rows by a law of the others, shape (n_held_out,); NaN where it cannot tell."""
-    return _held_out(rows, law, held, falls_with_size)[0]
-
-
 @one_thread()
 def compare_laws(
     rows: pd.DataFrame,
@@ -373,7 +368,7 @@ def compare_laws(
             found += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
             continue
         results = {
-            law: [_held_out(rows, law, held, falls_with_size) for held in repeats]
+            law: [predict_held_out(rows, law, held, falls_with_size=falls_with_size) for held in repeats]
             for law in dict.fromkeys((*laws, COMPONENT_LAW))
         }
         limits = {law: tuple(at_limits for _, at_limits in found) for law, found in results.items()}
@@ -391,10 +386,10 @@ def r2_estimate(
     return _split_estimate(term, _known(explained(rows["error"], predicted)), draws, len(rows))
 
 
-def _held_out(
-    rows: pd.DataFrame, law: str, held: NDArray[np.bool_], falls_with_size: bool
+def predict_held_out(
+    rows: pd.DataFrame, law: str, held: NDArray[np.bool_], *, falls_with_size: bool = True
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Predictions of the held-out rows, and the limits that the fit ends on."""
+    """Errors in percent of the held-out rows by a law of the others, NaN where unknown; and the limits of the fit."""
     train, test = rows[~held], rows[held]
     if law in STANDARD_LAWS:
         fitted = fit_standard_law(train, by=STANDARD_LAWS[law], falls_with_size=falls_with_size)

@@ -66,11 +66,6 @@ class StandardLaw:
     loss: float  # sum of squares over those rows
 
     @property
-    def n_parameters(self) -> int:
-        """Three a group, and two shared."""
-        return 3 * len(self.groups) + 2
-
-    @property
     def at_limits(self) -> tuple[str, ...]:
         """Which shared parameters the fit would move further if the search let it: none, "b = 3", "b = 0", "K"."""
         if self.size == 0.0:
