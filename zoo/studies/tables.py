@@ -1,4 +1,4 @@
-"""How studies write estimates and p-values: as cells of a table, and as tables."""
+"""How studies write and draw risks: estimates and p-values as cells and tables, labels of axes, rows used, errata."""
 
 from __future__ import annotations
 
@@ -119,10 +119,8 @@ def risk_label(outcome: str, *, lines: bool = False) -> str:
 def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> Rows:
     """How many encoders of a table have all of these columns, and why the others were left out.
 
-    Parameters
-    ----------
-    of : StudyTable, optional
-        The whole table, if ``table`` has only some of its encoders: the others are counted by why they were left out.
+    ``of`` is the whole table, if ``table`` has only some of its encoders: the others are counted by why they were left
+    out.
     """
     before = {} if of is None else of.left_out
     gone = (

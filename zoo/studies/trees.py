@@ -32,13 +32,7 @@ class Trees:
     again: Mapping[str, Sequence[Importance]] = field(default_factory=dict)  # trained on parts of the encoders
 
     def of(self, outcome: str) -> Importance:
-        """SHAP values of one outcome.
-
-        Raises
-        ------
-        QueryError
-            With the reason, if it could not be fitted.
-        """
+        """SHAP values of one outcome; QueryError with the reason if it could not be fitted."""
         if outcome not in self.fitted:
             raise QueryError(self.refused.get(outcome, f"No trees of {outcome} were asked for."))
         return self.fitted[outcome]
@@ -59,7 +53,7 @@ class Trees:
 def tuned_trees(
     table: StudyTable, outcomes: Sequence[str], options: StudyOptions, *, features: str = "few"
 ) -> dict[str, Tuned]:
-    """What was searched anew by outcome, if the options ask for it; else nothing, so the stored settings count.
+    """The settings that were searched anew, by outcome, if the options ask for it; else none, so the stored ones count.
 
     An outcome that this table cannot answer is not in it.
     """
@@ -121,16 +115,10 @@ def fitted_trees(
 ) -> Trees:
     """SHAP values of the trees of each outcome, several outcomes at a time.
 
-    An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``.
-
-    Parameters
-    ----------
-    parameters : mapping, optional
-        Settings of the trees by outcome, as of :func:`settings_of`; the stored ones where there are none.
-    n_subsamples : int
-        How often the trees of each outcome are trained again on four fifths of its encoders, where these suffice.
-    again_for : collection of str, optional
-        The outcomes for which they are; by default all.
+    Settings of the trees are ``parameters`` by outcome, as of :func:`settings_of`; the stored ones where there are
+    none. An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``. The
+    trees of the outcomes ``again_for``, by default all, are trained again ``n_subsamples`` times on four fifths of
+    their encoders.
     """
 
     def fit(outcome: str) -> tuple[Importance, list[Importance]] | str:
@@ -177,13 +165,7 @@ class Choice:
     tied: tuple[str, ...] = ()  # other features that the choice settles: generative encoders have no projector
 
     def effect(self, importance: Importance) -> Estimate:
-        """Mean SHAP value with the choice minus without; negative lowers the risk.
-
-        Raises
-        ------
-        QueryError
-            If all or none of the encoders have made it.
-        """
+        """Mean SHAP value with the choice minus without; negative lowers the risk."""
         if self.levels:
             return level_effect(importance, self.feature, self.levels)
         among = None
@@ -224,13 +206,7 @@ class Way:
 
 
 def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
-    """Which way a choice moves an outcome.
-
-    Raises
-    ------
-    QueryError
-        If there are no trees of the outcome, or all or none of the encoders have made the choice.
-    """
+    """Which way a choice moves an outcome; QueryError if all or none of the encoders have made the choice."""
     found = trees.of(outcome)
     effect = choice.effect(found)
     value = effect.value or 0.0
@@ -257,15 +233,9 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
 def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
     """The claim that an outcome is lower or higher with a choice, about the same (``little``), or not higher.
 
-    Lower and higher hold only if the sign is steady: the same in three of four models of parts of the encoders. A sign
-    that is as printed in the one model of all encoders, and no more than that, is corrected.
-
-    Parameters
-    ----------
-    way : str
-        ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``.
-    paper : str
-        As printed; by default in the words of the claim.
+    ``way`` is ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``. Lower and higher hold only if the sign is
+    steady: the same in three of four models of parts of the encoders. A sign that is as printed in the one model of all
+    encoders, and no more than that, is corrected.
     """
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
