@@ -28,13 +28,7 @@ class Explained:
     refused: Mapping[tuple[str, str], str]  # the sentence of the error
 
     def of(self, features: str, outcome: str) -> ExplainedVariance:
-        """That of one outcome.
-
-        Raises
-        ------
-        QueryError
-            With the reason, if it could not be computed.
-        """
+        """That of one outcome; QueryError with the reason if it could not be computed."""
         if (features, outcome) not in self.found:
             raise QueryError(self.refused.get((features, outcome), f"Nobody asked for the trees of {outcome}."))
         return self.found[features, outcome]
@@ -50,12 +44,8 @@ def explained_variances(
 ) -> Explained:
     """Cross-validation of each outcome with each set of features.
 
-    Parameters
-    ----------
-    repeats : mapping
-        Set of features -> divisions into folds.
-    parameters : mapping
-        Set of features -> outcome -> settings of the trees; the stored ones where there are none.
+    ``repeats`` are divisions into folds by set of features; ``parameters`` settings of the trees by set and outcome,
+    the stored ones where there are none.
     """
     found: dict[tuple[str, str], ExplainedVariance] = {}
     refused: dict[tuple[str, str], str] = {}

@@ -69,13 +69,13 @@ class ControlledEffect:
         each group.
         """
         means = self.rows.groupby(["group", self.treatment], sort=False)[self.outcome].mean().reset_index()
-        found = {}
+        changes = {}
         for group, members in means.groupby("group", sort=False):
             cells = members.set_index(self.treatment)[self.outcome]
             ends = (start, end) if start is not None and end is not None else (cells.index.min(), cells.index.max())
             if all(level in cells.index for level in ends):
-                found[group] = cells[ends[1]] - cells[ends[0]]
-        return pd.Series(found, dtype="float64", name=self.outcome)
+                changes[group] = cells[ends[1]] - cells[ends[0]]
+        return pd.Series(changes, dtype="float64", name=self.outcome)
 
 
 def controlled_groups(
@@ -102,10 +102,10 @@ def controlled_groups(
     counts = cells.loc[rows, names].groupby(number[rows]).nunique().gt(1).sum(axis=1)
     n_varying = number.map(counts).where(rows, 0).fillna(0).astype(int)
     first = pd.Series(table.frame.index, index=table.frame.index).groupby(number).transform("first")
-    found = table.frame.loc[n_varying > 0, names]
-    found.insert(0, "group", first[found.index])
-    found.insert(1, "n_varying", n_varying[found.index])
-    return found
+    members = table.frame.loc[n_varying > 0, names]
+    members.insert(0, "group", first[members.index])
+    members.insert(1, "n_varying", n_varying[members.index])
+    return members
 
 
 def controlled_effect(

@@ -142,13 +142,13 @@ def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Serie
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     if len(pairs) < FEWEST_ENCODERS:
         raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
-    found = {}
+    without = {}
     for row in pairs.index:
         rest = pairs.drop(index=row)
         if any(never_varies(rest[name]) for name in rest):
             raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
-        found[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
-    return pd.Series(found, dtype="float64", name="r")
+        without[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
+    return pd.Series(without, dtype="float64", name="r")
 
 
 def never_varies(values: pd.Series[float] | Floats) -> bool:
@@ -201,15 +201,15 @@ def rank_correlations(
     objectives allows for encoders of one objective being alike; there is no p-value then, for the usual one takes
     encoders as independent. ``family`` names these tests, over which the false-discovery rate is computed.
     """
-    found = []
+    estimates = []
     for first, second in pairs:
         rows = _rows(table, (first, second), drawn)
         tau = stats.kendalltau(rows[first], rows[second])
         spread = _resampled(rows, (first, second), drawn, seed, n_resamples)
         method = f"rank correlation, bootstrap over {drawn or 'encoder'}s"
         label = Estimate(term=first, n=len(rows), unit=TAU, outcome=second, method=method)
-        found.append(label.with_value(tau.statistic, percentiles(spread), p=tau.pvalue if drawn is None else None))
-    return adjusted(found, family=family)
+        estimates.append(label.with_value(tau.statistic, percentiles(spread), p=tau.pvalue if drawn is None else None))
+    return adjusted(estimates, family=family)
 
 
 def correlation_change(
@@ -277,7 +277,7 @@ def beyond_selection(
     pairs = np.array([k * (k - 1) / 2 for _, k in observed])
     chosen = int(sum(k for _, k in observed))
     method = f"best {100 * fraction:g} % of each {within}"
-    found = [
+    by_group = [
         Estimate(term=label, value=float(signs / n_pairs), n=k, unit=TAU, outcome=f"{first}, {second}", method=method)
         for (label, _), (signs, k), n_pairs in zip(groups, observed, pairs, strict=True)
     ]
@@ -294,7 +294,7 @@ def beyond_selection(
     label = Estimate(term="", value=None, n=chosen, unit=TAU, outcome=f"{first}, {second}", method=method)
     note = f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"
     return (
-        *found,
+        *by_group,
         label.with_value(value, term="all groups"),
         label.with_value(alone, (low, high), term="by selection alone", note=note),
         label.with_value(
@@ -414,8 +414,8 @@ def _scaled(values: Floats) -> Floats:
 
 def _ratio(numerator: Floats, first: Floats, second: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):  # samples in which a column does not vary are NaN
-        found: Floats = np.where(first * second > 0, numerator / np.sqrt(first * second), np.nan)
-    return found
+        ratio: Floats = np.where(first * second > 0, numerator / np.sqrt(first * second), np.nan)
+    return ratio
 
 
 def percentiles(spread: Floats) -> tuple[float | None, float | None]:

@@ -108,24 +108,24 @@ def curve_measurements(*, with_mine: bool = False, exclude_wrong: bool = False) 
 def found_curves(rows: Iterable[Measurement]) -> FoundCurves:
     """The curves among rows, of each encoder those of the source that measured last; other protocols are skipped."""
     controls: dict[tuple[str, ...], list[Measurement]] = {}  # by all that an encoder shares with its controls
-    own: dict[tuple[str, ...], dict[str, list[Measurement]]] = {}  # by what a curve is, and by source
+    encoder_rows: dict[tuple[str, ...], dict[str, list[Measurement]]] = {}  # by what a curve is, and by source
     for row in rows:
         protocol = parsed_protocol(row.protocol)
         if protocol is None or row.metric not in protocol.task.metrics:
             continue
         if protocol.control is None:
             key = (row.encoder, row.dataset, row.metric, row.protocol)
-            own.setdefault(key, {}).setdefault(row.source, []).append(row)
+            encoder_rows.setdefault(key, {}).setdefault(row.source, []).append(row)
         else:
             controls.setdefault(_place_of(row, protocol), []).append(row)
     curves, refused = [], {}  # type: list[CurveRows], dict[tuple[str, str, str], tuple[str, ...]]
-    for (_, dataset, metric, name), by_source in sorted(own.items()):
+    for (_, dataset, metric, name), by_source in sorted(encoder_rows.items()):
         chosen = max(by_source.values(), key=lambda some: (max(row.date for row in some), some[0].source))
-        found = _curve(chosen, controls)
-        if isinstance(found, CurveRows):
-            curves.append(found)
+        curve = _curve(chosen, controls)
+        if isinstance(curve, CurveRows):
+            curves.append(curve)
         else:
-            refused[dataset, metric, name] = (*refused.get((dataset, metric, name), ()), found)
+            refused[dataset, metric, name] = (*refused.get((dataset, metric, name), ()), curve)
     return FoundCurves(curves=tuple(curves), refused=refused)
 
 
@@ -146,10 +146,10 @@ def parsed_protocol(name: str) -> Protocol | None:
     >>> found.task.name, found.control, found.frozen, found.others
     ('depth', None, True, ('epochs=3.0', 'learning_rates=[0.001, 0.003]'))
     """
-    base, _, told = name.partition(" (")
+    base, _, listed = name.partition(" (")
     if base not in _TASK_OF:
         return None
-    options = _OPTION.split(told.removesuffix(")")) if told else []
+    options = _OPTION.split(listed.removesuffix(")")) if listed else []
     named = dict(option.split("=", 1) for option in options)
     others = tuple(option for option in options if option.split("=", 1)[0] not in ("control", "frozen"))
     return Protocol(_TASK_OF[base], named.get("control"), named.get("frozen") == "true", others)
@@ -175,9 +175,9 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     maximal = [row for row in maximal if row.seed is not None] or maximal  # a recorded risk is none of its seeds
     sizes = sorted({row.n_train for row in (*blind, *(row for row in maximal if row.seed is not None)) if row.n_train})
     if len(sizes) > 1:  # rows tell no other trace of it
-        told = " and ".join(f"{size:,}" for size in sizes)
+        shown = " and ".join(f"{size:,}" for size in sizes)
         return (
-            f"{where}, with controls of {told} images, which are several data sets under one name and no curve; "
+            f"{where}, with controls of {shown} images, which are several data sets under one name and no curve; "
             "measure each of them under a name of its own, by zoo curve --dataset."
         )
     trained, untrained = _by_regime(rows), _by_regime(scratch)
@@ -330,8 +330,8 @@ def _key(runs: Sequence[Run], whose: Sequence[str]) -> list[int]:
     """Numbers for a random generator that are the same for the same rows, whatever was asked for when they were
     measured.
     """
-    told = [(run.n_actual, run.seed, run.value, run.ci_low, run.ci_high) for run in runs]
-    digest = blake2b(repr((list(whose), told)).encode(), digest_size=16).digest()
+    numbers = [(run.n_actual, run.seed, run.value, run.ci_low, run.ci_high) for run in runs]
+    digest = blake2b(repr((list(whose), numbers)).encode(), digest_size=16).digest()
     return [int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4)]
 
 
@@ -479,15 +479,15 @@ def measured_curve(
         n_seeds=[min(map(len, both)) for both in zip(rows.encoder_runs, rows.scratch_runs, strict=True)],
         maximal_n=max(counted, default=None),
     )
-    own = tuple(_calibrated(risk, blind, maximal) for risk in risks)
+    calibrated = tuple(_calibrated(risk, blind, maximal) for risk in risks)
     untrained = tuple(_calibrated(risk, blind, maximal) for risk in scratch)
     return MeasuredCurve(
         rows=rows,
         kind=kind_of(rows.encoder),
         curve=curve,
-        calibrated=own,
+        calibrated=calibrated,
         calibrated_scratch=untrained,
-        improvement=_improvement(curve, own, untrained),
+        improvement=_improvement(curve, calibrated, untrained),
     )
 
 
@@ -527,21 +527,21 @@ def _with_labels(peers: Iterable[CurveRows], n_labels: int | None, most: int) ->
     """Runs of networks with so many labels; of maximal supervision with more than any, those with the most as well."""
     if n_labels is None:
         return []
-    found = []
+    networks = []
     for rows in peers:
-        for (_, n), own, scratch in zip(rows.regimes, rows.encoder_runs, rows.scratch_runs, strict=True):
+        for (_, n), pretrained, scratch in zip(rows.regimes, rows.encoder_runs, rows.scratch_runs, strict=True):
             if n == n_labels or n == most < n_labels:
-                found += [own, scratch]
+                networks += [pretrained, scratch]
         if rows.maximal[0].n_actual == n_labels:
-            found.append(rows.maximal)
-    return found
+            networks.append(rows.maximal)
+    return networks
 
 
-def _improvement(curve: CalibratedCurve, own: Sequence[Drawn], scratch: Sequence[Drawn]) -> Drawn | None:
+def _improvement(curve: CalibratedCurve, pretrained: Sequence[Drawn], scratch: Sequence[Drawn]) -> Drawn | None:
     if curve.improvement is None:
         return None
-    several = [*own, *scratch]
+    several = [*pretrained, *scratch]
     if not all(len(one.draws) for one in several):
         return Drawn(value=curve.improvement.value)
-    draws = [np.stack([one.draws for one in some], axis=1) for some in (own, scratch)]  # (n_draws, n_regimes)
+    draws = [np.stack([one.draws for one in some], axis=1) for some in (pretrained, scratch)]  # (n_draws, n_regimes)
     return Drawn(value=curve.improvement.value, draws=cumulative_improvements(*draws))

@@ -60,11 +60,11 @@ def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimat
             f"Got {len(groups)} group of {by} among the encoders with {outcome}, expected at least 2 to compare."
         )
     ordered = sorted(groups, key=lambda group: (-float(groups[group].mean()), group))
-    found = [
+    differences = [
         _difference(first, second, groups, table.column(outcome).unit, outcome)
         for first, second in combinations(ordered, 2)
     ]
-    return tuple(adjusted(found, family=f"{outcome} by pairs of {by}"))
+    return tuple(adjusted(differences, family=f"{outcome} by pairs of {by}"))
 
 
 def adjusted_differences(
@@ -163,8 +163,8 @@ def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFr
 def best_of_each(frame: pd.DataFrame, groups: str | Sequence[str], *, by: str) -> pd.DataFrame:
     """The best row of each group, in the order of the groups; rows without a group are left out."""
     columns = [groups] if isinstance(groups, str) else list(groups)
-    found: pd.DataFrame = ordered(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
-    return found.sort_values(columns, kind="stable")
+    best: pd.DataFrame = ordered(frame.dropna(subset=columns), by).groupby(columns, sort=False).head(1)
+    return best.sort_values(columns, kind="stable")
 
 
 def best_fraction_of_each(frame: pd.DataFrame, groups: str, *, by: str, fraction: float) -> pd.DataFrame:

@@ -243,7 +243,7 @@ def _explained(
     seed: int,
 ) -> ExplainedVariance:
     errors = np.concatenate(
-        [fold_errors(sample.y, own, folds) for own, folds in zip(predictions, divisions, strict=True)]
+        [fold_errors(sample.y, predicted, folds) for predicted, folds in zip(predictions, divisions, strict=True)]
     )
     low, high = pooled_interval(sample.y, predictions, seed=seed)
     encoders = sample.values.index

@@ -298,10 +298,10 @@ def _parabola(x: Sequence[float], y: Sequence[float], at: float) -> float:
 
 def _floor_law(curve: Curve, n_labels: int) -> float:
     """The power law a + b n^-c, with a and b at least 0, of the smallest relative errors; at most 100 percent."""
-    _, found = min(
+    _, error = min(
         _floor_law_of_exponent(curve, n_labels, _MOST_EXPONENT * (step / 100) ** 2) for step in range(7, 101)
     )
-    return min(found, 100.0)
+    return min(error, 100.0)
 
 
 def _floor_law_of_exponent(curve: Curve, n_labels: int, exponent: float) -> tuple[float, float]:

@@ -203,7 +203,7 @@ def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> 
     """
     from .controlled import VARIED_TOGETHER, controlled_groups
 
-    found = {}
+    by_choice = {}
     for treatment in treatments:
         together = VARIED_TOGETHER.get(treatment, (treatment,))
         facts = population.facts
@@ -213,8 +213,8 @@ def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> 
         levels = facts.frame[treatment].astype(object).fillna("not applicable")[groups.index]
         varying = levels.astype(str).groupby(groups["group"]).transform("nunique") > 1
         if varying.any():
-            found[treatment] = groups["group"][varying].astype(str)
-    return found
+            by_choice[treatment] = groups["group"][varying].astype(str)
+    return by_choice
 
 
 def _population_of(
@@ -267,16 +267,16 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
     """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user."""
     cards, shipped = catalogue(), content_folder("results")
     seen: dict[Key, str] = {}
-    found: list[Row] = []
+    chosen: list[Row] = []
     left_out: list[str] = []
     for path, content in read_files(".csv").items():
         if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
             continue
         rows = believable_rows_of(path, content, cards, seen, left_out)
         if with_mine or path.is_relative_to(shipped):
-            found += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
+            chosen += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
     warn(left_out)
-    return without_wrong(found, errata()) if exclude_wrong else found
+    return without_wrong(chosen, errata()) if exclude_wrong else chosen
 
 
 def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
@@ -292,15 +292,15 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
         if cards[row[ENCODER]].objective.mode not in _OTHERS:
             by_dataset.setdefault(row[DATASET], []).append(row)
     populations, grids, refused = [], {}, {}
-    elsewhere = {_on(dataset): _errors(own, FULL_SHOT) for dataset, own in sorted(by_dataset.items())}
-    for dataset, own in sorted(by_dataset.items()):
-        errors = {name: _errors(own, name) for name in ORACLES}
+    elsewhere = {_on(dataset): _errors(dataset_rows, FULL_SHOT) for dataset, dataset_rows in sorted(by_dataset.items())}
+    for dataset, dataset_rows in sorted(by_dataset.items()):
+        errors = {name: _errors(dataset_rows, name) for name in ORACLES}
         errors |= {name: values for name, values in elsewhere.items() if name != _on(dataset)}
         accuracies = {
             name: {encoder: 100 - error for encoder, error in values.items()} for name, values in errors.items()
         }
         metrics = {
-            name: _values_of(own, name, _VIEWS if one.needs == "views" else _IMAGES)
+            name: _values_of(dataset_rows, name, _VIEWS if one.needs == "views" else _IMAGES)
             for name, one in LABEL_FREE_METRICS.items()
         }
         metrics = {name: values for name, values in metrics.items() if values}
@@ -313,7 +313,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
             )
             continue
         populations.append(_population(dataset, metrics, accuracies))
-        grids[dataset] = _grid(own)
+        grids[dataset] = _grid(dataset_rows)
     return Measured(populations=tuple(populations), grids=grids, refused=refused)
 
 
@@ -325,7 +325,7 @@ def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFr
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
         return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
     pair = values[[LEARNABILITY, DIMENSION]].assign(oracle=oracle).dropna()
-    found, refused = values.copy(), []
+    extended, refused = values.copy(), []
     learnability, dimension, accuracy = (pair[name].tolist() for name in pair)
     makers: dict[str, Callable[[], Sequence[float]]] = {
         CLID: lambda: clid(learnability, dimension).tolist(),
@@ -333,10 +333,10 @@ def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFr
     }
     for name, make in makers.items():
         try:
-            found[name] = pd.Series(make(), index=pair.index)
+            extended[name] = pd.Series(make(), index=pair.index)
         except QueryError as error:
             refused.append(str(error))
-    return found, tuple(refused)
+    return extended, tuple(refused)
 
 
 def clid_of(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
@@ -350,8 +350,14 @@ def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping
     encoders = [encoder for encoder in cards if encoder in accuracies[FULL_SHOT]]
     encoders += [encoder for encoder in accuracies[FULL_SHOT] if encoder not in encoders]  # with other features
     index = pd.Index(encoders, name="enc", dtype="object")
-    values = pd.DataFrame({name: pd.Series(own, dtype="float64").reindex(index) for name, own in metrics.items()})
-    known = {name: pd.Series(own, dtype="float64").reindex(index) for name, own in accuracies.items() if own}
+    values = pd.DataFrame(
+        {name: pd.Series(by_encoder, dtype="float64").reindex(index) for name, by_encoder in metrics.items()}
+    )
+    known = {
+        name: pd.Series(by_encoder, dtype="float64").reindex(index)
+        for name, by_encoder in accuracies.items()
+        if by_encoder
+    }
     facts = {
         encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
         for encoder in encoders
@@ -386,7 +392,7 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
         place = splits.index(split) if split in splits else len(splits)
         return -len(by_kind[kind]), "(" in protocol, place, protocol  # options of one's own come last
 
-    return {encoder: _newest(own) for encoder, own in by_kind[min(by_kind, key=preference)].items()}
+    return {encoder: _newest(measured) for encoder, measured in by_kind[min(by_kind, key=preference)].items()}
 
 
 _ELSEWHERE = frozenset(name for name, one in LABEL_FREE_METRICS.items() if one.needs not in ("features", "views"))
@@ -402,7 +408,7 @@ def _newest(rows: Iterable[Row]) -> float:
 
 def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
     """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
-    found: dict[tuple[int, int], dict[str, list[Row]]] = {}
+    by_setting: dict[tuple[int, int], dict[str, list[Row]]] = {}
     for row in rows:
         if row[METRIC] != LEARNABILITY or row[SPLIT] != "train":
             continue
@@ -410,9 +416,9 @@ def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
         setting = {"k": "1"} | dict(_SETTING.findall(changed))  # 1 is what goes without saying
         if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
             place = int(setting["n_clusters"]), int(setting["k"])
-            found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
+            by_setting.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
     return {
-        place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")
-        for place, encoders in sorted(found.items())
+        place: pd.Series({encoder: _newest(measured) for encoder, measured in encoders.items()}, dtype="float64")
+        for place, encoders in sorted(by_setting.items())
         if len(encoders) >= FEWEST
     }

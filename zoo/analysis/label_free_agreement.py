@@ -74,12 +74,12 @@ def mutual_correlations(
     predictors: pd.DataFrame, *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
     """The same of each two predictors that at least 5 encoders have; term and outcome are their names."""
-    found = []
+    estimates = []
     for first, second in combinations(predictors.columns, 2):
         if len(predictors[[first, second]].dropna()) >= FEWEST:
             second_one = predictors[second].rename(str(second))
-            found += _pair(predictors[first], second_one, str(first), population, resampling)
-    return found
+            estimates += _pair(predictors[first], second_one, str(first), population, resampling)
+    return estimates
 
 
 def within_correlations(
@@ -96,7 +96,7 @@ def within_correlations(
     ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
     left out, and predictors with fewer than 5 others, or of a single group.
     """
-    found = []
+    estimates = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": oracle, "group": groups.reindex(oracle.index)}).dropna()
         rows = rows[rows.groupby("group")["group"].transform("size") > 1]
@@ -113,10 +113,10 @@ def within_correlations(
         label = Estimate(term=str(name), n=len(rows), unit="tau", outcome=str(oracle.name), method=method)
         if np.isfinite(value):
             note = "" if low is not None else f"no interval from {n_groups} groups"
-            found.append(label.with_value(value, (low, high), note=note))
+            estimates.append(label.with_value(value, (low, high), note=note))
         else:
-            found.append(label.described(note="never varies within a group"))
-    return found
+            estimates.append(label.described(note="never varies within a group"))
+    return estimates
 
 
 def correlation_differences(
@@ -132,7 +132,7 @@ def correlation_differences(
     Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
     Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
     """
-    found = []
+    estimates = []
     for first, second in pairs:
         rows = pd.DataFrame({"first": predictors[first], "second": predictors[second], "oracle": oracle}).dropna()
         rows = rows.sort_index()
@@ -144,8 +144,8 @@ def correlation_differences(
         whole, spread = (kendall(one, y, some) - kendall(two, y, some) for some in (np.ones((1, len(rows))), counts))
         method = f"difference of Kendall, {population}, bootstrap over {drawn}"
         label = Estimate(term=f"{first} - {second}", n=len(rows), unit="difference of tau", method=method)
-        found.append(label.with_value(whole[0], percentiles(spread), outcome=str(oracle.name)))
-    return found
+        estimates.append(label.with_value(whole[0], percentiles(spread), outcome=str(oracle.name)))
+    return estimates
 
 
 def joint_correlations(
@@ -163,7 +163,7 @@ def joint_correlations(
     oracle's name A are ``M with A`` (tau of the joint rank with the target), ``A`` (of the first oracle alone over the
     same encoders) and ``M with A - A`` (what the metric adds).
     """
-    found = []
+    estimates = []
     for name in predictors:
         rows = pd.DataFrame({"metric": predictors[name], "first": first_oracle, "target": target}).dropna()
         if len(rows) < FEWEST or any(never_varies(rows[column]) for column in rows):
@@ -173,9 +173,9 @@ def joint_correlations(
         pair = pd.DataFrame({both: joint, alone: rows["first"]})
         goal = rows["target"].rename(str(target.name))
         taus = oracle_correlations(pair, goal, population=population, resampling=resampling)
-        found += [one for one in taus if one.unit == UNITS["Kendall"]]
-        found += correlation_differences(pair, goal, [(both, alone)], population=population, resampling=resampling)
-    return found
+        estimates += [one for one in taus if one.unit == UNITS["Kendall"]]
+        estimates += correlation_differences(pair, goal, [(both, alone)], population=population, resampling=resampling)
+    return estimates
 
 
 def setting_correlations(
@@ -191,11 +191,11 @@ def setting_correlations(
     ``values`` are by (number of clusters, number of neighbours) and encoder, more being better; ``combine`` makes of
     the metric at one setting what is correlated, such as CLID of cluster learnability.
     """
-    found = []
+    estimates = []
     for (n_clusters, k), column in sorted(values.items()):
         made = column if combine is None else combine(column)
-        found += _pair(made, oracle, f"n_clusters={n_clusters}, k={k}", population, resampling)
-    return found
+        estimates += _pair(made, oracle, f"n_clusters={n_clusters}, k={k}", population, resampling)
+    return estimates
 
 
 def _pair(
@@ -212,18 +212,18 @@ def _pair(
     )
     counts, drawn = resampling.counts(rows.index)
     x, y = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
-    found = []
+    estimates = []
     for name in STATISTICS:
         method = f"{name}, {population}, bootstrap over {drawn}"
         label = Estimate(term=term, n=len(rows), unit=UNITS[name], outcome=str(second.name), method=method)
         if constant is not None:
-            found.append(label.described(note=f"{constant} never varies"))
+            estimates.append(label.described(note=f"{constant} never varies"))
             continue
         value, p = _MEASURES[name](x, y)
         low, high = percentiles(RESAMPLED[name](x, y, counts))
         note = "" if low is not None else "no interval: most samples of the bootstrap do not vary"
-        found.append(label.with_value(value, (low, high), p=p, note=note))
-    return found
+        estimates.append(label.with_value(value, (low, high), p=p, note=note))
+    return estimates
 
 
 ACCURACY, ORACLE, CHANCE = "accuracy recovered", "accuracy of the oracle's choice", "accuracy of a choice at random"
@@ -287,7 +287,7 @@ def selections(
     anew; as no draw has a better encoder than all of them, such an interval ends at the oracle's accuracy, and is
     rough.
     """
-    found = []
+    of_predictors = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": accuracy, "group": groups.reindex(accuracy.index)}).dropna()
         rows = rows.sort_index()  # the bootstrap draws places
@@ -295,11 +295,11 @@ def selections(
         rows, n_singles = rows[sizes > 1], int((sizes == 1).sum())
         if rows.empty:
             continue
-        picks = tuple(_pick(str(group), own) for group, own in rows.groupby("group", sort=True))
+        picks = tuple(_pick(str(group), members) for group, members in rows.groupby("group", sort=True))
         spread, drawn = _spread(rows, picks, resampling)
         method = f"selection by {of}, {population}, {drawn}"
-        found.append(_selection(str(name), picks, n_singles, spread, method=method))
-    return found
+        of_predictors.append(_selection(str(name), picks, n_singles, spread, method=method))
+    return of_predictors
 
 
 def overall_selections(
@@ -312,16 +312,18 @@ def overall_selections(
     )
 
 
-def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling = BY_ENCODER) -> Selection:
+def pooled(
+    of_choices: Sequence[Selection], *, of: str, population: str, resampling: Resampling = BY_ENCODER
+) -> Selection:
     """The picks of one metric over the groups of several choices, as one selection."""
-    if len({one.metric for one in found}) != 1:
-        raise QueryError(f"Got selections of {len({one.metric for one in found})} metrics to pool, expected one.")
-    picks = tuple(pick for one in found for pick in one.picks)
+    if len({one.metric for one in of_choices}) != 1:
+        raise QueryError(f"Got selections of {len({one.metric for one in of_choices})} metrics to pool, expected one.")
+    picks = tuple(pick for one in of_choices for pick in one.picks)
     spread = _of_groups(_triples(picks), resampling)
     return _selection(
-        found[0].metric,
+        of_choices[0].metric,
         picks,
-        sum(one.n_singles for one in found),
+        sum(one.n_singles for one in of_choices),
         spread,
         method=f"selection by {of}, {population}, {'bootstrap over groups' if spread else 'no interval'}",
     )
@@ -449,7 +451,9 @@ class Predictions:
 
     def estimates(self) -> list[Estimate]:
         """All of them, in order."""
-        of_selections = [one for found in self.selected.values() for own in found for one in own.estimates]
+        of_selections = [
+            one for selections in self.selected.values() for selection in selections for one in selection.estimates
+        ]
         return [*self.correlations, *self.mutual, *self.within, *self.differences, *of_selections]
 
 
@@ -501,13 +505,13 @@ def _selected(
         choice: tuple(selections(choosing, oracle, groups, population=name, of=choice, resampling=resampling))
         for choice, groups in hyperparameter_groups(population, choices).items()
     }
-    by_choice = {choice: found for choice, found in by_choice.items() if found}
+    by_choice = {choice: selected for choice, selected in by_choice.items() if selected}
     every: list[Selection] = []
     for metric in choosing:
-        own = [one for found in by_choice.values() for one in found if one.metric == metric]
-        if own:
-            every.append(pooled(own, of=ANY, population=name, resampling=resampling))
+        of_metric = [one for selected in by_choice.values() for one in selected if one.metric == metric]
+        if of_metric:
+            every.append(pooled(of_metric, of=ANY, population=name, resampling=resampling))
     within = selections(choosing, oracle, population.objectives, population=name, of=WITHIN, resampling=resampling)
     overall = overall_selections(choosing, oracle, population=name, resampling=resampling)
     kinds = {**by_choice, ANY: tuple(every), WITHIN: tuple(within), OVERALL: tuple(overall)}
-    return {kind: found for kind, found in kinds.items() if found}
+    return {kind: selected for kind, selected in kinds.items() if selected}

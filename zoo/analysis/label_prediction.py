@@ -203,8 +203,8 @@ def fit_exponent(
     falls = w * report.draws["approximation_plus_usability"] + report.draws["probe_generalization"]
     few_draws = np.stack([on_test[str(i + 1)] for i in range(len(few))], axis=1)  # (n_draws, m)
     drawn = [
-        curve.exponent(own, full_shot=full, falling=part)
-        for own, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
+        curve.exponent(errors, full_shot=full, falling=part)
+        for errors, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
     ]
     low, high = (float(end) for end in np.percentile(drawn, [2.5, 97.5]))
     freedom = len(few) - 1
@@ -309,14 +309,14 @@ def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> di
     With ``groups``, by id, all encoders of its group are left out together. Nominal is 0.95.
     """
     group = np.arange(len(law.encoders)) if groups is None else pd.factorize(groups.loc[list(law.encoders)])[0]
-    found = {}
+    coverage = {}
     for ratio, missed in zip(law.ratios[1:], law.misses.T[1:], strict=True):
         held = []
-        for own, value in zip(group, missed, strict=True):
-            low, high = np.percentile(missed[group != own], [2.5, 97.5])
+        for code, value in zip(group, missed, strict=True):
+            low, high = np.percentile(missed[group != code], [2.5, 97.5])
             held.append(low <= value <= high)
-        found[round(N_FULL_SHOT / ratio)] = float(np.mean(held))
-    return found
+        coverage[round(N_FULL_SHOT / ratio)] = float(np.mean(held))
+    return coverage
 
 
 def _draws(report: RiskReport, known: CalibratedLaw, *, seed: int) -> dict[str, Any]:
@@ -346,13 +346,15 @@ def _predicted(report: RiskReport, n: int, known: CalibratedLaw, draws: dict[str
         "full_shot_error": parts.full_shot_error,
     }
     numbers = {"n_all": report.n_train, "n_measured": report.n_train - report.n_test}  # R_AS: without as many as S_te
-    plain, calibrated = (float(found) for found in _errors(cells, n, **numbers, alpha=alpha, w=w))
+    plain, calibrated = (float(error) for error in _errors(cells, n, **numbers, alpha=alpha, w=w))
     guess = 100 * (1 - 1 / report.n_classes)
     calibrated = min(max(calibrated, 0.0), guess)
     ends: tuple[float | None, float | None] = (None, None)
     if is_law_known(report):
         log_ratio = np.log(report.n_train / n)
-        missed = np.array([np.interp(log_ratio, np.log(known.ratios), own) for own in known.misses])  # (n_encoders,)
+        missed = np.array(
+            [np.interp(log_ratio, np.log(known.ratios), misses) for misses in known.misses]
+        )  # (n_encoders,)
         _, spread = _errors(draws, n, **numbers, alpha=draws["alpha"], w=draws["w"])
         low, high = np.clip(np.percentile(spread + missed[draws["encoder"]], [2.5, 97.5]), 0, guess)
         ends = min(float(low), calibrated), max(float(high), calibrated)
@@ -383,20 +385,20 @@ def _checked(report: RiskReport, n: int) -> int:
 
 
 def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...]:
-    found = []
+    caveats = []
     if report.dataset.casefold() != DATASET or report.n_classes != N_CLASSES:
-        found.append(
+        caveats.append(
             f"The law was fitted on ImageNet-1K with {N_CLASSES:,} classes; {report.dataset} has {report.n_classes:,}, "
             "and nobody has shown that its exponent and weight hold there."
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
-        found.append(
+        caveats.append(
             f"{n:,} labels are a {report.n_train / n:,.0f}th of the training set, the law was fitted down to a "
             f"{known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:
-        found.append(report.warning)
-    return tuple(found)
+        caveats.append(report.warning)
+    return tuple(caveats)
 
 
 def _parameters(law: ScalingLaw) -> tuple[float, float]:

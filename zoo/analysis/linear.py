@@ -232,17 +232,17 @@ def _encoders(number: int) -> str:
 
 
 def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, levels: Sequence[str]) -> None:
-    found = (
+    values = (
         sorted(cells[treatment].astype(str).unique()) if scale in ("category", "truth") else cells[treatment].unique()
     )
     rows = f"the {_encoders(len(cells))} with {outcome} and every control"
-    if missing := [level for level in levels if level not in found]:
+    if missing := [level for level in levels if level not in values]:
         raise QueryError(
             f"{treatment} is never {' nor '.join(missing)} among {rows}; expected {' and '.join(levels)}, so take a "
             "larger population or other levels."
         )
-    if len(found) < 2:
-        same = f", it is always {found[0]}" if len(found) else ""
+    if len(values) < 2:
+        same = f", it is always {values[0]}" if len(values) else ""
         raise QueryError(
             f"{treatment} never varies among {rows}{same}; expected at least two values, so take a larger population."
         )
@@ -255,7 +255,7 @@ def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, leve
 
 def _design(cells: pd.DataFrame, scales: Mapping[str, Scale], references: Mapping[str, str]) -> Design:
     def of(scale: Scale) -> list[str]:
-        return [name for name, own in scales.items() if own == scale]
+        return [name for name, its_scale in scales.items() if its_scale == scale]
 
     return design_of(
         cells,

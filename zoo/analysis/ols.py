@@ -236,12 +236,12 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
 def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
     """The same estimates with their false-discovery rates (Benjamini-Hochberg), over those that have a p-value."""
     tested = [position for position, estimate in enumerate(estimates) if estimate.p is not None]
-    found = list(estimates)
+    corrected = list(estimates)
     if tested:
         rates = multipletests([estimates[position].p for position in tested], method="fdr_bh")[1]
         for position, rate in zip(tested, rates, strict=True):
-            found[position] = found[position].described(p_adjusted=float(rate), family=family)
-    return found
+            corrected[position] = corrected[position].described(p_adjusted=float(rate), family=family)
+    return corrected
 
 
 def _check(design: pd.DataFrame, outcome: pd.Series[float], name: str) -> None:
@@ -283,5 +283,5 @@ def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float
     rest = design[usual]
     null = {} if usual.all() else null_vectors(rest)
     kept = [term for term in design.columns if term not in null]
-    found = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
-    return {term: numbers for term, numbers in found.items() if coincides_with(term, null) is None}
+    inferred = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
+    return {term: numbers for term, numbers in inferred.items() if coincides_with(term, null) is None}

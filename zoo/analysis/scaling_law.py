@@ -199,14 +199,14 @@ def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
     """
     missed = rows.assign(missed=rows["error"] - predict(law, rows))
     by_family = [*missed.groupby(["n", "family"]), *(((n, "all"), part) for n, part in missed.groupby("n"))]
-    found = []
+    missed_by = []
     for (n, family), part in by_family:
         misses = part["missed"].to_numpy()
         count, bias = len(misses), float(misses.mean())
         margin = float(student.ppf(0.975, count - 1) * misses.std(ddof=1) / count**0.5) if count > 1 else np.nan
-        found.append([int(n), family, count, bias, bias - margin, bias + margin, float((misses**2).mean() ** 0.5)])
+        missed_by.append([int(n), family, count, bias, bias - margin, bias + margin, float((misses**2).mean() ** 0.5)])
     columns = ["n", "family", "n_encoders", "bias", "ci_low", "ci_high", "rmse"]
-    return pd.DataFrame(found, columns=columns).sort_values(["n", "family"], ignore_index=True)
+    return pd.DataFrame(missed_by, columns=columns).sort_values(["n", "family"], ignore_index=True)
 
 
 @one_thread()
@@ -267,10 +267,10 @@ class _Problem:
             return np.column_stack([moving * by_alpha, moving * self.on_train * (ratio - 1)])
 
         low, high = (0.0, 0.0), (LARGEST_ALPHA, np.inf)
-        found = least_squares(misses, start, jac=slopes, method="lm").x  # three times faster, but knows no bounds
-        if not (low[0] <= found[0] <= high[0] and low[1] <= found[1]):
-            found = least_squares(misses, start, jac=slopes, bounds=(low, high)).x
-        return float(found[0]), float(found[1])
+        best = least_squares(misses, start, jac=slopes, method="lm").x  # three times faster, but knows no bounds
+        if not (low[0] <= best[0] <= high[0] and low[1] <= best[1]):
+            best = least_squares(misses, start, jac=slopes, bounds=(low, high)).x
+        return float(best[0]), float(best[1])
 
 
 def _weighted_r2(y: Floats, predicted: Floats, weights: Any) -> float:
@@ -360,22 +360,22 @@ def compare_laws(
     split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row to
     predict has no values.
     """
-    found = []
+    scores = []
     masks = held_out(rows, n_repeats=n_repeats, seed=seed)
     for done, (split, repeats) in enumerate(masks.items()):
         told(f"laws, {split}", done, len(masks))
         if any(held.sum() < 2 or rows[~held]["encoder"].nunique() < FEWEST_ENCODERS for held in repeats):
-            found += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
+            scores += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
             continue
         results = {
             law: [predict_held_out(rows, law, held, falls_with_size=falls_with_size) for held in repeats]
             for law in dict.fromkeys((*laws, COMPONENT_LAW))
         }
-        limits = {law: tuple(at_limits for _, at_limits in found) for law, found in results.items()}
-        fitted = {law: [predicted for predicted, _ in found] for law, found in results.items()}
+        limits = {law: tuple(at_limits for _, at_limits in scores) for law, scores in results.items()}
+        fitted = {law: [predicted for predicted, _ in scores] for law, scores in results.items()}
         draws = {law: _draws(rows, repeats, fitted[law], n_resamples, seed) for law in fitted}
-        found += [replace(_score(rows, law, split, repeats, fitted, draws), at_limits=limits[law]) for law in laws]
-    return found
+        scores += [replace(_score(rows, law, split, repeats, fitted, draws), at_limits=limits[law]) for law in laws]
+    return scores
 
 
 def r2_estimate(

@@ -70,12 +70,12 @@ class StandardLaw:
         """Which shared parameters the fit would move further if the search let it: none, "b = 3", "b = 0", "K"."""
         if self.size == 0.0:
             return ()
-        found = {
+        reached_by = {
             f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR,
             FLAT: self.size_exponent <= _NEAR,
             "K": abs(self.size) >= _LARGEST_TERM - _NEAR,
         }
-        return tuple(name for name, reached in found.items() if reached)
+        return tuple(name for name, reached in reached_by.items() if reached)
 
 
 def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
@@ -236,15 +236,15 @@ class _Problem:
         whole = _cut(labels) + parameters[-2] * size
         outer = ((whole > 0) & (whole < 100)).astype(float)
         inner = outer * ((labels > 0) & (labels < 100))
-        found = np.zeros((len(self.y), len(parameters)))
+        derivatives = np.zeros((len(self.y), len(parameters)))
         row, fall = np.arange(len(self.y)), parameters[self.n_groups + self.group]
         for position, by_parameter in enumerate((np.ones_like(power), power, -fall * power * self.x)):
-            found[row, position * self.n_groups + self.group] = inner * by_parameter
-        found[:, -2], found[:, -1] = outer * size, -outer * parameters[-2] * size * self.s
-        return found
+            derivatives[row, position * self.n_groups + self.group] = inner * by_parameter
+        derivatives[:, -2], derivatives[:, -1] = outer * size, -outer * parameters[-2] * size * self.s
+        return derivatives
 
     def solve(self, start: Floats) -> Floats:
         inside = np.clip(start, self.low + 1e-9, self.high - 1e-9)
         bounds = (self.low, self.high)
-        found = least_squares(self.misses, inside, jac=self.slopes, bounds=bounds, x_scale="jac", max_nfev=200)
-        return np.asarray(min((inside, found.x), key=self.loss))
+        fitted = least_squares(self.misses, inside, jac=self.slopes, bounds=bounds, x_scale="jac", max_nfev=200)
+        return np.asarray(min((inside, fitted.x), key=self.loss))

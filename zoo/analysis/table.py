@@ -67,13 +67,13 @@ class StudyTable:
             If no row has them all.
         """
         require_columns(names)
-        found = self.frame.dropna(subset=list(names))
-        if found.empty:
+        rows = self.frame.dropna(subset=list(names))
+        if rows.empty:
             raise QueryError(
                 f"None of the {len(self)} encoders of the table has {' and '.join(names)}; "
                 "expected at least one, so measure it or leave out the study."
             )
-        return found
+        return rows
 
     def n_left_out(self, *names: str) -> dict[str, int]:
         """How many rows :meth:`complete` leaves out, by the first of the columns that is missing and why."""
@@ -164,8 +164,8 @@ def _population_of(encoder: str) -> str | None:
 
 
 def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    for encoder, own in rows.items():
-        for name, cell in own.items():
+    for encoder, encoder_cells in rows.items():
+        for name, cell in encoder_cells.items():
             if isinstance(cell, float) and math.isinf(cell):
                 raise QueryError(f"{name} of {encoder!r} is {cell}, expected a finite number; correct or remove it.")
     index = pd.Index(list(rows), name="enc", dtype="object")

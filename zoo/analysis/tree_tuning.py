@@ -170,17 +170,17 @@ def course_of(
     """Boosts the folds of one trial side by side until going on cannot beat ``best``."""
     boosters = [booster_of(training, parameters, seed=seed) for training, _, _ in matrices]
     errors: list[float] = []
-    own, at = float("inf"), None
+    lowest, at = float("inf"), None
     for done in range(_ROUNDS_BETWEEN_ERRORS, ROUNDS[-1] + 1, _ROUNDS_BETWEEN_ERRORS):
         for booster, (training, _, _) in zip(boosters, matrices, strict=True):
             boost(booster, training, range(done - _ROUNDS_BETWEEN_ERRORS, done))
         errors.append(_mean_error(boosters, matrices))
-        if done in ROUNDS and errors[-1] < own:
-            own, at = errors[-1], done
-        if give_up and _hoped_for(errors) >= min(best, own):
+        if done in ROUNDS and errors[-1] < lowest:
+            lowest, at = errors[-1], done
+        if give_up and _hoped_for(errors) >= min(best, lowest):
             break
     ended_early = done < ROUNDS[-1]
-    return Course(own, min(own, _hoped_for(errors)) if ended_early else own, at, done)
+    return Course(lowest, min(lowest, _hoped_for(errors)) if ended_early else lowest, at, done)
 
 
 def _mean_error(boosters: Sequence[xgboost.Booster], matrices: Sequence[FoldMatrices]) -> float:
@@ -261,12 +261,12 @@ def tune_all(
         search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
         for outcome in dict.fromkeys(outcomes)
     ]
-    found: dict[str, Tuned] = {}
+    by_outcome: dict[str, Tuned] = {}
     for tuned in searched_all(searches, n_workers):
-        found[tuned.outcome] = tuned
+        by_outcome[tuned.outcome] = tuned
         if progress is not None:
-            progress(tuned.outcome, len(found), len(searches))
-    return found
+            progress(tuned.outcome, len(by_outcome), len(searches))
+    return by_outcome
 
 
 def searched_all(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tuned]:

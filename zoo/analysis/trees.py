@@ -220,7 +220,7 @@ def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise QueryError(
             f"The settings of the trees have {wrong}, expected {', '.join(_BOUNDS)}; only max_bin may be left out."
         )
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for name, value in parameters.items():
         least, most, whole = _BOUNDS[name]
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
@@ -228,8 +228,8 @@ def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise QueryError(f"The trees' setting {name} is {value!r}, expected a number from {least:g} to {most:g}.")
         if whole and not number.is_integer():
             raise QueryError(f"The trees' setting {name} is {value!r}, expected a whole number.")
-        found[name] = int(number) if whole else number
-    return found
+        checked[name] = int(number) if whole else number
+    return checked
 
 
 def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
@@ -336,8 +336,8 @@ def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2
     squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
     drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
     variance = np.var(y[drawn], axis=1)
-    found = 100 * (1 - squared[drawn].mean(axis=1)[variance > 0] / variance[variance > 0])
-    low, high = np.percentile(found, [2.5, 97.5])
+    explained = 100 * (1 - squared[drawn].mean(axis=1)[variance > 0] / variance[variance > 0])
+    low, high = np.percentile(explained, [2.5, 97.5])
     return float(low), float(high)
 
 
@@ -387,19 +387,19 @@ def written_parameters(
     of features and outcome: ``by_fold`` and ``pooled`` of :func:`zoo.analysis.importance.explained_variance`, and those
     of :func:`zoo.analysis.importance.nested_variance` as ``nested_by_fold`` and ``nested_pooled``.
     """
-    found = list(tunings)
-    if not found:
+    written = list(tunings)
+    if not written:
         raise QueryError("Got no tuned settings to write, expected at least one; tune an outcome first.")
     how = {
         "function": "zoo.analysis.tree_tuning.tune_all",
         "table": table,
-        "n_folds": found[0].n_folds,
-        "seed": found[0].seed,
-        "sampler": found[0].sampler,
+        "n_folds": written[0].n_folds,
+        "seed": written[0].seed,
+        "sampler": written[0].sampler,
         "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
     }
     lines = [_HEAD, "[how]", f"date = {date}", *(f"{name} = {_toml(value)}" for name, value in how.items())]
-    for tuned in found:
+    for tuned in written:
         settings = ", ".join(f"{name} = {_toml(value)}" for name, value in tuned.parameters.items())
         lines += ["", f"[{tuned.features}.{tuned.outcome}]", f"parameters = {{ {settings} }}"]
         lines += [f"{name} = {_toml(getattr(tuned, name))}" for name in ("error", "n", "n_trials", "n_pruned")]

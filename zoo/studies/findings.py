@@ -250,18 +250,18 @@ def beside(printed: str, value: float) -> str:
     >>> beside("-3.9", -3.8231), beside("4e-9", 3.961e-9), beside("<1e-9", 2.2e-4)
     ('-3.82', '4.0e-09', '2.2e-04')
     """
-    found = _NUMBER.match(printed.strip())
-    if found is None or found[3] or found[1]:
+    match = _NUMBER.match(printed.strip())
+    if match is None or match[3] or match[1]:
         return f"{value:.1e}" if value and (abs(value) < 1e-3 or abs(value) >= 1e5) else f"{value:.3g}"
-    return f"{value:.{len(found[2].partition('.')[2]) + 1}f}"
+    return f"{value:.{len(match[2].partition('.')[2]) + 1}f}"
 
 
 def _read(printed: str) -> tuple[str, float, int]:
     """Bound ("<", ">" or ""), number, and the decimal place of its last digit."""
-    found = _NUMBER.match(printed.strip())
-    if found is None:
+    match = _NUMBER.match(printed.strip())
+    if match is None:
         raise ValueError(f"got {printed!r}, expected one printed number such as '-3.9', '4e-9' or '<1e-9'")
-    bound, digits, exponent, _ = found.groups()
+    bound, digits, exponent, _ = match.groups()
     return bound, float(f"{digits}e{exponent or 0}"), len(digits.partition(".")[2]) - int(exponent or 0)
 
 
@@ -302,21 +302,21 @@ class Answer:
 def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer]) -> Claim:
     """The claim with its answer, or "not available" where a QueryError or UnknownName says why the table has none."""
     try:
-        found = answer()
+        decided = answer()
     except (QueryError, UnknownName) as error:
         return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
     return statement_claim(
         claim,
         source=source,
         paper=paper,
-        ours=found.ours,
-        holds=found.holds,
-        held_as_the_paper_did=found.held_as_the_paper_did,
-        contradicted=found.contradicted,
-        reason=found.reason,
-        caveat=found.caveat,
-        rests_on=found.rests_on,
-        value=found.value,
+        ours=decided.ours,
+        holds=decided.holds,
+        held_as_the_paper_did=decided.held_as_the_paper_did,
+        contradicted=decided.contradicted,
+        reason=decided.reason,
+        caveat=decided.caveat,
+        rests_on=decided.rests_on,
+        value=decided.value,
     )
 
 

@@ -77,14 +77,14 @@ def differing(run: StudyRun) -> dict[str, str]:
     if run.other is None:
         return {}
     others = {claim.claim: claim for claim in run.other.claims}
-    found = {}
+    different = {}
     for claim in run.findings.claims:
         other = others.get(claim.claim)
         if other is None:
-            found[claim.claim] = "not available"
+            different[claim.claim] = "not available"
         elif other.ours != claim.ours:
-            found[claim.claim] = other.ours
-    return found
+            different[claim.claim] = other.ours
+    return different
 
 
 def figure_file(study: str, figure: str) -> str:
@@ -483,16 +483,16 @@ def _list_contents(folder: Path) -> None:
 
 def _difference(folder: Path) -> str | None:
     """How a folder differs from what a report left there; None if it does not, or is empty."""
-    found = dict(_files(folder))
+    present = dict(_files(folder))
     listing = folder / CONTENTS
     if not listing.is_file():
-        return f"it holds {next(iter(found))!r}" if found else None
+        return f"it holds {next(iter(present))!r}" if present else None
     try:
         listed: Any = json.loads(listing.read_text(encoding="utf-8"))
         known = dict(listed["files"]) if listed["format"] == FORMAT else {}
     except (ValueError, KeyError, TypeError):
         return f"{CONTENTS} cannot be read"
-    changed = [name for name in sorted({*found, *known}) if found.get(name) != known.get(name)]
+    changed = [name for name in sorted({*present, *known}) if present.get(name) != known.get(name)]
     return f"{changed[0]} was added, changed or removed since" if changed else None
 
 

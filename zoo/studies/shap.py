@@ -120,8 +120,8 @@ def beeswarm(
     there, as triangles that point outwards. ``rasterized`` points are pixels in a figure that is otherwise lines, for
     figures of very many.
     """
-    found = [float(value) for swarm in swarms for value in swarm.x]
-    low, high = min([*found, 0.0]), max([*found, 0.0])
+    drawn = [float(value) for swarm in swarms for value in swarm.x]
+    low, high = min([*drawn, 0.0]), max([*drawn, 0.0])
     margin = 0.05 * (high - low) or 1.0
     low, high = (low - margin, high + margin) if limit is None else (-limit, limit)
     axes.axvline(0.0, color="#777777", linewidth=0.7, zorder=1)

@@ -45,8 +45,12 @@ class Trees:
     def rows(self, table: StudyTable) -> list[Rows]:
         """How many encoders each model was trained on."""
         return [
-            Rows(part=f"trees of {OUTCOMES[outcome].label.lower()}", used=found.n, left_out=table.n_left_out(outcome))
-            for outcome, found in self.fitted.items()
+            Rows(
+                part=f"trees of {OUTCOMES[outcome].label.lower()}",
+                used=importance.n,
+                left_out=table.n_left_out(outcome),
+            )
+            for outcome, importance in self.fitted.items()
         ]
 
 
@@ -93,13 +97,13 @@ def settings_of(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
 
 def tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE) -> dict[str, str]:
     """The file of a report that keeps what was searched, laid out as the stored settings; none if nothing was."""
-    found = [one for own in tuned for one in own.values()]
-    if not found:
+    searches = [one for by_outcome in tuned for one in by_outcome.values()]
+    if not searches:
         return {}
     rows = f"{len(table)} {'corrected' if table.corrected else 'published'} rows"
     rows += f", {len(table.mine)} of them measured by the user" if table.mine else ""
     with tempfile.TemporaryDirectory() as folder:
-        path = written_parameters(found, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
+        path = written_parameters(searches, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
         return {name: path.read_text(encoding="utf-8")}
 
 
@@ -124,7 +128,7 @@ def fitted_trees(
     def fit(outcome: str) -> tuple[Importance, list[Importance]] | str:
         settings = (parameters or {}).get(outcome)
         try:
-            found = tree_importance(table, outcome, features=features, parameters=settings, seed=options.seed)
+            importance = tree_importance(table, outcome, features=features, parameters=settings, seed=options.seed)
             n_again = n_subsamples if again_for is None or outcome in again_for else 0
         except QueryError as error:
             return str(error)
@@ -132,9 +136,9 @@ def fitted_trees(
             table, outcome, features=features, parameters=settings, n_subsamples=n_again, seed=options.seed
         )
         try:
-            return found, list(again)
+            return importance, list(again)
         except QueryError:  # four fifths are too few, or all alike
-            return found, []
+            return importance, []
 
     answers = {}
     with ThreadPoolExecutor(number_of_workers(options.n_workers)) as pool:  # XGBoost works outside Python's lock
@@ -143,7 +147,7 @@ def fitted_trees(
             options.progress("trees", step, len(outcomes))
     fitted = {outcome: answer for outcome, answer in answers.items() if not isinstance(answer, str)}
     return Trees(
-        {outcome: found for outcome, (found, _) in fitted.items()},
+        {outcome: importance for outcome, (importance, _) in fitted.items()},
         {outcome: answer for outcome, answer in answers.items() if isinstance(answer, str)},
         {outcome: again for outcome, (_, again) in fitted.items()},
     )
@@ -171,10 +175,10 @@ class Choice:
         among = None
         if self.family:
             among = importance.values.index[importance.values["family"] == self.family].tolist()
-        found = number_effect(importance, self.feature, encoders=among)
-        if self.smaller and found.value is not None:
-            found = found.described(term=found.term.replace(">=", "<"), value=-found.value)
-        return found.described(term=f"{found.term}, {self.family} only") if self.family else found
+        effect = number_effect(importance, self.feature, encoders=among)
+        if self.smaller and effect.value is not None:
+            effect = effect.described(term=effect.term.replace(">=", "<"), value=-effect.value)
+        return effect.described(term=f"{effect.term}, {self.family} only") if self.family else effect
 
     def tied_effect(self, importance: Importance) -> float:
         """The same of the features that the choice settles, their SHAP values added."""
@@ -207,11 +211,11 @@ class Way:
 
 def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
     """Which way a choice moves an outcome; QueryError if all or none of the encoders have made the choice."""
-    found = trees.of(outcome)
-    effect = choice.effect(found)
+    importance = trees.of(outcome)
+    effect = choice.effect(importance)
     value = effect.value or 0.0
     mean = float(
-        (found.shap.sum(axis=1) + found.base).abs().mean()
+        (importance.shap.sum(axis=1) + importance.base).abs().mean()
     )  # of the predictions, which are as large on average
     again = []
     for one in trees.again.get(outcome, ()):
@@ -240,22 +244,22 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
     def answer() -> Answer:
-        found = way_of(choice, outcome, trees)
-        if not found.steady:
+        moved = way_of(choice, outcome, trees)
+        if not moved.steady:
             reason = "the sign depends on which encoders the trees are trained on"
-        elif found.found == "little":
+        elif moved.found == "little":
             reason = "the trees hardly lean on it for this outcome"
         else:
-            reason = f"the trees put it at {100 * found.share:+.1f} % of the mean, and their sign is steady"
+            reason = f"the trees put it at {100 * moved.share:+.1f} % of the mean, and their sign is steady"
         if choice.tied:
             tied = choice.tied_effect(trees.of(outcome))
             reason += f"; they put {tied:+.2f} points on {' and '.join(choice.tied)}, which it settles"
-        holds = found.found == way and (found.steady or way == "little")
-        holds = holds or (way == "no worse" and found.found != "raises")
-        value = found.effect.value or 0.0
+        holds = moved.found == way and (moved.steady or way == "little")
+        holds = holds or (way == "no worse" and moved.found != "raises")
+        value = moved.effect.value or 0.0
         by_sign = (way == "raises" and value > 0) or (way == "lowers" and value < 0)
         return Answer(
-            ours=found.text,
+            ours=moved.text,
             value=value,
             holds=holds,
             held_as_the_paper_did=by_sign,
