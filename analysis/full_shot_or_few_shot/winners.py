@@ -33,7 +33,7 @@ class Winner:
     setting: str  # column of the error
     encoder: str
     error: float  # percent, lower is better
-    runner_up: str | None  # None if nobody else competes
+    runner_up: str | None  # None if it is the only one
     margin: float | None  # percentage points by which the runner-up's error is higher
     n: int  # encoders that compete
 

@@ -34,7 +34,7 @@ from . import tables
 from .claims import NO_CURVES, claims
 from .comparisons import gain_estimates, improvement_estimates
 
-MOST = 8  # curves that can be told apart in one figure
+MOST_CURVES = 8  # of one figure, so that colours and marks differ
 NOTES = (
     "Nothing here is the paper's: its encoders are ResNet-50s that were trained on 1.3 million images, those of the "
     "pocket tiny ones that were trained on a few thousand. A claim that fails here is not shown to be wrong, nor one "
@@ -79,12 +79,12 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 
 def _figures(panel: Panel) -> list[Figure]:
-    """One figure with both plots, or several where there are more curves than can be told apart."""
+    """One figure with both plots, or several where there are more curves than colours."""
     curves = [one.curve for one in panel.curves]
     name = "curves_" + "".join(each if each.isalnum() else "_" for each in panel.name).strip("_")
-    starts = range(0, len(curves), MOST)
+    starts = range(0, len(curves), MOST_CURVES)
     return [
-        curves_figure(curves[start : start + MOST], name=name if len(starts) == 1 else f"{name}_{place}")
+        curves_figure(curves[start : start + MOST_CURVES], name=name if len(starts) == 1 else f"{name}_{place}")
         for place, start in enumerate(starts, start=1)
     ]
 

@@ -55,7 +55,7 @@ _OBJECTIVES = {
     "vicreg": "VICReg",
     "vicregl": "VICRegL",
 }
-_SAID = {  # how a choice that tells groups apart is said, those that readers know best first
+_SAID = {  # words for a choice in which groups differ, those that readers know best first
     "epochs": "{} epochs",
     "nviews": "{} views",
     "projection2_arch": "{} projector",

@@ -22,7 +22,7 @@ class YearRisks:
     year: int
     encoder: str | None  # the best one; None for averages
     n: int  # encoders of the year that were compared or averaged
-    parts: Mapping[str, Estimate]  # component -> estimate; its value is None where nobody has measured it
+    parts: Mapping[str, Estimate]  # component -> estimate; its value is None where it was not measured
     error: float  # full-shot, percent
     known_sum: float | None  # approximation and usability of the best encoder together, which needs no supervised twin
 

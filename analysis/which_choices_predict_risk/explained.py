@@ -77,7 +77,7 @@ def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list
         for outcome in outcomes:
             try:
                 stored = stored_tuning(outcome, name)
-            except QueryError:  # nobody tuned it
+            except QueryError:  # no settings are stored
                 continue
             for definition in ("by_fold", "pooled"):
                 if f"nested_{definition}" in stored:

@@ -83,7 +83,7 @@ def controlled_groups(
 ) -> pd.DataFrame:
     """Groups of encoders that are equal in all core columns but the varied ones, of which at least one varies.
 
-    A missing cell is a value of its own, and "does not apply" is another one than "nobody published it". Only encoders
+    A missing cell is a value of its own, and "does not apply" is another one than "not published". Only encoders
     ``among`` the given ones count; a group has the id of its first encoder of the table as its name, whatever they are.
     The index is "enc" in the order of the table; columns are ``group``, ``n_varying`` (how many of the varied columns
     vary in the group) and the varied ones.

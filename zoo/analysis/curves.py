@@ -63,7 +63,7 @@ class Run:
     """One row: what one trained network, or one control, got wrong."""
 
     n_requested: int
-    n_actual: int | None  # labels; None of a recorded risk, and of a blind guess that nobody counted
+    n_actual: int | None  # labels; None of a recorded risk, and of a blind guess without a count
     seed: int | None
     value: float
     ci_low: float | None
@@ -234,8 +234,8 @@ def seed_variances(
     """Draws of the variance of networks that differ in their seed alone, shape (n_draws,), in the unit of the runs
     squared.
 
-    Each group has the runs of one network; the same ones count once. ``whose`` tells these groups from others with the
-    same numbers. None where every network has one seed.
+    Each group has the runs of one network; the same ones count once. ``whose`` distinguishes these groups from others
+    with the same numbers. None where every network has one seed.
     """
     several = sorted({tuple(runs) for runs in groups if len(runs) > 1}, key=repr)
     n_free = sum(len(runs) - 1 for runs in several)
@@ -251,10 +251,10 @@ def drawn_mean(
 ) -> Drawn:
     """The mean of runs that differ in their seed, with draws of it; ``variances`` are those of :func:`seed_variances`.
 
-    ``whose`` tells these runs from others with the same numbers: data set and metric, and the encoder if it is one's.
-    Without variances intervals are of test images alone. Draws are all the value itself if a single run has neither
-    interval nor seed, as a recorded risk; there are none if a run has a seed and no interval, for then nothing is
-    known.
+    ``whose`` distinguishes these runs from others with the same numbers: data set and metric, and the encoder if it is
+    one's. Without variances intervals are of test images alone. Draws are all the value itself if a single run has
+    neither interval nor seed, as a recorded risk; there are none if a run has a seed and no interval, for then nothing
+    is known.
     """
     values = np.array([run.value for run in runs])  # (n_seeds,)
     mean = float(values.mean())
@@ -372,7 +372,7 @@ class Panel:
     protocol: str
     curves: tuple[MeasuredCurve, ...]
     refused: tuple[str, ...] = ()
-    is_only: bool = False  # no other protocol has this metric on this data set, so that its options need not be told
+    is_only: bool = False  # no other protocol has this metric on this data set, so that its name needs no options
 
     @property
     def is_dense(self) -> bool:

@@ -8,7 +8,7 @@ T is the error of the probe on its own training images, which is approximation p
 labels: alpha says how fast, and W how much of T belongs to it. Every encoder has the same alpha and W.
 
 The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the signed
-sum, known for every encoder, also where nobody measured its two parts or clipped one of them.
+sum, known for every encoder, also where its two parts were not measured or one was clipped.
 
 :func:`compare_laws` is the comparison of Table 9, on rows that the laws were not fitted to. Beside the laws of the
 table stands one that it lacks: Eq. 25 with nothing but the full-shot error of an encoder. Eq. 25 knows, of the encoders
@@ -350,20 +350,20 @@ def compare_laws(
     n_resamples: int = 1000,
     seed: int = 0,
     falls_with_size: bool = True,
-    told: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Score]:
     """Every law on every split of :func:`comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
 
     "iid" is split at random ``n_repeats`` times. ``n_resamples`` of the held-out encoders give the 95 % intervals; they
     say how R2 depends on which encoders it is taken over, and not on those that the law was fitted to.
-    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. ``told`` is called with the
-    split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row to
-    predict has no values.
+    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. ``progress`` is called with
+    the split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row
+    to predict has no values.
     """
     scores = []
     masks = held_out(rows, n_repeats=n_repeats, seed=seed)
     for done, (split, repeats) in enumerate(masks.items()):
-        told(f"laws, {split}", done, len(masks))
+        progress(f"laws, {split}", done, len(masks))
         if any(held.sum() < 2 or rows[~held]["encoder"].nunique() < FEWEST_ENCODERS for held in repeats):
             scores += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
             continue

@@ -1,7 +1,7 @@
 """The one table that every study reads: cards joined with measurements, one row an encoder.
 
 Columns have the published names, as in :func:`zoo.results_df`. A missing cell is NaN in :attr:`StudyTable.frame`, and
-:attr:`StudyTable.why_missing` gives the reason: nobody published it, or it does not apply. The checks below refuse a
+:attr:`StudyTable.why_missing` gives the reason: it was not published, or it does not apply. The checks below refuse a
 population that is too small or too uniform for a question.
 """
 

@@ -150,7 +150,7 @@ def suggested(trial: optuna.Trial) -> dict[str, Any]:
 
 
 def new_search(seed: int) -> optuna.Study:
-    """A search by the tree-structured Parzen estimator; asked and told, so that it prints nothing."""
+    """A search by the tree-structured Parzen estimator; asked and told (ask-and-tell), so that it prints nothing."""
     return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS))
 
 

@@ -67,7 +67,7 @@ def tuned_trees(
     for outcome in outcomes:
         try:
             sample_of(table, outcome, features, n_least=N_FOLDS)
-        except QueryError:  # training tells the reason
+        except QueryError:  # training gives the reason
             continue
         possible.append(outcome)
 
@@ -221,7 +221,7 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
     for one in trees.again.get(outcome, ()):
         try:
             again.append(choice.effect(one).value or 0.0)
-        except QueryError:  # nobody made the choice in this part
+        except QueryError:  # no encoder of this part made the choice
             continue
     same = sum((other > 0) == (value > 0) for other in again)
     steady = f"; same sign in {same} of {len(again)} models of four fifths of the encoders" if again else ""
