@@ -13,7 +13,7 @@ from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.table import StudyTable
 from zoo.analysis.trees import TREE_FEATURES, stored_tuning
 from zoo.errors import QueryError
-from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Table, answered, number_claim
+from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Table, number_claim
 from zoo.studies.running import StudyOptions
 from zoo.studies.trees import error_of
 
@@ -126,27 +126,22 @@ def claim_of_number(explained: Explained, features: str, outcome: str, printed: 
     )
 
 
-def claim_of_definition(explained: Explained, features: str, outcome: str, printed: str) -> Claim:
-    """That a printed percentage is one of explained test variance: of all encoders out of fold, pooled."""
+of_definition = Claims(source="Table 6, Appendix C.4")
 
-    def answer() -> Answer:
-        found = explained.of(features, outcome)
-        least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
-        sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
-        return Answer(
-            ours=f"pooled {_pooled(found)}",
-            value=found.pooled,
-            holds=found.by_fold - found.pooled < SAME,
-            contradicted=found.by_fold - found.pooled >= SAME,
-            reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
-            f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
-        )
 
-    return answered(
-        f"Table 6 gives the percentage of explained test variance: {error_of(outcome)}",
-        source="Table 6, Appendix C.4",
-        paper=printed,
-        answer=answer,
+@of_definition("Table 6 gives the percentage of explained test variance: {error}", paper="{printed}")
+def the_percentage_is_of_test_variance(explained: Explained, features: str, outcome: str) -> Answer:
+    """Explained test variance is that of all encoders out of fold, pooled."""
+    found = explained.of(features, outcome)
+    least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
+    sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
+    return Answer(
+        ours=f"pooled {_pooled(found)}",
+        value=found.pooled,
+        holds=found.by_fold - found.pooled < SAME,
+        contradicted=found.by_fold - found.pooled >= SAME,
+        reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
+        f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
     )
 
 
