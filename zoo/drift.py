@@ -53,7 +53,6 @@ IMAGES = ("landscape", "portrait", "badge", "sign")
 _FORMAT = "zoo-check-1"  # counts changes of the images, and of what is kept
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow")
 _ABSENT = "not installed"
-_QUANTISED_LAYERS = ("pred",)
 _STEPS_APART = 0.005  # share of quantised dimensions that may round to the next step, a finite jump, and not count
 
 Preprocess: TypeAlias = Callable[[Image.Image], torch.Tensor]
@@ -180,7 +179,7 @@ def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> R
 
 def _compared(card: EncoderCard, then: Recording, now: Recording) -> Drift:
     """Two recordings of one encoder, the later one held against the earlier one."""
-    left_out = _STEPS_APART if card.representation.layer in _QUANTISED_LAYERS else 0.0
+    left_out = _STEPS_APART if card.representation.is_quantised else 0.0
     changes = _changes(then.circumstances, now.circumstances)
     dims = [str(len(recording.features[IMAGES[0]])) for recording in (then, now)]
     if dims[0] != dims[1]:

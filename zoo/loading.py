@@ -165,7 +165,7 @@ def keep(
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
         return Found(path=path, record=known, is_new=False)
     if held is None:
-        store.keep(folder, record)
+        store.write_record(folder, record)
     return Found(path=path, record=record, is_new=held is None, held=held)
 
 
@@ -270,7 +270,7 @@ def candidates(
             architecture=architecture,
             selection=own.selection if own else "",
         )
-        names = list(map(store.kept_name, files))
+        names = list(map(store.recorded_name, files))
         found.append(
             Candidate(
                 places=files,
@@ -280,7 +280,7 @@ def candidates(
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
-                mirrored_key=key([store.kept_name(portable(file)) for file in files]),
+                mirrored_key=key([store.recorded_name(portable(file)) for file in files]),
             )
         )
     return found
@@ -290,7 +290,7 @@ def _layout_of(card: EncoderCard, place: str) -> str:
     converter = card.weights.converter
     if isinstance(converter, Missing) or place.startswith(store.REGISTERED):
         return "zoo"
-    is_rewritten = place.startswith("timm:") and converter not in ("clip", "openclip", "lossyless")
+    is_rewritten = place.startswith("timm:") and not layout_named(converter).reads_timm_copies
     return "timm" if is_rewritten else converter
 
 
@@ -536,7 +536,7 @@ def converted(
             )
         origins = tuple(
             store.Origin(
-                place=store.kept_name(place),
+                place=store.recorded_name(place),
                 address=place if is_shipped(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
@@ -562,7 +562,7 @@ def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | Non
     file = there
     if file is None:
         expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
-        entry = lock.known(store.kept_name(place))
+        entry = lock.known(store.recorded_name(place))
         if entry is not None and expected not in (None, entry.sha256):
             raise WeightsRefused(
                 f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "

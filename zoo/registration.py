@@ -441,7 +441,7 @@ def _remove_card(card: EncoderCard) -> None:
 
 def _remove_weights(card: EncoderCard) -> int:
     """The weights of a registered encoder; returns the bytes that are freed."""
-    found = care.kept(care.Shelf(kind="registered", folder=own_store()))
+    found = care.stored(care.Shelf(kind="registered", folder=own_store()))
     return care.remove([one for one in found if one.record and one.record.origins[0].place == card.weights.url])
 
 

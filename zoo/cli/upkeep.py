@@ -67,7 +67,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
     """
     cards = catalogue()
     shelves = _shelves()
-    among = everything = [item for shelf in shelves for item in care.kept(shelf)]
+    among = everything = [item for shelf in shelves for item in care.stored(shelf)]
     whose, lost = _whose(shelves, everything, cards)
     absent: list[str] = []
     if names:
@@ -128,7 +128,7 @@ def _shelves() -> list[care.Shelf]:
 
 
 def _whose(
-    shelves: Sequence[care.Shelf], everything: Sequence[care.Kept], cards: Mapping[str, EncoderCard]
+    shelves: Sequence[care.Shelf], everything: Sequence[care.Stored], cards: Mapping[str, EncoderCard]
 ) -> tuple[dict[Path, tuple[str, ...]], list[Finding]]:
     """Encoders by the path of their record; and those of which only the manifest of a mirror knows."""
     known = care.by_places(cards.values())
@@ -162,7 +162,7 @@ def _listed(shelf: care.Shelf) -> dict[Path, tuple[str, ...]]:
 
 
 def _verified(
-    among: Sequence[care.Kept],
+    among: Sequence[care.Stored],
     whose: Mapping[Path, tuple[str, ...]],
     cards: Mapping[str, EncoderCard],
     progress: Callable[[int], None],
@@ -194,7 +194,7 @@ def _verified(
         )
 
 
-def _orphans(shelf: care.Shelf, everything: Sequence[care.Kept]) -> Iterator[Finding]:
+def _orphans(shelf: care.Shelf, everything: Sequence[care.Stored]) -> Iterator[Finding]:
     needed = {item.weights for item in everything}
     detail = "no record speaks of it"
     for path in sorted((shelf.folder / "tensors").glob("*.safetensors")):
@@ -329,7 +329,7 @@ def _kept_here() -> list[EncoderCard]:
     cards = catalogue()
     known = care.by_places(cards.values())
     kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
-    records = [item.record for shelf in care.shelves() if shelf.kind in kinds for item in care.kept(shelf)]
+    records = [item.record for shelf in care.shelves() if shelf.kind in kinds for item in care.stored(shelf)]
     ids = {name for found in records if found is not None for name in care.readers(found, known)}
     kept = [card for card in cards.values() if card.id in ids]
     if not kept:

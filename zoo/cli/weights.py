@@ -205,13 +205,13 @@ def where(place: str) -> str:
     return scheme if rest else Path(place).name
 
 
-def _in_cache() -> list[care.Kept]:
+def _in_cache() -> list[care.Stored]:
     """What is kept in the cache and in its copies of mirrors."""
     shelves = [shelf for shelf in care.shelves() if shelf.kind in ("cache", "copy of a mirror")]
-    return [item for shelf in shelves for item in care.kept(shelf) if not item.is_registered]
+    return [item for shelf in shelves for item in care.stored(shelf) if not item.is_registered]
 
 
-def _row(item: care.Kept, known: dict[care.Places, list[Any]]) -> dict[str, Any]:
+def _row(item: care.Stored, known: dict[care.Places, list[Any]]) -> dict[str, Any]:
     record = item.record
     if record is None:
         return {"encoders": [], "state": "damaged", "record": str(item.path), "store": item.shelf.kind}
@@ -249,7 +249,7 @@ def _partial_bytes() -> int:
 
 def _registered_note() -> list[str]:
     own = [
-        item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.kept(shelf) if item.is_registered
+        item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.stored(shelf) if item.is_registered
     ]
     total = sum(status.st_size for status in {item.weights: item.status for item in own}.values() if status)
     return [f"{len(own)} registered, {size(total)}, in {_registered_folder()}: not part of the cache"] if own else []
@@ -259,7 +259,7 @@ def _registered_folder() -> Path:
     return user_folder() / "weights"
 
 
-def _is_wanted(item: care.Kept, wanted: Sequence[str]) -> bool:
+def _is_wanted(item: care.Stored, wanted: Sequence[str]) -> bool:
     cards = catalogue()
     return item.record is not None and any(
         care.concerns(item.record, cards[name]) if name in cards else item.record.encoder == name for name in wanted

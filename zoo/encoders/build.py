@@ -13,11 +13,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ..cards.catalogue import own_card
-from ..cards.schema import EncoderCard
+from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError
 from ..optional import requires_extra
 from . import resnet
-from .encoder import TOKEN_LAYERS, Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
+from .encoder import Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
 
 Constructor: TypeAlias = Callable[..., tuple[nn.Module, int]]
 
@@ -39,7 +39,7 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
     """
     constructor = _constructor(card)
     options = dict(card.architecture.options)
-    reads_tokens = card.representation.layer in TOKEN_LAYERS
+    reads_tokens = bool(LAYERS[card.representation.layer].tokens)
     if reads_tokens and card.architecture.backbone.startswith("timm:"):
         options = {"global_pool": ""} | options  # models that average would drop the final norm of the tokens
     try:
@@ -111,7 +111,10 @@ def build_encoder(card: EncoderCard, *, seed: int = 0, device: torch.device | st
         If timm is needed and not installed.
     """
     target = torch.get_default_device() if device is None else torch.device(device)
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if target.type == "meta" else "cpu"):
+    if target.type == "meta":
+        with torch.device("meta"), _UnfilledParameters():
+            return _built(card)
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every accelerator
         encoder = _built(card)
     return encoder.to(target)

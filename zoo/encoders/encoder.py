@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
 from ..cards.representations import PROJECTED, tokens_of
-from ..cards.schema import EncoderCard, Layer
+from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError, QueryError
 from .resnet import SmallResNet
 
@@ -65,13 +65,6 @@ class Encoder(nn.Module):
         return f"dim={self.dim}"
 
 
-TOKEN_LAYERS: frozenset[Layer] = frozenset({"cls", "cls+avg", "4xcls", "proj", "proj+cls", "pred"})
-"""Layers that are read from the tokens of a transformer."""
-
-PROJECTED_LAYERS: frozenset[Layer] = frozenset({"proj", "proj+cls", "pred"})
-"""Layers that need the projection of the class token, which CLIP trains with the backbone."""
-
-
 def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
     """The pooling that a card asks for.
 
@@ -87,8 +80,9 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
         If the layer cannot have the dimensions that the card says, or its order is missing.
     """
     layer, dim = card.representation.layer, card.representation.dim
-    n_widths = {"avgpool": 1, "attnpool": 1, "cls": 1, "cls+avg": 2, "4xcls": 4}.get(layer)
-    if n_widths is not None and dim != n_widths * width:
+    words = LAYERS[layer].tokens.split("+")  # one, of what a network pools by itself
+    n_widths = len(words) * LAYERS[layer].n_blocks
+    if "proj" not in words and dim != n_widths * width:
         raise BuildError(
             f"Encoder {card.id!r}, field 'representation.dim': found {dim}, expected {n_widths * width}, "
             f"for {layer!r} of {card.architecture.backbone!r} is {n_widths} x {width}; correct the card."
@@ -152,9 +146,10 @@ def projection_dim(card: EncoderCard, *, width: int) -> int:
     BuildError
         If nothing is left for the projection.
     """
-    if card.representation.layer not in PROJECTED_LAYERS:
+    words = LAYERS[card.representation.layer].tokens.split("+")
+    if "proj" not in words:
         return 0
-    taken = width if card.representation.layer == "proj+cls" else 0
+    taken = width * sum(word != "proj" for word in words)
     dim = card.representation.dim - taken
     if dim < 1:
         raise BuildError(

@@ -20,7 +20,7 @@ from ..files import synchronise_folder
 from ..loading import Found
 from ..version import __version__
 from ..weights.places import portable, shown
-from ..weights.store import Record, kept_name
+from ..weights.store import Record, recorded_name
 from .modelcard import model_card, without_keys
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -217,7 +217,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
 def _require_own_weights(card: EncoderCard, record: Record) -> None:
     place = record.origins[0].place
     own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
-    if place not in own and place not in map(kept_name, own):  # as a record keeps an address that holds a key
+    if place not in own and place not in map(recorded_name, own):  # as a record keeps an address that holds a key
         raise QueryError(
             f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
             "and results are of those; register other weights with 'zoo register' and export that encoder."

@@ -1,8 +1,8 @@
-"""Files of Hugging Face repositories, through huggingface_hub: its cache, its token and its settings are the user's.
+"""Files of Hugging Face repositories, through huggingface_hub with the user's cache, token and settings.
 
 ``HF_HOME``, ``HF_ENDPOINT``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE`` mean what they mean everywhere. huggingface_hub checks
-the size of what it downloads, and nothing of what it finds in its cache; here every file is hashed each time, and the
-cache's own name for a large file, which is its sha256, must be right.
+the size of what it downloads, and nothing of what is in its cache; here every file is hashed each time, and the cache's
+name for a large file, which is its sha256, must be right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
-from ..progress import DownloadProgress as Progress
+from ..progress import DownloadProgress
 from .hosts import HUB, forget, why_unreachable
 from .hub_connection import FAILURES, in_one_line
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
@@ -38,34 +38,18 @@ with requires_extra("models", needed_for="Weights on Hugging Face"):
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
-def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
-    """A file of a repository, in huggingface_hub's cache.
+def fetch_hub(found: Source, *, expected: Expected, progress: DownloadProgress | None) -> Fetched:
+    """A file of a repository, in huggingface_hub's cache; the file names of the place are tried in their order.
 
-    Parameters
-    ----------
-    found : Source
-        Of the kind "hub"; its file names are tried in their order.
-    expected : Expected
-        What is known of the file.
-    progress : Progress, optional
-        Told of the whole file at once; without one, huggingface_hub draws its own bar.
-
-    Raises
-    ------
-    WeightsUnavailable
-        If there is no such repository, revision or file, no access, or no network.
-    WeightsRefused
-        If the file is not the expected one, or arrives damaged twice.
-    StoreError
-        If huggingface_hub's cache cannot be written.
+    ``progress`` learns of the whole file at once; without it, huggingface_hub draws its bar.
     """
-    # a hash that is known makes it needless to ask the Hub about a file that is in the cache
-    if expected.hash and (kept := _kept(found, expected)):
-        return kept
+    # with a known hash the Hub need not be asked about a file that is in the cache
+    if expected.hash and (cached := _cached(found, expected)):
+        return cached
     is_local = is_offline()
     missing, unreached = [], ""
     if not (is_local or constants.HF_HUB_OFFLINE):
-        unreached = why_unreachable(HUB)  # huggingface_hub asks six times, and says so each time
+        unreached = why_unreachable(HUB)  # huggingface_hub would ask six times, with a message each time
         is_local = bool(unreached)
     reason = unreached
     for name in found.filenames:
@@ -114,8 +98,8 @@ def _missing(
     )
 
 
-def _kept(found: Source, expected: Expected) -> Fetched | None:
-    """The file if the cache has it with the hash that is known."""
+def _cached(found: Source, expected: Expected) -> Fetched | None:
+    """The file if the cache has it with the known hash."""
     for name in found.filenames:
         path = _in_cache(found, name)
         if path is None:
@@ -129,9 +113,9 @@ def _kept(found: Source, expected: Expected) -> Fetched | None:
 def _sound(
     found: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
 ) -> tuple[Path, str, int] | None:
-    """The file, its hash and its size; one that has rotted in the cache is removed from there and fetched again, once.
+    """The file, its hash and its size; a damaged one is removed from the cache and fetched again, once.
 
-    None if only the cache may be asked and it has no such file; the errors of huggingface_hub for a missing file pass
+    None if only the cache may be used and it has no such file; the errors of huggingface_hub for a missing file pass
     through.
     """
     path = _in_cache(found, name) if is_local else _download(found, name, is_silent=is_silent)
@@ -153,18 +137,18 @@ def _sound(
     named = _hash_in_cache(path)
     if not digest.startswith(named):
         _remove(path)
-        raise WeightsRefused(f"{what} {wrong}, and arrived damaged when it was fetched anew; check disk and network.")
+        raise WeightsRefused(f"{what} {wrong}, and arrived damaged when it was fetched again; check disk and network.")
     return path, digest, size
 
 
 def _in_cache(found: Source, name: str) -> Path | None:
-    """The file that the cache has; hf_hub_download(local_files_only=True) asks the Hub about other things even so."""
+    """The file in the cache; hf_hub_download(local_files_only=True) would ask the Hub about other things."""
     assert found.repository is not None  # of a place on the Hub
     try:
         path = try_to_load_from_cache(found.repository, name, revision=found.revision)
     except ValueError as error:
         _refuse(f"{name!r} of the Hugging Face repository {found.repository}", error)
-    return Path(path) if isinstance(path, str) else None  # another object says that the Hub has no such file
+    return Path(path) if isinstance(path, str) else None  # another object: the Hub has no such file
 
 
 def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
@@ -227,13 +211,13 @@ def _hash_in_cache(path: Path) -> str:
     """
     try:
         blob = os.path.basename(os.readlink(path))
-    except OSError:  # no link: a file system without them, or a file that somebody put there
+    except OSError:  # a file system without links, or a file put there by hand
         return ""
     return blob if re.fullmatch("[0-9a-f]{64}", blob) else ""
 
 
 def _remove(path: Path) -> None:
-    """A damaged file is of no use to anybody; in a cache that cannot be written it stays."""
+    """Removes a damaged file; in a cache that cannot be written it stays."""
     with suppress(OSError):
         blob = path.parent / os.readlink(path)
         blob.unlink(missing_ok=True)
@@ -242,7 +226,7 @@ def _remove(path: Path) -> None:
 
 
 def _origin(found: Source, name: str, path: Path) -> str:
-    """The address of just these bytes: the commit is in the path of the cache."""
+    """The address of exactly these bytes: the commit is in the path of the cache."""
     commit = re.search(r"[/\\]snapshots[/\\]([0-9a-f]{40})[/\\]", str(path))
     revision = commit[1] if commit else (found.revision or "main")
     return shown(f"{constants.ENDPOINT}/{found.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
@@ -250,7 +234,7 @@ def _origin(found: Source, name: str, path: Path) -> str:
 
 @contextmanager
 def _bars(is_silent: bool) -> Iterator[None]:
-    """huggingface_hub without its own bars, unless the user has asked for them by HF_HUB_DISABLE_PROGRESS_BARS=0."""
+    """huggingface_hub without its bars, unless the user has asked for them by HF_HUB_DISABLE_PROGRESS_BARS=0."""
     is_ours = is_silent and constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled()
     if is_ours:
         disable_progress_bars()
@@ -263,7 +247,7 @@ def _bars(is_silent: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without huggingface_hub's words about its own retries: what comes of them is said once, in an error."""
+    """Without huggingface_hub's messages about its retries: a failure is reported once, as an error."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(max(before, logging.ERROR))

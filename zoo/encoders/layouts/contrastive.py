@@ -136,7 +136,7 @@ def _fitting_projection(state: State, target: Mapping[str, Tensor]) -> State:
 
 
 LAYOUTS: dict[str, Layout] = {
-    "clip": Layout(convert=clip, half=True),
-    "openclip": Layout(convert=openclip, half=True),
-    "lossyless": Layout(convert=lossyless, half=True, n_companions=1),
+    "clip": Layout(convert=clip, half=True, reads_timm_copies=True),
+    "openclip": Layout(convert=openclip, half=True, reads_timm_copies=True),
+    "lossyless": Layout(convert=lossyless, half=True, n_companions=1, reads_timm_copies=True),
 }

@@ -26,15 +26,17 @@ class Misfit(Exception):
 class Layout:
     """How the files of one source are laid out.
 
-    ``version`` counts changes of the function: what an older version has converted is converted anew. ``half`` says
-    that the source releases half precision, which is widened; any other published file must have the encoder's own
-    types. ``n_companions`` further files are needed.
+    ``version`` counts changes of the function: weights that an older version has converted are converted again.
+    ``half``: the source releases half precision, which is widened; any other published file must have the encoder's
+    types. ``n_companions`` further files are needed. ``reads_timm_copies``: timm's copies of these files need this
+    layout too; its copies of other sources are read with the layout ``timm``.
     """
 
     convert: Converter
     version: int = 1
     half: bool = False
     n_companions: int = 0
+    reads_timm_copies: bool = False
 
 
 def nested(content: Any, *path: str) -> Any:
