@@ -21,7 +21,7 @@ from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import QueryError, StoreError, WeightsRefused
 from zoo.hub.export import export_to_hub_folder
-from zoo.loading import Found, keep, load, obtain
+from zoo.loading import Found, load, obtain, store_weights
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
 from zoo.weights.store import Origin
@@ -44,7 +44,7 @@ def kept(card: EncoderCard, folder: Path, *, place: str | None = None) -> Found:
     tensors = {name: torch.randn(tensor.shape, generator=source) * 0.1 for name, tensor in encoder.state_dict().items()}
     where = str(card.weights.url) if place is None else place
     origin = Origin(place=where, address=where, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
-    return keep(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
+    return store_weights(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
 
 
 @pytest.fixture(scope="module")

@@ -427,15 +427,15 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
     ZooError
         As a load.
     """
-    from ..loading import kept, load
+    from ..loading import cached, load
 
     choices = _candidates(card)
     was_there = _find(choices) is not None
     start = time.monotonic()
-    found = kept(choices)
+    found = cached(choices)
     if found is None:
         load(card.id)
-        found = kept(choices)
+        found = cached(choices)
     if found is None:
         raise StoreError(
             f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written, or another "

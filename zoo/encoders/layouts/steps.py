@@ -1,4 +1,4 @@
-"""What layouts are made of. Every step names what it expects, and refuses the rest."""
+"""Building blocks of layouts. Every step names what it expects, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ State: TypeAlias = dict[str, Tensor]
 Converter: TypeAlias = Callable[..., State]
 """``(content, *companions, target)`` -> tensors by name.
 
-``content`` is what the file holds, each companion what a further file of the card holds. ``target`` are the encoder's
-own tensors on the meta device, by the names that are wanted; those of the backbone come without ``backbone.``.
+``content`` is that of the file, each companion that of a further file of the card. ``target`` has the encoder's tensors
+by the names that are wanted; those of the backbone come without ``backbone.``.
 """
 
 
@@ -40,7 +40,7 @@ class Layout:
 
 
 def nested(content: Any, *path: str) -> Any:
-    """What lies under keys in keys."""
+    """The value under keys in keys."""
     for depth, key in enumerate(path):
         if not isinstance(content, Mapping) or key not in content:
             found = _keys(content) if isinstance(content, Mapping) else type(content).__name__
@@ -50,7 +50,7 @@ def nested(content: Any, *path: str) -> Any:
 
 
 def holds(content: Any, *path: str) -> bool:
-    """True if something lies under keys in keys."""
+    """True if there is a value under keys in keys."""
     for key in path:
         if not isinstance(content, Mapping) or key not in content:
             return False
@@ -88,7 +88,7 @@ def without(state: State, *prefixes: str) -> State:
 
 
 def unwrapped(state: State, prefix: str = "module.") -> State:
-    """Without a prefix that all names have or none: what DistributedDataParallel adds depends on the script."""
+    """Without a prefix that all names have or none: whether DistributedDataParallel added it depends on the script."""
     return below(state, prefix) if any(name.startswith(prefix) for name in state) else state
 
 
