@@ -43,7 +43,7 @@ with requires_extra("models", needed_for="Checking features"):
     from safetensors.torch import save
 
 if TYPE_CHECKING:
-    from .loading import Found
+    from .loading import StoredWeights
 
 TOLERANCE = 1e-4  # largest relative difference that rounding explains
 IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by docs/check_images.py, which explains them
@@ -106,18 +106,20 @@ class Drift:
     changes: tuple[Change, ...]
 
 
-def remember_features(card: EncoderCard, found: Found | None, encoder: Encoder, preprocess: Preprocess) -> None:
+def remember_features(
+    card: EncoderCard, stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess
+) -> None:
     """Records the features of an encoder that was just loaded for the first time, unless there is a recording."""
     if not recording_path(card).exists():
-        keep_recording(card, observed(found, encoder, preprocess))
+        keep_recording(card, observed(stored, encoder, preprocess))
 
 
 def compare_features(
-    card: EncoderCard, found: Found | None, encoder: Encoder, preprocess: Preprocess, *, record: bool = False
+    card: EncoderCard, stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess, *, record: bool = False
 ) -> Drift | None:
     """Compares the features of an encoder with its recording; records them where there is none.
 
-    ``found`` is None for an untrained encoder, whose random weights of seed 0 are compared: an initialisation that
+    ``stored`` is None for an untrained encoder, whose random weights of seed 0 are compared: an initialisation that
     changes with a library is drift too. The encoder is on any device, in eval mode. ``record`` replaces the recorded
     features, also damaged ones. Returns None if there was nothing to compare with.
     """
@@ -127,13 +129,13 @@ def compare_features(
         if not record:
             raise
         then = None
-    now = observed(found, encoder, preprocess)
+    now = observed(stored, encoder, preprocess)
     if record or then is None:
         keep_recording(card, now)
     return None if then is None else _compared(card, then, now)
 
 
-def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
+def observed(stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
     """The features of the bundled images here and now, on the device of the encoder."""
     device = next(encoder.parameters()).device
     with torch.no_grad(), torch.autocast(device.type, enabled=False), full_precision():
@@ -141,7 +143,7 @@ def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> R
         # one by one, as another size of batch may take other kernels
         features = {name: encoder(images)[0].float().cpu() for name, images in inputs.items()}
     circumstances = Circumstances(
-        weights="random, seed 0" if found is None else f"sha256 {found.record.sha256}",
+        weights="random, seed 0" if stored is None else f"sha256 {stored.record.sha256}",
         preprocess=" ".join(repr(preprocess).split()),
         machine=f"{platform.machine()}, {device.type}",
         versions={library: _version(library) for library in _LIBRARIES},

@@ -61,7 +61,7 @@ _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StoredWeights:
     """Converted weights on this machine."""
 
     path: Path
@@ -83,12 +83,12 @@ def registered_place(sha256: str) -> str:
     return f"{store.REGISTERED}{sha256}"
 
 
-def found_in(folder: Path, key: str) -> Found | None:
+def found_in(folder: Path, key: str) -> StoredWeights | None:
     """The weights with a key in a folder of converted weights; None if it has none."""
     record = store.find(folder, key)
     if record is None:
         return None
-    return Found(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
+    return StoredWeights(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
 
 
 def architecture_hash(encoder: Encoder) -> str:
@@ -111,7 +111,7 @@ def store_weights(
     selection: str = "",
     reading: store.Reading | None = None,
     may_be_held: bool = False,
-) -> Found:
+) -> StoredWeights:
     """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
 
     The key of the record is made of the places of the files, of registered weights of their hash. For a user's file the
@@ -152,28 +152,28 @@ def store_weights(
     path = store.tensors_path(folder, content.sha256)
     known = store.find(folder, record.key) if is_registered else None
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
-        return Found(path=path, record=known, is_new=False)
+        return StoredWeights(path=path, record=known, is_new=False)
     if held is None:
         store.write_record(folder, record)
-    return Found(path=path, record=record, is_new=held is None, held=held)
+    return StoredWeights(path=path, record=record, is_new=held is None, held=held)
 
 
-def discard(found: Found) -> None:
+def discard(stored: StoredWeights) -> None:
     """Removes what :func:`store_weights` has just written, because the encoder cannot be right."""
-    folder = found.path.parent.parent
-    store.record_path(folder, found.record.key).unlink(missing_ok=True)
-    if all(record is None or record.sha256 != found.record.sha256 for _, record in store.records(folder)):
-        found.path.unlink(missing_ok=True)
+    folder = stored.path.parent.parent
+    store.record_path(folder, stored.record.key).unlink(missing_ok=True)
+    if all(record is None or record.sha256 != stored.record.sha256 for _, record in store.records(folder)):
+        stored.path.unlink(missing_ok=True)
 
 
 def _versions() -> dict[str, str]:
-    found = {"ssl-zoo": __version__}
+    by_library = {"ssl-zoo": __version__}
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            by_library[library] = version(library)
         except PackageNotFoundError:  # a source tree on the path has no distribution
             continue
-    return found
+    return by_library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +287,7 @@ def obtain(
     weights: str | Sequence[str] = (),
     checkpoint_key: str = "",
     layout: str = "",
-) -> Found:
+) -> StoredWeights:
     """The converted weights of an encoder, fetched and converted if they are not stored yet.
 
     Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`candidates`.
@@ -301,9 +301,9 @@ def obtain(
     if given and any(source(place).kind == "path" for place in given):
         return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
     for attempt in range(_ATTEMPTS):
-        found = cached(choices, is_user_file=bool(given))
-        if found is not None:
-            return found
+        stored = cached(choices, is_user_file=bool(given))
+        if stored is not None:
+            return stored
         place = mirror_place()
         if place and not given and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
@@ -319,7 +319,7 @@ def obtain(
     raise AssertionError("unreachable")
 
 
-def cached(choices: Sequence[Candidate], *, is_user_file: bool = False) -> Found | None:
+def cached(choices: Sequence[Candidate], *, is_user_file: bool = False) -> StoredWeights | None:
     """The weights of the first of these candidates that this machine or the mirror has; None if there are none.
 
     A mirror never has a user's file. WeightsRefused if they came from another file than the card or a lock file says.
@@ -329,18 +329,18 @@ def cached(choices: Sequence[Candidate], *, is_user_file: bool = False) -> Found
     for folder in (registered_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
         for choice in choices:
             for key in choice.keys:
-                found = found_in(folder, key)
-                if found is not None:
-                    _require_known(choice, found.record)
-                    return found
+                stored = found_in(folder, key)
+                if stored is not None:
+                    _require_known(choice, stored.record)
+                    return stored
     return None
 
 
-def remedy(found: Found, *, name: str) -> str:
+def remedy(stored: StoredWeights, *, name: str) -> str:
     """What to do about damaged weights, to end a sentence with."""
-    if found.path.is_relative_to(registered_store()):
+    if stored.path.is_relative_to(registered_store()):
         return "restore the file, or register the encoder again from its checkpoint"
-    if mirror_place() and not found.path.is_relative_to(weights_folder()):
+    if mirror_place() and not stored.path.is_relative_to(weights_folder()):
         return "remove that file from the mirror and make the mirror again"
     return f"run 'zoo cache rm {name}' and load it again"
 
@@ -356,7 +356,7 @@ def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
 
 def _obtain_files(
     card: EncoderCard, encoder: Encoder, given: Sequence[str], *, checkpoint_key: str, layout: str
-) -> Found:
+) -> StoredWeights:
     """The weights from a user's files; those of this machine are recognised by their content."""
     places, fetched = [], []
     for place in given:
@@ -365,13 +365,13 @@ def _obtain_files(
         places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
     (choice,) = candidates(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
     for key in choice.keys:
-        found = found_in(weights_folder(), key)
-        if found is not None:
-            return found
+        stored = found_in(weights_folder(), key)
+        if stored is not None:
+            return stored
     return _fetch_and_convert(card, encoder, choice, there=fetched)
 
 
-def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> Found:
+def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> StoredWeights:
     """The weights from the first place that can be reached."""
     if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
         raise WeightsUnavailable(
@@ -411,7 +411,7 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
 
 def _fetch_and_convert(
     card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
-) -> Found:
+) -> StoredWeights:
     """Fetches, converts, locks and stores, in this order, so that a refused file leaves nothing."""
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
@@ -571,16 +571,16 @@ def load(
     target = torch.get_default_device() if device is None else torch.device(device)
     if not pretrained or target.type == "meta" or (card.is_untrained and not places):
         return build_encoder(card, seed=seed, device=target), preprocess
-    own = own_card(card)
-    encoder, found = trained(own, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    encoder_card = own_card(card)
+    encoder, stored = trained(encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
     encoder = encoder.to(target)
-    if found.is_new and not places:
+    if stored.is_new and not places:
         try:
-            remember_features(own, found, encoder, preprocess)  # its own features, whichever are asked for
+            remember_features(encoder_card, stored, encoder, preprocess)
         except DataError:  # finite weights, and features that are not
-            discard(found)
+            discard(stored)
             raise
-    return encoder if card is own else with_features(encoder, card), preprocess
+    return encoder if card is encoder_card else with_features(encoder, card), preprocess
 
 
 def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:
@@ -595,18 +595,18 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 def trained(
     card: EncoderCard, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
-) -> tuple[Encoder, Found]:
+) -> tuple[Encoder, StoredWeights]:
     """An encoder with its trained weights, on the CPU, and where they came from; parameters as for :func:`candidates`.
 
     For a card of other features of an encoder, the weights are those of the encoder.
     """
-    own = own_card(card)
-    encoder = build_empty_encoder(own)
-    found = obtain(own, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)
-    state = found.tensors(remedy=remedy(found, name=own.id))
-    is_ours = found.path.is_relative_to(weights_folder() / "tensors") or found.path.is_relative_to(registered_store())
-    require_fit(state, encoder, what=str(found.path), is_trusted=is_ours)  # a mirror was made elsewhere
+    encoder_card = own_card(card)
+    encoder = build_empty_encoder(encoder_card)
+    stored = obtain(encoder_card, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)
+    state = stored.tensors(remedy=remedy(stored, name=encoder_card.id))
+    is_ours = stored.path.is_relative_to(weights_folder() / "tensors") or stored.path.is_relative_to(registered_store())
+    require_fit(state, encoder, what=str(stored.path), is_trusted=is_ours)  # a mirror was made elsewhere
     encoder.load_state_dict(state, assign=True)
     encoder = encoder.requires_grad_(False)
-    encoder.reading = found.record.reading
-    return encoder if card is own else with_features(encoder, card), found
+    encoder.reading = stored.record.reading
+    return encoder if card is encoder_card else with_features(encoder, card), stored

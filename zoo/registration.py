@@ -36,7 +36,16 @@ from .encoders.layouts import layout_named
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
-from .loading import Found, candidates, converted, discard, places_of, registered_place, registered_store, store_weights
+from .loading import (
+    StoredWeights,
+    candidates,
+    converted,
+    discard,
+    places_of,
+    registered_place,
+    registered_store,
+    store_weights,
+)
 from .optional import requires_extra
 from .results.recording import file_stem, sidecar_of
 from .results.values import read_files
@@ -120,7 +129,7 @@ def register(
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = candidates(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
 
-    def store_them(tensors: Mapping[str, Tensor]) -> Found:
+    def store_them(tensors: Mapping[str, Tensor]) -> StoredWeights:
         return store_weights(
             registered_store(),
             name,
@@ -135,31 +144,31 @@ def register(
     with converted(draft, encoder, choice) as (converted_tensors, origins, reading):
         if name in catalogue():
             return _same(catalogue()[name], draft, origins[0].sha256, reading)
-        found = store_them(converted_tensors)
+        stored = store_them(converted_tensors)
     state: dict[str, Tensor] = {}
     try:
-        state |= found.tensors(remedy="register it again")
+        state |= stored.tensors(remedy="register it again")
         encoder.load_state_dict(state, assign=True)
-        recording = observed(found, encoder, build_preprocess(draft.preprocess))
+        recording = observed(stored, encoder, build_preprocess(draft.preprocess))
         require_finite(draft, recording)
         with _alone():
             if name in catalogue():  # another process has been quicker
                 raise _TakenError
-            merged["weights"] |= _place_of(found)
+            merged["weights"] |= _place_of(stored)
             merged["weights"]["note"] += f" {reading}"
             card = _written(_card(name, model.family, merged), merged)
             if (
-                store.find(registered_store(), found.record.key) is None
+                store.find(registered_store(), stored.record.key) is None
             ):  # another process, which lost its race, had them
                 store_them(state)
             _record_features(card, recording)
             _restore_rows(card)
     except _TakenError:
-        _take_back(found, state, store_them)
+        _take_back(stored, state, store_them)
         return _same(catalogue()[name], draft, origins[0].sha256, reading)
     except ZooError:
         if name not in catalogue():  # it is there if only making its name lasting has failed
-            _take_back(found, state, store_them)
+            _take_back(stored, state, store_them)
         raise
     return card
 
@@ -336,29 +345,29 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
 
 def record_of(card: EncoderCard) -> store.Record | None:
     """The record of the weights of a registered encoder; None if it is not registered."""
-    found = (
+    records = (
         record for _, record in store.records(registered_store()) if record and record.sha256 == card.weights.sha256
     )
-    return next(found, None)
+    return next(records, None)
 
 
 def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
     """The encoder that has this id already, if it is the very same one; otherwise refuses."""
-    own = record_of(existing)
+    record = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
-    is_file = own is not None and own.origins[0].sha256 == source_sha256
-    if own is not None and is_file and alike and own.reading in (None, reading):
+    is_file = record is not None and record.origins[0].sha256 == source_sha256
+    if record is not None and is_file and alike and record.reading in (None, reading):
         return existing
-    if own is None:
-        found = f"an encoder of the family {existing.family!r}"
+    if record is None:
+        there = f"an encoder of the family {existing.family!r}"
     elif alike and is_file:
-        found = f"read otherwise: {str(own.reading).removesuffix('.')}"
+        there = f"read otherwise: {str(record.reading).removesuffix('.')}"
     elif alike:
-        found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
+        there = f"made from a file with sha256 {record.origins[0].sha256}, not {source_sha256}"
     else:
-        found = "an encoder with other facts"
+        there = "an encoder with other facts"
     raise QueryError(
-        f"The id {existing.id!r} is taken: it is {found}, and what is registered is never changed; choose another id."
+        f"The id {existing.id!r} is taken: it is {there}, and what is registered is never changed; choose another id."
     )
 
 
@@ -384,11 +393,13 @@ def _record_features(card: EncoderCard, recording: Recording) -> None:
         raise
 
 
-def _take_back(found: Found, state: Mapping[str, Tensor], store_again: Callable[[Mapping[str, Tensor]], Found]) -> None:
+def _take_back(
+    stored: StoredWeights, state: Mapping[str, Tensor], store_again: Callable[[Mapping[str, Tensor]], StoredWeights]
+) -> None:
     """Removes the weights of an encoder that is not registered after all, unless another encoder has them now."""
-    url = registered_place(found.record.sha256)
-    if found.is_new and not _is_named(url):
-        discard(found)
+    url = registered_place(stored.record.sha256)
+    if stored.is_new and not _is_named(url):
+        discard(stored)
         if state and _is_named(url):
             store_again(state)
 
@@ -397,8 +408,8 @@ def _is_named(url: object) -> bool:
     return any(card.weights.url == url for card in catalogue().values())
 
 
-def _place_of(found: Found) -> Facts:
-    record = found.record
+def _place_of(stored: StoredWeights) -> Facts:
+    record = stored.record
     url = registered_place(record.sha256)
     first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
     return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
@@ -424,8 +435,8 @@ def _remove_card(card: EncoderCard) -> None:
 
 def _remove_weights(card: EncoderCard) -> int:
     """Removes the weights of a registered encoder; returns the bytes that are freed."""
-    found = care.stored(care.Shelf(kind="registered", folder=registered_store()))
-    return care.remove([one for one in found if one.record and one.record.origins[0].place == card.weights.url])
+    stored = care.stored(care.Shelf(kind="registered", folder=registered_store()))
+    return care.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])
 
 
 def _files_of_rows(card: EncoderCard) -> tuple[Path, Path]:

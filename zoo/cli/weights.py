@@ -420,7 +420,7 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
     Returns
     -------
     Had
-    zoo.loading.Found
+    zoo.loading.StoredWeights
 
     Raises
     ------

@@ -145,13 +145,13 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
 
 
 def _built(card: EncoderCard) -> Encoder:
-    own = own_card(card)
-    if own is not card:
-        own = replace(card, id=own.id, representation=own.representation)  # of what was asked for, as it may be changed
-    backbone, width = build_backbone(own)
-    encoder = Encoder(backbone, build_pooling(own, width=width), dim=own.representation.dim)
+    whole = own_card(card)
+    if whole is not card:  # architecture and weights as in ``card``, which may have been changed
+        whole = replace(card, id=whole.id, representation=whole.representation)
+    backbone, width = build_backbone(whole)
+    encoder = Encoder(backbone, build_pooling(whole, width=width), dim=whole.representation.dim)
     encoder = encoder.eval().requires_grad_(False)
-    return encoder if own is card else with_features(encoder, card)
+    return encoder if whole is card else with_features(encoder, card)
 
 
 _DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]

@@ -183,7 +183,7 @@ def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], b
     pooling here too, so that the mean of the last block is the output of the backbone.
     """
     has_prefix = backbone.num_prefix_tokens > 0  # class and register tokens
-    found = backbone.forward_intermediates(
+    outputs = backbone.forward_intermediates(
         images,
         indices=list(blocks),
         return_prefix_tokens=has_prefix,
@@ -193,7 +193,7 @@ def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], b
         intermediates_only=True,
     )
     taken = []
-    for block in found:
+    for block in outputs:
         patches, prefix = block if has_prefix else (block, block[:, :0])  # (n, patches, width), (n, prefix, width)
         taken += [prefix[:, 0] if word == "cls" else patches.mean(dim=1) for word in words]
     return torch.cat([backbone.fc_norm(pooled_tokens) for pooled_tokens in taken], dim=-1)
@@ -263,11 +263,11 @@ class StageReader:
     def __call__(self, images: Tensor) -> list[Tensor]:
         """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
         maps = self.read(images)
-        found = tuple(each.shape[1] for each in maps)
-        if found != self.channels:
+        channels = tuple(each.shape[1] for each in maps)
+        if channels != self.channels:
             raise QueryError(
-                f"The backbone gives maps of {found} channels, and its feature_info says {self.channels}; correct its "
-                "feature_info, or take another encoder."
+                f"The backbone gives maps of {channels} channels, and its feature_info says {self.channels}; correct "
+                "its feature_info, or take another encoder."
             )
         return maps
 

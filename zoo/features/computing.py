@@ -109,8 +109,8 @@ def decoded(
     itself.
     """
     if n_workers:
-        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as found:
-            yield found
+        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as loaded:
+            yield loaded
         return
     with ThreadPoolExecutor(1, thread_name_prefix="zoo-decoding") as thread:
         n_threads = torch.get_num_threads()

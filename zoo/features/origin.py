@@ -72,12 +72,12 @@ def code_version() -> str:
 
 def differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_NAMED)) -> list[str]:
     """The facts in which two origins differ, in words; hashes by their beginnings."""
-    found = []
+    different = []
     for name in among:
         first, second = getattr(one, name), getattr(other, name)
         if _decisive(name, first) != _decisive(name, second):
-            found.append(f"{_NAMED[name]} ({_short(name, first)} and {_short(name, second)})")
-    return found
+            different.append(f"{_NAMED[name]} ({_short(name, first)} and {_short(name, second)})")
+    return different
 
 
 def require_comparable(one: HasOrigin, other: HasOrigin) -> None:

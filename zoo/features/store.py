@@ -165,7 +165,7 @@ def finished_shards(folder: Path, origin: Origin, *, n_images: int, shard_size: 
     A shard that is damaged, of another run, or of another number of images does not count, and is computed again.
     """
     run = run_hash(origin, shard_size=shard_size)
-    found: dict[int, Finished] = {}
+    whole: dict[int, Finished] = {}
     for number, beginning, path in shard_files(folder):
         n_expected = min(shard_size, n_images - number * shard_size)
         try:
@@ -177,14 +177,14 @@ def finished_shards(folder: Path, origin: Origin, *, n_images: int, shard_size: 
             continue
         if digest.startswith(beginning):
             listed = Listed(file=path.name, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
-            found.setdefault(number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped))
-    return found
+            whole.setdefault(number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped))
+    return whole
 
 
 def listed_shards(folder: Path, index: Index) -> list[Shard]:
     """The shards of an index, checked against its sizes and the hash of its origin; their rows are not read."""
     run = run_hash(index.origin, shard_size=index.shard_size)
-    found = []
+    shards = []
     for listed in index.shards:
         try:
             shard = read_shard(folder / listed.file)
@@ -194,8 +194,8 @@ def listed_shards(folder: Path, index: Index) -> list[Shard]:
                 raise ValueError("it belongs to other features")
         except (OSError, ValueError) as error:
             raise damaged(folder, listed.file, error) from error
-        found.append(shard)
-    return found
+        shards.append(shard)
+    return shards
 
 
 def require_intact(folder: Path, index: Index) -> None:

@@ -17,7 +17,7 @@ from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
 from ..files import synchronise_folder
-from ..loading import Found
+from ..loading import StoredWeights
 from ..version import __version__
 from ..weights.places import portable, shown
 from ..weights.store import Record, recorded_name
@@ -120,14 +120,14 @@ _CHUNK = 4 * 1024**2  # bytes
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
 
-def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[Path]:
+def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) -> list[Path]:
     """Writes a folder that is ready for the Hugging Face Hub.
 
     Parameters
     ----------
     card : EncoderCard
         Of a trained encoder.
-    found : Found
+    found : StoredWeights
         Its weights, from one of the places of its card.
     folder : Path
         Absent, empty, or an untouched earlier export of the same encoder, which is replaced.
@@ -270,7 +270,7 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
     return without_keys(value) if isinstance(value, str) else value
 
 
-def _copy_weights(found: Found, target: Path) -> None:
+def _copy_weights(found: StoredWeights, target: Path) -> None:
     """Byte for byte; what is written is what the record says, or it is refused."""
     digest = hashlib.sha256()
     with open(found.path, "rb") as source, open(target, "xb") as file:

@@ -69,38 +69,38 @@ class Garbage:
 
 def shelves() -> list[Shelf]:
     """The folders of converted weights of this user and environment, whether they exist or not."""
-    found = [Shelf(kind="cache", folder=weights_folder())]
+    everything = [Shelf(kind="cache", folder=weights_folder())]
     copies = (weights_folder() / "mirrors").glob("*")
-    found += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
-    found.append(Shelf(kind="registered", folder=user_folder() / "weights"))
+    everything += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
+    everything.append(Shelf(kind="registered", folder=user_folder() / "weights"))
     place = mirror_place()
     folder = local_folder(place) if place else None
     if folder is not None:
-        found.append(Shelf(kind="mirror", folder=folder))
+        everything.append(Shelf(kind="mirror", folder=folder))
     first_at: dict[Path, Shelf] = {}
-    for shelf in found:
+    for shelf in everything:
         first_at.setdefault(shelf.folder.resolve(), shelf)
     return list(first_at.values())
 
 
 def stored(shelf: Shelf) -> list[Stored]:
     """Every record of a shelf."""
-    found = []
+    items = []
     for path, record in store.records(shelf.folder):
         status = None if record is None else _status(store.tensors_path(shelf.folder, record.sha256))
-        found.append(Stored(shelf=shelf, path=path, record=record, status=status))
-    return found
+        items.append(Stored(shelf=shelf, path=path, record=record, status=status))
+    return items
 
 
 def by_places(cards: Iterable[EncoderCard]) -> dict[Places, list[EncoderCard]]:
     """Trained encoders by the places from which each can be downloaded."""
-    found: dict[Places, list[EncoderCard]] = {}
+    sharing: dict[Places, list[EncoderCard]] = {}
     for card in cards:
         for place in (card.weights.url, *card.weights.mirrors):
             if not isinstance(place, Missing):
                 places = tuple(map(store.recorded_name, (place, *card.weights.companions)))
-                found.setdefault(places, []).append(card)
-    return found
+                sharing.setdefault(places, []).append(card)
+    return sharing
 
 
 def readers(record: store.Record, cards: Mapping[Places, Sequence[EncoderCard]]) -> tuple[str, ...]:
@@ -179,12 +179,12 @@ def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
     ``layouts`` has the version of every layout; without it, weights that an older version has converted are left alone.
     """
     cache = weights_folder()
-    found = [*_half_written(cache), *_partial(cache / "partial")]
-    found += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
+    useless = [*_half_written(cache), *_partial(cache / "partial")]
+    useless += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
     for shelf in shelves():
         if shelf.kind in ("cache", "copy of a mirror"):
-            found += _useless(shelf, layouts)
-    return found
+            useless += _useless(shelf, layouts)
+    return useless
 
 
 def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:

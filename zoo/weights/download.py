@@ -106,34 +106,34 @@ def fetch(
     An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
     waited for another one and the file is gone: look for what the other has made of it, and call again.
     """
-    found = source(place)
+    resolved = source(place)
     whole = (sha256 or "").lower()
     if not re.fullmatch("(?:[0-9a-f]{64})?", whole):
-        raise QueryError(f"The sha256 {sha256!r} for {shown(found.place)} is none, expected 64 hexadecimal digits.")
-    expected = Expected(place=found.place, sha256=whole, sha256_prefix=found.sha256_prefix, size_bytes=size_bytes)
-    if found.kind == "path":
-        return _user_file(found, expected)
-    if found.kind == "hub":
+        raise QueryError(f"The sha256 {sha256!r} for {shown(resolved.place)} is none, expected 64 hexadecimal digits.")
+    expected = Expected(place=resolved.place, sha256=whole, sha256_prefix=resolved.sha256_prefix, size_bytes=size_bytes)
+    if resolved.kind == "path":
+        return _user_file(resolved, expected)
+    if resolved.kind == "hub":
         from .huggingface import fetch_hub  # half a second that only places on the Hub need
 
-        return fetch_hub(found, expected=expected, progress=progress)
-    assert found.url is not None  # of an http place
-    if (cached := _cached(found, expected, folder)) is not None:
+        return fetch_hub(resolved, expected=expected, progress=progress)
+    assert resolved.url is not None  # of an http place
+    if (cached := _cached(resolved, expected, folder)) is not None:
         return cached
     if is_offline():
         raise WeightsUnavailable(
             f"The file at {shown(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
             "ZOO_OFFLINE once, or give the path of a copy."
         )
-    _check_address(found.url, expected)
-    if reason := why_unreachable(found.url):
+    _check_address(resolved.url, expected)
+    if reason := why_unreachable(resolved.url):
         raise WeightsUnavailable(
-            f"{shown(found.url)} could not be downloaded: {reason}; check the network and try again, or give the path "
-            "of a copy.",
+            f"{shown(resolved.url)} could not be downloaded: {reason}; check the network and try again, or give the "
+            "path of a copy.",
             unreached=[reason],
         )
     with _disk(folder):
-        return _download(found, expected, folder, DownloadBar() if progress is None else progress, policy)
+        return _download(resolved, expected, folder, DownloadBar() if progress is None else progress, policy)
 
 
 def finished_record(folder: Path, place: str) -> Path:
@@ -157,9 +157,9 @@ def is_left_behind(partial: Path) -> bool | None:
         return None
 
 
-def _user_file(found: Source, expected: Expected) -> Fetched:
-    assert found.path is not None  # of a path
-    path = found.path
+def _user_file(resolved: Source, expected: Expected) -> Fetched:
+    assert resolved.path is not None  # of a path
+    path = resolved.path
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on for ever
             raise WeightsUnavailable(f"{path} is not a file, expected one of weights; correct the path.")
@@ -172,18 +172,18 @@ def _user_file(found: Source, expected: Expected) -> Fetched:
     return Fetched(path=path, sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
 
 
-def _cached(found: Source, expected: Expected, folder: Path) -> Fetched | None:
+def _cached(resolved: Source, expected: Expected, folder: Path) -> Fetched | None:
     """The file if this machine has it: downloaded before and not used since, or in torch.hub's cache."""
     known = expected.hash
     if len(known) < 64:
         try:
-            known = finished_record(folder, found.place).read_text(encoding="ascii").strip()
+            known = finished_record(folder, resolved.place).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             known = ""
     ours = folder / "downloads" / known
     if re.fullmatch("[0-9a-f]{64}", known) and (right := _right(ours, expected, whole=known)):
-        return Fetched(path=ours, sha256=right[0], size_bytes=right[1], origin=shown(found.url or ""), is_ours=True)
-    theirs = torch_checkpoints() / found.filenames[0]
+        return Fetched(path=ours, sha256=right[0], size_bytes=right[1], origin=shown(resolved.url or ""), is_ours=True)
+    theirs = torch_checkpoints() / resolved.filenames[0]
     # without a hash a file of that name may be that of another address: names repeat
     if expected.hash and (right := _right(theirs, expected)):
         return Fetched(path=theirs, sha256=right[0], size_bytes=right[1], origin=f"{theirs}", is_ours=False)
@@ -202,33 +202,35 @@ def _right(path: Path, expected: Expected, *, whole: str = "") -> tuple[str, int
     return (digest, size) if is_right else None
 
 
-def _download(found: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy) -> Fetched:
-    path = folder / "partial" / f"{_key_of(found.place)}.{_machine()}.part"
+def _download(
+    resolved: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy
+) -> Fetched:
+    path = folder / "partial" / f"{_key_of(resolved.place)}.{_machine()}.part"
     path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as until_released:
         has_waited, is_shared = _turn(until_released, path, policy)
         try:
             if not has_waited or path.exists():
                 part = path if is_shared else path.with_suffix(f".{secrets.token_hex(4)}.part")
-                return _downloaded(Partial(part, is_shared=is_shared), found, expected, folder, progress, policy)
+                return _downloaded(Partial(part, is_shared=is_shared), resolved, expected, folder, progress, policy)
         finally:
             if is_shared and not path.exists():
                 with suppress(OSError):  # Windows removes nothing that is open
                     path.with_suffix(".lock").unlink()
-    if (cached := _cached(found, expected, folder)) is not None:
+    if (cached := _cached(resolved, expected, folder)) is not None:
         return cached
     raise TakenAway(
-        f"Another process was downloading {shown(found.place)}, and its file is not in {folder} any more; try again."
+        f"Another process was downloading {shown(resolved.place)}, and its file is not in {folder} any more; try again."
     )
 
 
 def _downloaded(
-    partial: Partial, found: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy
+    partial: Partial, resolved: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy
 ) -> Fetched:
     try:
-        partial.take_up(address=shown(found.url or ""), is_checkable=bool(expected.hash))
-        _fill(partial, found, expected, progress, policy)
-        with replaced(finished_record(folder, found.place)) as file:
+        partial.take_up(address=shown(resolved.url or ""), is_checkable=bool(expected.hash))
+        _fill(partial, resolved, expected, progress, policy)
+        with replaced(finished_record(folder, resolved.place)) as file:
             file.write(f"{partial.sha256}\n".encode())
         target = folder / "downloads" / partial.sha256
         partial.publish(target)
@@ -242,9 +244,9 @@ def _downloaded(
     finally:
         progress.end()
         partial.release()
-    _sweep(folder / "partial", _key_of(found.place))
+    _sweep(folder / "partial", _key_of(resolved.place))
     size = partial.size_bytes
-    return Fetched(path=target, sha256=partial.sha256, size_bytes=size, origin=shown(found.url or ""), is_ours=True)
+    return Fetched(path=target, sha256=partial.sha256, size_bytes=size, origin=shown(resolved.url or ""), is_ours=True)
 
 
 def _turn(until_released: ExitStack, partial: Path, policy: Policy) -> tuple[bool, bool]:
@@ -436,15 +438,15 @@ class Answer:
     body: http.client.HTTPResponse
 
 
-def _fill(partial: Partial, found: Source, expected: Expected, progress: DownloadProgress, policy: Policy) -> None:
+def _fill(partial: Partial, resolved: Source, expected: Expected, progress: DownloadProgress, policy: Policy) -> None:
     """Sends requests until the whole body is there and is the expected one."""
     failures, is_answered, is_second_try = 0, False, False
     most = partial.size_bytes  # so far: bytes that come again, because they were thrown away, are no progress
-    url, reason = found.url or "", "the body never ended"
+    url, reason = resolved.url or "", "the body never ended"
     for _ in range(policy.most_requests):
         try:
             if not partial.is_complete:
-                _receive(partial, url, found.filenames[0], expected, progress, policy)
+                _receive(partial, url, resolved.filenames[0], expected, progress, policy)
         except Interrupted as error:
             reason, is_answered = error.reason, is_answered or error.is_answered
             failures = 1 if partial.size_bytes > most else failures + 1

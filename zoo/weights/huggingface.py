@@ -38,13 +38,13 @@ with requires_extra("models", needed_for="Weights on Hugging Face"):
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
-def fetch_hub(found: Source, *, expected: Expected, progress: DownloadProgress | None) -> Fetched:
+def fetch_hub(resolved: Source, *, expected: Expected, progress: DownloadProgress | None) -> Fetched:
     """A file of a repository, in huggingface_hub's cache; the file names of the place are tried in their order.
 
     ``progress`` learns of the whole file at once; without it, huggingface_hub draws its bar.
     """
     # with a known hash the Hub need not be asked about a file that is in the cache
-    if expected.hash and (cached := _cached(found, expected)):
+    if expected.hash and (cached := _cached(resolved, expected)):
         return cached
     is_local = is_offline()
     missing, unreached = [], ""
@@ -52,9 +52,9 @@ def fetch_hub(found: Source, *, expected: Expected, progress: DownloadProgress |
         unreached = why_unreachable(HUB)  # huggingface_hub would ask six times, with a message each time
         is_local = bool(unreached)
     reason = unreached
-    for name in found.filenames:
+    for name in resolved.filenames:
         try:
-            sound = _sound(found, name, expected, is_local=is_local, is_silent=progress is not None)
+            sound = _sound(resolved, name, expected, is_local=is_local, is_silent=progress is not None)
         except LocalEntryNotFoundError as error:
             # no network: of the other names too only what the cache has can be given
             forget(HUB)
@@ -73,19 +73,20 @@ def fetch_hub(found: Source, *, expected: Expected, progress: DownloadProgress |
             progress.start(name, size, 0)
             progress.advance(size)
             progress.end()
-        return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
-    raise _missing(found, missing, is_local=is_local, reason=reason, unreached=unreached)
+        return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(resolved, name, path), is_ours=False)
+    raise _missing(resolved, missing, is_local=is_local, reason=reason, unreached=unreached)
 
 
 def _missing(
-    found: Source, names: list[str], *, is_local: bool, reason: str, unreached: str = ""
+    resolved: Source, names: list[str], *, is_local: bool, reason: str, unreached: str = ""
 ) -> WeightsUnavailable:
     listed = " or ".join(names)
     if not is_local:
         return WeightsUnavailable(
-            f"The Hugging Face repository {found.repository} ({found.place}) has no file {listed}; correct the place."
+            f"The Hugging Face repository {resolved.repository} ({resolved.place}) has no file {listed}; correct the "
+            "place."
         )
-    lacking = f"The file at {found.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
+    lacking = f"The file at {resolved.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
     if is_offline() or constants.HF_HUB_OFFLINE:
         variable = "ZOO_OFFLINE" if is_offline() else "HF_HUB_OFFLINE"
         return WeightsUnavailable(
@@ -98,41 +99,43 @@ def _missing(
     )
 
 
-def _cached(found: Source, expected: Expected) -> Fetched | None:
+def _cached(resolved: Source, expected: Expected) -> Fetched | None:
     """The file if the cache has it with the known hash."""
-    for name in found.filenames:
-        path = _in_cache(found, name)
+    for name in resolved.filenames:
+        path = _in_cache(resolved, name)
         if path is None:
             continue
         digest, size = _hashed(path)
         if digest.startswith(expected.hash) and expected.size_bytes in (None, size):
-            return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
+            return Fetched(
+                path=path, sha256=digest, size_bytes=size, origin=_origin(resolved, name, path), is_ours=False
+            )
     return None
 
 
 def _sound(
-    found: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
+    resolved: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
 ) -> tuple[Path, str, int] | None:
     """The file, its hash and its size; a damaged one is removed from the cache and fetched again, once.
 
     None if only the cache may be used and it has no such file; the errors of huggingface_hub for a missing file pass
     through.
     """
-    path = _in_cache(found, name) if is_local else _download(found, name, is_silent=is_silent)
+    path = _in_cache(resolved, name) if is_local else _download(resolved, name, is_silent=is_silent)
     if path is None:
         return None
     digest, size = _hashed(path)
     named = _hash_in_cache(path)
     if digest.startswith(named or expected.sha256) or (is_local and not named):
         return path, digest, size
-    what = f"{name!r} of the Hugging Face repository {found.repository}"
+    what = f"{name!r} of the Hugging Face repository {resolved.repository}"
     wrong = f"has the sha256 {digest} ({size} bytes), expected {named or expected.sha256}"
     if named:
         _remove(path)
     if is_local:
         raise WeightsRefused(f"The copy of {what} in huggingface_hub's cache {wrong}; it was removed: fetch it again.")
     # forced, because the cache may have the same damaged bytes in a second place
-    path = _download(found, name, is_silent=is_silent, is_forced=True)
+    path = _download(resolved, name, is_silent=is_silent, is_forced=True)
     digest, size = _hashed(path)
     named = _hash_in_cache(path)
     if not digest.startswith(named):
@@ -141,25 +144,25 @@ def _sound(
     return path, digest, size
 
 
-def _in_cache(found: Source, name: str) -> Path | None:
+def _in_cache(resolved: Source, name: str) -> Path | None:
     """The file in the cache; hf_hub_download(local_files_only=True) would ask the Hub about other things."""
-    assert found.repository is not None  # of a place on the Hub
+    assert resolved.repository is not None  # of a place on the Hub
     try:
-        path = try_to_load_from_cache(found.repository, name, revision=found.revision)
+        path = try_to_load_from_cache(resolved.repository, name, revision=resolved.revision)
     except ValueError as error:
-        _refuse(f"{name!r} of the Hugging Face repository {found.repository}", error)
+        _refuse(f"{name!r} of the Hugging Face repository {resolved.repository}", error)
     return Path(path) if isinstance(path, str) else None  # another object: the Hub has no such file
 
 
-def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
-    assert found.repository is not None  # of a place on the Hub
-    what = f"{name!r} of the Hugging Face repository {found.repository}"
+def _download(resolved: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
+    assert resolved.repository is not None  # of a place on the Hub
+    what = f"{name!r} of the Hugging Face repository {resolved.repository}"
     try:
         with _bars(is_silent), _quiet():
             path = hf_hub_download(
-                found.repository,
+                resolved.repository,
                 name,
-                revision=found.revision,
+                revision=resolved.revision,
                 library_name="ssl-zoo",
                 force_download=is_forced,
             )
@@ -169,17 +172,17 @@ def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = Fa
     except GatedRepoError as error:
         raise WeightsUnavailable(
             f"{what} is given only to whom its publisher admits: accept its licence at "
-            f"{shown(f'{constants.ENDPOINT}/{found.repository}')} and set HF_TOKEN."
+            f"{shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN."
         ) from error
     except RepositoryNotFoundError as error:
         raise WeightsUnavailable(
-            f"There is no Hugging Face repository {found.repository} ({found.place}), or it is private; correct the "
-            "name, or set HF_TOKEN to a token that may read it."
+            f"There is no Hugging Face repository {resolved.repository} ({resolved.place}), or it is private; correct "
+            "the name, or set HF_TOKEN to a token that may read it."
         ) from error
     except RevisionNotFoundError as error:
         raise WeightsUnavailable(
-            f"The Hugging Face repository {found.repository} has no revision {found.revision!r} ({found.place}); name "
-            "a branch, a tag or a commit that it has."
+            f"The Hugging Face repository {resolved.repository} has no revision {resolved.revision!r} "
+            f"({resolved.place}); name a branch, a tag or a commit that it has."
         ) from error
     except FAILURES as error:
         _refuse(what, error)
@@ -225,11 +228,11 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _origin(found: Source, name: str, path: Path) -> str:
+def _origin(resolved: Source, name: str, path: Path) -> str:
     """The address of exactly these bytes: the commit is in the path of the cache."""
     commit = re.search(r"[/\\]snapshots[/\\]([0-9a-f]{40})[/\\]", str(path))
-    revision = commit[1] if commit else (found.revision or "main")
-    return shown(f"{constants.ENDPOINT}/{found.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
+    revision = commit[1] if commit else (resolved.revision or "main")
+    return shown(f"{constants.ENDPOINT}/{resolved.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
 
 
 @contextmanager

@@ -57,14 +57,14 @@ def _of_user() -> Path:
 
 def known(place: str) -> Entry | None:
     """The line of a place, None if no lock file has one; WeightsRefused if two lock files contradict each other."""
-    found = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
-    for entry in found[1:]:
-        if entry.sha256 != found[0].sha256:
+    entries = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
+    for entry in entries[1:]:
+        if entry.sha256 != entries[0].sha256:
             raise WeightsRefused(
-                f"The lock files contradict each other about {place}: {found[0].lock} says sha256 {found[0].sha256}, "
-                f"{entry.lock} says {entry.sha256}; remove the wrong line."
+                f"The lock files contradict each other about {place}: {entries[0].lock} says sha256 "
+                f"{entries[0].sha256}, {entry.lock} says {entry.sha256}; remove the wrong line."
             )
-    return found[0] if found else None
+    return entries[0] if entries else None
 
 
 def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> None:

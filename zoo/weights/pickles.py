@@ -153,10 +153,10 @@ def stand_in(
 
 def named(name: str, lookup: Lookup) -> type[StandIn]:
     """The stand-in for a name of a pickle; refuses a name that has no place in a checkpoint."""
-    found = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
-    if found is None:
+    kind = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
+    if kind is None:
         raise Refusal(f"it asks for {clipped(name)}, which no checkpoint that the zoo knows needs")
-    return found
+    return kind
 
 
 def is_plain_key(key: object, *, depth: int = 0) -> bool:
@@ -351,7 +351,7 @@ def _is_short(argument: Any) -> bool:
 
 def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
     """Refuses a pickle that is not safe to be recorded; ``file`` is then behind it."""
-    found = _Pass(budget)
+    values = _Pass(budget)
     frame_end = 0
     position = file.tell()
     try:
@@ -371,12 +371,12 @@ def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
                 if cast(int, argument) > 5:
                     raise Refusal(f"its pickle is of protocol {argument}, expected at most 5")
             elif instruction.name != "STOP":
-                found.follow(instruction.name, argument, n)
+                values.follow(instruction.name, argument, n)
     except IndexError as error:
         raise Refusal("its pickle takes more off its stack than is there") from error
     except ValueError as error:
         raise Refusal(f"its pickle is damaged ({clipped(str(error))})") from error
-    if len(found.stack) != 1 or found.marked:
+    if len(values.stack) != 1 or values.marked:
         raise Refusal("its pickle does not end with one object")
     if file.tell() > end or frame_end not in (0, file.tell()):
         raise Refusal("it ends in the middle of a pickle")
@@ -439,12 +439,12 @@ def built(content: Any, budget: Budget) -> Any:
     that walks through containers must not enter them.
     """
     building = _Building(budget)
-    found = building.of(content)
+    value = building.of(content)
     while building.inert:
         made, of = building.inert.pop()
         made.arguments = building.of(of.arguments)
         _set_state(made, building.of(of.state), budget)
-    return found
+    return value
 
 
 class _Done(NamedTuple):
@@ -483,8 +483,8 @@ class _Building:
                 path.pop()
                 open_.discard(id(record))
                 self._finish(record, parts)
-        found = self._done.get(id(root))
-        if found is not None and found.is_loose:
+        done = self._done.get(id(root))
+        if done is not None and done.is_loose:
             raise Refusal("it holds a storage that is no tensor's")
         return self._value(root)
 

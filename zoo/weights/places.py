@@ -81,11 +81,11 @@ class Source:
 
     place: str  # as the card or the user wrote it
     kind: Literal["http", "hub", "path"]
-    url: str | None  # of an http place
-    repository: str | None  # of a hub place: "owner/repo"
     filenames: tuple[str, ...]  # of a hub place: candidates, best first; otherwise one name
-    sha256_prefix: str  # hexadecimal that the publisher put into the name or path, "" if none
-    path: Path | None  # of a path
+    sha256_prefix: str = ""  # hexadecimal that the publisher put into the name or path, "" if none
+    url: str | None = None  # of an http place
+    path: Path | None = None  # of a path
+    repository: str | None = None  # of a hub place: "owner/repo"
     revision: str | None = None  # of a hub place: branch, tag or commit
 
 
@@ -254,10 +254,8 @@ def _address(place: str, address: str) -> Source:
         place=place,
         kind="http",
         url=urlunsplit(parts),
-        repository=None,
         filenames=(name,),
         sha256_prefix=hash_in_address(parts.path),
-        path=None,
     )
 
 
@@ -283,11 +281,8 @@ def _hub(place: str, rest: str, names: tuple[str, ...]) -> Source:
     return Source(
         place=place,
         kind="hub",
-        url=None,
         repository=match["repository"],
         filenames=(name,) if name else names,
-        sha256_prefix="",  # the Hub has the whole hash
-        path=None,
         revision=None if revision is None else unquote(revision),
     )
 
@@ -297,23 +292,23 @@ def _timm(place: str, name: str) -> Source:
         import timm
         from timm.models import get_pretrained_cfg
     try:
-        found = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
+        config = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
     except RuntimeError:  # timm's error for an unknown name or tag
-        found = None
-    if found is None or not (found.hf_hub_id or found.url):
+        config = None
+    if config is None or not (config.hf_hub_id or config.url):
         near = nearest_names(name, timm.list_pretrained(), n=3)
         raise QueryError(
             f"The installed timm {timm.__version__} has no weights {name!r} ({place}), expected timm:NAME.TAG"
             f"{', such as ' + ' or '.join(near) if near else ''}; correct the place or update timm."
         )
-    if not found.hf_hub_id:
-        return _address(place, str(found.url))
-    wanted = found.hf_hub_filename or "pytorch_model.bin"
+    if not config.hf_hub_id:
+        return _address(place, str(config.url))
+    wanted = config.hf_hub_filename or "pytorch_model.bin"
     if not wanted.endswith(".bin"):
-        return _hub(place, found.hf_hub_id, (wanted,))
+        return _hub(place, config.hf_hub_id, (wanted,))
     # like timm, which asks for the same file without a pickle first
     safe = _TIMM_SAFE.get(wanted, wanted.removesuffix(".bin") + ".safetensors")
-    return _hub(place, found.hf_hub_id, (safe, wanted))
+    return _hub(place, config.hf_hub_id, (safe, wanted))
 
 
 def _torchvision(place: str, name: str) -> Source:
@@ -343,9 +338,7 @@ def _path(place: str, scheme: str) -> Source:
         path = Path(written).expanduser()
     except RuntimeError as error:
         raise QueryError(f"The place {place!r} names an unknown home folder ({error}); write the path out.") from error
-    return Source(
-        place=place, kind="path", url=None, repository=None, filenames=(path.name,), sha256_prefix="", path=path
-    )
+    return Source(place=place, kind="path", filenames=(path.name,), path=path)
 
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables

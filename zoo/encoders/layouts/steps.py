@@ -70,16 +70,16 @@ def state_dict(content: Any) -> State:
 
 def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
     """The tensors whose names start with ``prefix``, without it; other names must start with one of ``beside``."""
-    found: State = {}
+    inner: State = {}
     for name, tensor in state.items():
         if name.startswith(prefix):
-            found[name.removeprefix(prefix)] = tensor
+            inner[name.removeprefix(prefix)] = tensor
         elif not name.startswith(beside):
             expected = " or ".join(map(repr, (prefix, *beside)))
             raise Misfit(f"found the tensor {name!r}, expected names that start with {expected}")
-    if not found:
+    if not inner:
         raise Misfit(f"found {_keys(state)}, expected names that start with {prefix!r}")
-    return found
+    return inner
 
 
 def without(state: State, *prefixes: str) -> State:
