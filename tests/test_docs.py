@@ -22,7 +22,7 @@ from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.options import encoder_names
 from zoo.encoders import build_encoder
-from zoo.loading import keep
+from zoo.loading import store_weights
 from zoo.weights.store import Origin
 
 
@@ -103,7 +103,7 @@ def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     encoder = build_encoder(card, seed=5)
     origin = Origin(place=str(card.weights.url), address="", sha256="0" * 64, size_bytes=1, format="torch pickle")
     folder = tmp_path / "mirror"
-    keep(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
+    store_weights(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
     monkeypatch.setenv("ZOO_MIRROR", str(folder))
     return folder
 

@@ -63,7 +63,7 @@ class Resolver:
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
     found = Resolver()
     monkeypatch.setattr(socket, "getaddrinfo", found)
-    monkeypatch.setattr(hosts, "SECONDS", 0.5)
+    monkeypatch.setattr(hosts, "CONNECT_TIMEOUT_S", 0.5)
     yield found
     found.over.set()
 
@@ -120,7 +120,7 @@ def test_the_next_call_asks_again(folders: Path, resolver: Resolver) -> None:
 
 
 def test_a_long_command_asks_again_after_a_while(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_LASTS_S", 0.0)
+    monkeypatch.setattr(hosts, "_VALID_S", 0.0)
     with asking_once():
         assert why_unreachable("https://one.invalid/a")
         assert why_unreachable("https://one.invalid/b")

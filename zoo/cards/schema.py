@@ -67,6 +67,33 @@ LAYOUT_NAMES = (
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
 
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """What a value of ``representation.layer`` takes from a backbone."""
+
+    meaning: str  # for readers; {order} stands for the card's representation.order
+    tokens: str = ""  # "cls", "avg", "proj", joined by "+"; "" for what a network pools by itself
+    n_blocks: int = 1  # last blocks whose tokens are joined
+    is_quantised: bool = False  # rounded to steps, as a lossy compressor sends them
+
+
+LAYERS: dict[str, LayerKind] = {
+    "avgpool": LayerKind("the average of the last feature map"),
+    "attnpool": LayerKind("the last feature map, pooled by attention"),
+    "cls": LayerKind("the class token after the last block and its norm", "cls"),
+    "cls+avg": LayerKind("the class token and the mean of the patch tokens, {order}", "cls+avg"),
+    "4xcls": LayerKind(
+        "the class tokens of the last four blocks, each through the final norm, the earliest first", "cls", n_blocks=4
+    ),
+    "proj": LayerKind("the class token, projected to the space shared with text", "proj"),
+    "pred": LayerKind(
+        "the class token, projected to the space shared with text and quantised", "proj", is_quantised=True
+    ),
+    "proj+cls": LayerKind("the class token, followed by its projection to the space shared with text", "proj+cls"),
+}
+"""Every :data:`Layer` of a card; :mod:`zoo.encoders.encoder` has the function that computes it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
     """What the encoder was trained to do."""
@@ -114,6 +141,11 @@ class Representation:
     dim: int  # dimensions of the features
     layer: Layer  # which tokens or pools they come from
     order: Maybe[Order]  # how two kinds of token share the dimensions
+
+    @property
+    def is_quantised(self) -> bool:
+        """True if the features are rounded to steps."""
+        return self.layer in LAYERS and LAYERS[self.layer].is_quantised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

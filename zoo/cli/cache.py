@@ -149,13 +149,13 @@ def gc(dry_run: bool, as_json: bool) -> None:
         raise NothingFound(" ".join(failures))
 
 
-def _in_cache() -> list[care.Kept]:
+def _in_cache() -> list[care.Stored]:
     """Everything stored in the cache and in its copies of mirrors."""
     shelves = [shelf for shelf in care.shelves() if shelf.kind in ("cache", "copy of a mirror")]
-    return [item for shelf in shelves for item in care.kept(shelf) if not item.is_registered]
+    return [item for shelf in shelves for item in care.stored(shelf) if not item.is_registered]
 
 
-def _row(item: care.Kept, known: dict[care.Places, list[Any]]) -> dict[str, Any]:
+def _row(item: care.Stored, known: dict[care.Places, list[Any]]) -> dict[str, Any]:
     record = item.record
     if record is None:
         return {"encoders": [], "state": "damaged", "record": str(item.path), "store": item.shelf.kind}
@@ -193,7 +193,7 @@ def _partial_bytes() -> int:
 
 def _registered_note() -> list[str]:
     own = [
-        item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.kept(shelf) if item.is_registered
+        item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.stored(shelf) if item.is_registered
     ]
     total = sum(status.st_size for status in {item.weights: item.status for item in own}.values() if status)
     return [f"{len(own)} registered, {size(total)}, in {_registered_folder()}: not part of the cache"] if own else []
@@ -203,7 +203,7 @@ def _registered_folder() -> Path:
     return user_folder() / "weights"
 
 
-def _is_wanted(item: care.Kept, wanted: Sequence[str]) -> bool:
+def _is_wanted(item: care.Stored, wanted: Sequence[str]) -> bool:
     cards = catalogue()
     return item.record is not None and any(
         care.concerns(item.record, cards[name]) if name in cards else item.record.encoder == name for name in wanted
@@ -278,7 +278,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
     """
     cards = catalogue()
     shelves = _shelves()
-    among = everything = [item for shelf in shelves for item in care.kept(shelf)]
+    among = everything = [item for shelf in shelves for item in care.stored(shelf)]
     whose, lost = _whose(shelves, everything, cards)
     absent: list[str] = []
     if names:
@@ -333,7 +333,7 @@ def _shelves() -> list[care.Shelf]:
 
 
 def _whose(
-    shelves: Sequence[care.Shelf], everything: Sequence[care.Kept], cards: Mapping[str, EncoderCard]
+    shelves: Sequence[care.Shelf], everything: Sequence[care.Stored], cards: Mapping[str, EncoderCard]
 ) -> tuple[dict[Path, tuple[str, ...]], list[Finding]]:
     """Encoders by the path of their record; and findings for records that only the manifest of a mirror lists."""
     known = care.by_places(cards.values())
@@ -367,7 +367,7 @@ def _listed(shelf: care.Shelf) -> dict[Path, tuple[str, ...]]:
 
 
 def _verified(
-    among: Sequence[care.Kept],
+    among: Sequence[care.Stored],
     whose: Mapping[Path, tuple[str, ...]],
     cards: Mapping[str, EncoderCard],
     progress: Callable[[int], None],
@@ -399,7 +399,7 @@ def _verified(
         )
 
 
-def _orphans(shelf: care.Shelf, everything: Sequence[care.Kept]) -> Iterator[Finding]:
+def _orphans(shelf: care.Shelf, everything: Sequence[care.Stored]) -> Iterator[Finding]:
     needed = {item.weights for item in everything}
     detail = "no record speaks of it"
     for path in sorted((shelf.folder / "tensors").glob("*.safetensors")):

@@ -120,16 +120,16 @@ def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
 
 
 def obtained(card: EncoderCard) -> tuple[Had, Any]:
-    """The weights of a trained encoder, loaded once if not stored, and the :class:`zoo.loading.Found` of them."""
-    from ..loading import kept, load
+    """Load the weights of a trained encoder once if they are not stored; also returns where they are stored."""
+    from ..loading import cached, load
 
     choices = _candidates(card)
     was_there = _find(choices) is not None
     start = time.monotonic()
-    found = kept(choices)
+    found = cached(choices)
     if found is None:
         load(card.id)
-        found = kept(choices)
+        found = cached(choices)
     if found is None:
         raise StoreError(
             f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written, or another "
@@ -329,7 +329,7 @@ def _kept_here() -> list[EncoderCard]:
     """Encoders that load here without a network."""
     cards = catalogue()
     known = care.by_places(cards.values())
-    records = [item.record for shelf in _shelves_of_loads() for item in care.kept(shelf)]
+    records = [item.record for shelf in _shelves_of_loads() for item in care.stored(shelf)]
     ids = {name for found in records if found is not None for name in care.readers(found, known)}
     kept = [card for card in cards.values() if card.id in ids]
     if not kept:

@@ -22,10 +22,10 @@ from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
 from ..files import synchronise_folder
-from ..loading import Found
+from ..loading import StoredWeights
 from ..version import __version__
 from ..weights.places import portable, shown
-from ..weights.store import Record, kept_name
+from ..weights.store import Record, recorded_name
 from .modelcard import model_card, without_keys
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -117,7 +117,7 @@ _CHUNK_BYTES = 4 * 1024**2
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
 
-def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[Path]:
+def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) -> list[Path]:
     """Writes the folder of a trained encoder; returns the paths of weights, facts and model card.
 
     ``folder`` is absent, empty, or an unchanged earlier export of the same encoder, which is replaced; if writing fails
@@ -184,7 +184,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
 def _require_own_weights(card: EncoderCard, record: Record) -> None:
     place = record.origins[0].place
     own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
-    if place not in own and place not in map(kept_name, own):  # as a record keeps an address that holds a key
+    if place not in own and place not in map(recorded_name, own):  # as a record keeps an address that holds a key
         raise QueryError(
             f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
             "and results are of those; register other weights with 'zoo register' and export that encoder."
@@ -237,7 +237,7 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
     return without_keys(value) if isinstance(value, str) else value
 
 
-def _copy_weights(found: Found, target: Path) -> None:
+def _copy_weights(found: StoredWeights, target: Path) -> None:
     """Copies byte for byte; refuses weights whose hash is not that of their record."""
     digest = hashlib.sha256()
     with open(found.path, "rb") as source, open(target, "xb") as file:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..cards.schema import COLUMNS, NOT_PUBLISHED, EncoderCard, Missing, fact_text
+from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, EncoderCard, Missing, fact_text
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
@@ -318,16 +318,6 @@ def without_keys(text: str) -> str:
 
 LIBRARY = "ssl-zoo"
 _HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "ImageNet-22K": "imagenet-21k"}
-_FEATURES = {
-    "avgpool": "the average of the last feature map",
-    "attnpool": "the last feature map, pooled by attention",
-    "cls": "the class token after the last block and its norm",
-    "cls+avg": "the class token and the mean of the patch tokens, {order}",
-    "4xcls": "the class tokens of the last four blocks, each through the final norm, the earliest first",
-    "proj": "the class token, projected to the space shared with text",
-    "pred": "the class token, projected to the space shared with text and quantised",
-    "proj+cls": "the class token, followed by its projection to the space shared with text",
-}
 _MEANING = {column.field: column.meaning for column in COLUMNS}
 _STUDY = """\
 @inproceedings{dubois2023evaluating,
@@ -393,7 +383,7 @@ def _opening(card: EncoderCard) -> str:
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)
-    layer = _FEATURES[card.representation.layer].format(order=card.representation.order)
+    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
     px, n = card.preprocess.crop_px, card.architecture.n_parameters
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"`{_inline(card.architecture.exact)}`, {size}"
