@@ -15,13 +15,14 @@ There are two searches, for what makes the one fast rules out the other:
 Below, u = 2^-24 is float32's unit of rounding, and g = (d + 4) u / (1 - (d + 4) u) bounds the relative error of a sum
 of d + 2 products in any order, with or without fused operations, the rounding of squared lengths included.
 
-Tiles. With two features more, the product of a row with another is half their squared distance, |a|^2 / 2 + |b|^2 / 2 -
-ab. Distances do not change when a vector is taken off every row, but the rounding of that sum grows with the lengths:
-rows are therefore centred, and brought into the range of float32 by powers of two. Cosine distances are those between
-rows of length 1. In each direction the entries of a tile fall into groups, of which the smallest are computed; the k-th
-smallest of those that a row has seen so far bounds the distance of its k-th neighbour, and with it, by the error of
-rounding, the entries that are worth collecting. Only groups that hold one are looked at once more. A product K is off
-by at most g (|a|^2 + |b|^2), so that for rows at the distance t, for which |b| <= |a| + t,
+Tiles. With two features more, the product of a row with another is half their squared distance,
+|a|^2 / 2 + |b|^2 / 2 - ab. Distances do not change when a vector is taken off every row, but the rounding of that sum
+grows with the lengths: rows are therefore centred, and brought into the range of float32 by powers of two. Cosine
+distances are those between rows of length 1. In each direction the entries of a tile fall into groups, of which the
+smallest are computed; the k-th smallest of those that a row has seen so far bounds the distance of its k-th neighbour,
+and with it, by the error of rounding, the entries that are worth collecting. Only groups that hold one are looked at
+once more. A product K is off by at most g (|a|^2 + |b|^2), so that for rows at the distance t, for which
+|b| <= |a| + t,
 
     t^2 <= 2 K + 2 g (3 |a|^2 + 2 t^2)    and    K <= t^2 / 2 + g (|a|^2 + (|a| + t)^2).
 
@@ -35,8 +36,9 @@ rows,
 
     q v = (q - c) (v - c) + h(v) + c q,    h(v) = (v v - c c - (v - c) (v - c)) / 2,
 
-of which the last is the same for all v, and the others are one product of d + 1 terms. It is off by at most g (|q - c|
-|v - c| + |h(v)|) from summing up, and by 5 u (|q - c| + |v - c|) + 16 u u from the rounding of the rows and of h.
+of which the last is the same for all v, and the others are one product of d + 1 terms. It is off by at most
+g (|q - c| |v - c| + |h(v)|) from summing up, and by 5 u (|q - c| + |v - c|) + 16 u u from the rounding of the rows
+and of h.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _UNDERFLOW = 2.0**-100  # bound of the sum of numbers that float32 takes for 0
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """All products of float32 rows (m, dim) and (n, dim), with all 24 bits, some of which torch may leave out."""
+    """All products of float32 rows (m, dim) and (n, dim), with all 24 bits whatever torch is allowed to leave out."""
     if left.device.type == "cpu":
         found: Array = left.numpy() @ right.numpy().T
         return torch.from_numpy(found)
@@ -92,7 +94,7 @@ def _squarable(rows: Array) -> Array:
 
 
 def _relative_error(dim: int) -> float:
-    """g of the module's docstring."""
+    """g, as above."""
     return (dim + 4) * _UNIT / (1 - (dim + 4) * _UNIT)
 
 
@@ -391,14 +393,14 @@ class _Search:
     def settle(self) -> None:
         """Drops what is beyond the current limits, and gives up rows that have too many candidates."""
         at, other, keys = self.found()
-        kept = (keys <= self.side.limits[at]) & ~self.side.lost[at]
-        at, other, keys = at[kept], other[kept], keys[kept]
+        within = (keys <= self.side.limits[at]) & ~self.side.lost[at]
+        at, other, keys = at[within], other[within], keys[within]
         crowded = np.bincount(at, minlength=len(self.queries)) > self.most
         if crowded.any():
             self.side.lost[crowded] = True
             self.side.limits[crowded] = -np.inf
-            kept = ~crowded[at]
-            at, other, keys = at[kept], other[kept], keys[kept]
+            within = ~crowded[at]
+            at, other, keys = at[within], other[within], keys[within]
         self.pending = [(at, other, keys)]
         self.n_pending = self.n_settled = len(at)
 
@@ -507,24 +509,28 @@ def nearest_points(
 def _ordered(points: Points, queries: Array, at: Array, rows: Array, k: int) -> tuple[Array, Array]:
     """Exact distances (m, k) and rows (m, k) from all pairs that may be among the nearest; 0 where there are none."""
     distances, neighbours = np.zeros((len(queries), k)), np.zeros((len(queries), k), dtype=np.int64)
-    ends = np.cumsum(np.bincount(at, minlength=len(queries)))
-    chunk = (ends - 1) // _PAIRS_AT_A_TIME  # of each query
-    for number in range(int(chunk[-1]) + 1):
-        some = np.flatnonzero(chunk == number)
-        if len(some):
-            pairs = np.flatnonzero(chunk[at] == number) if chunk[-1] else slice(None)
-            _order(points, queries, at[pairs], rows[pairs], distances, neighbours)
+    for some in _groups(np.arange(len(queries)), np.bincount(at, minlength=len(queries)), _PAIRS_AT_A_TIME):
+        every = len(some) == len(queries)
+        chosen = slice(None) if every else np.flatnonzero((some[0] <= at) & (at <= some[-1]))
+        places, others = at[chosen], rows[chosen]
+        first = queries[places]
+        pairs = np.minimum(first, others) * len(points) + np.maximum(first, others)
+        pairs, which = np.unique(pairs, return_inverse=True)  # two that are each other's candidates: once
+        exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
+        best = _first(places, exact, others, k)
+        distances[places[best[:, 0]]], neighbours[places[best[:, 0]]] = exact[best], others[best]
     return distances, neighbours
 
 
-def _order(points: Points, queries: Array, at: Array, rows: Array, distances: Array, neighbours: Array) -> None:
-    """Writes the nearest of some queries, of which all pairs are given."""
-    first, k = queries[at], distances.shape[1]
-    lower, higher = np.minimum(first, rows), np.maximum(first, rows)
-    pairs, which = np.unique(lower * len(points) + higher, return_inverse=True)  # two that are each other's: once
-    exact = points.exact_distances(pairs // len(points), pairs % len(points))[which]
-    chosen = _first(at, exact, rows, k)
-    distances[at[chosen[:, 0]]], neighbours[at[chosen[:, 0]]] = exact[chosen], rows[chosen]
+def _groups(queries: Array, counts: Array, most: int) -> Iterator[Array]:
+    """Queries in groups with at most ``most`` candidates together, or single ones."""
+    first = 0
+    ends = np.cumsum(counts[queries])
+    while first < len(queries):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield queries[first:last]
+        first = last
 
 
 def _among_all(points: Points, queries: Array, among: Array, k: int) -> tuple[Array, Array]:
@@ -631,9 +637,7 @@ class Reference:
 
 
 def _similar(reference: Reference, unit: Array, wanted: int, itself: Array | None) -> tuple[Array, Array, Array]:
-    """The most similar rows by products in float32, less c q, descending (m, width), their numbers, and the error
-    bounds (m,).
-    """
+    """Float32 products less c q of the most similar rows, descending (m, width), the rows, and error bounds (m,)."""
     data, device = reference.data, reference.device
     width = min(wanted + _SPARE + (itself is not None), len(data))
     centre = torch.from_numpy(reference.centre).to(device)
@@ -669,17 +673,6 @@ def _bound(dim: int, apart: Array, farthest: float, highest: float) -> Array:
     farthest += 3 * u  # which was measured from rounded rows
     found: Array = _relative_error(dim) * (apart * farthest + highest) + 5 * u * (apart + farthest) + 16 * u * u
     return 1.001 * found + 8 * (dim + 4) * _FLOAT64_UNIT + 10.0**-_DIGITS + _UNDERFLOW
-
-
-def _groups(queries: Array, counts: Array, most: int) -> Iterator[Array]:
-    """Queries in groups with at most ``most`` candidates together, or single ones."""
-    first = 0
-    ends = np.cumsum(counts[queries])
-    while first < len(queries):
-        before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield queries[first:last]
-        first = last
 
 
 def _ranked(reference: Reference, unit: Array, possible: Array, rows: Array, wanted: int) -> tuple[Array, Array]:

@@ -329,9 +329,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts)
 
     def decision_function(self, x: Any) -> Array:
-        """Logits (n, n_classes), of two classes the difference (n,), in the precision of the features, at least
-        float32.
-        """
+        """Logits (n, n_classes), of two classes the difference (n,); float32, or float64 if the features are."""
         logits = np.concatenate(list(self._logits(x)))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
@@ -345,14 +343,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise QueryError(f"{name} is {getattr(self, name)}, expected a share above 0 and up to 1.")
         if self.precision not in ("float32", "bfloat16"):
             raise QueryError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'.")
-        return Space(
-            learning_rate_per_256=self.learning_rate_per_256,
-            weight_decay=self.weight_decay,
-            batch_size=self.batch_size,
-            batch_norm=self.batch_norm,
-            optimizer=self.optimizer,
-            schedule=self.schedule,
-        )
+        return Space(**{name: getattr(self, name) for name in Space.__dataclass_fields__})
 
     def _setting(self, stage: int) -> Setting:
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -370,7 +361,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _saved(self, data: Labelled, given: Labelled | None) -> SavedFit:
         if self.folder is None:
-            return SavedFit(None, {}, every_s=self.checkpoint_every_s)
+            return SavedFit(None, {}, every_s=0)
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
         return SavedFit(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
 

@@ -63,9 +63,9 @@ def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.n
 
 
 class Lars(torch.optim.Optimizer):
-    """Layer-wise adaptive rate scaling: steps proportional to the norm of the parameter (You et al. 2017, Eq. 6,
-    Algorithm 1).
+    """Layer-wise adaptive rate scaling, by which steps are proportional to the norm of the parameter.
 
+    You et al. 2017, Large Batch Training of Convolutional Networks, Eq. 6 and Algorithm 1:
     v <- momentum v + trust |w| / (|g| + decay |w|) (g + decay w);  w <- w - lr v, with trust 0.001. As is usual, a
     parameter without decay (the intercept) moves by its plain gradient, and so does one that is 0.
     """
@@ -221,8 +221,7 @@ def scanned(data: Labelled) -> Moments:
 
 
 class ShuffledRows:
-    """Rows in a new random order every epoch, in batches of nearly ``batch_rows``, with ``window_bytes`` of them in
-    memory.
+    """Batches of nearly ``batch_rows`` rows in a new random order every epoch, with ``window_bytes`` of them in memory.
 
     ``block_rows`` neighbouring rows go to the same window.
     """
@@ -254,11 +253,8 @@ class ShuffledRows:
                 parts.append((x.index_select(0, take), y.index_select(0, take)))
                 at, missing = at + len(take), missing - len(take)
                 if not missing:
-                    yield (
-                        parts[0]
-                        if len(parts) == 1
-                        else (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
-                    )
+                    one = len(parts) == 1
+                    yield parts[0] if one else (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
                     missing, parts = next(sizes, 0), []
 
     def _windows(self, generator: np.random.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
