@@ -1,6 +1,6 @@
 """How ``analysis/tuned_trees.toml`` was made, and how much its settings flatter.
 
-    python benchmarks/stored_trees.py [--features few,filtered,all] [--trials 50] [--nested few] [--write]
+    python scripts/stored_trees.py [--features few,filtered,all] [--trials 50] [--nested few] [--write]
 
 Tunes the trees of the six outcomes of Table 6 for each set of features and prints the variance that they explain in 30
 folds, in percent, by the paper's definition and pooled. For the sets named by ``--nested`` it then searches anew

@@ -1,6 +1,6 @@
 """Measures calibrated learning curves of the pocket of encoders, into ``results/measured/`` of this checkout.
 
-    python benchmarks/measure_curves.py [TASK...] [--processes 2] [--scratch DIR] [--out DIR]
+    python scripts/measure_curves.py [TASK...] [--processes 2] [--scratch DIR] [--out DIR]
 
 What `zoo curve` does, for three self-supervised encoders of the pocket and a supervised one, all of one architecture
 and pretrained on the rendered images: their classes, depth and surface normals, with five data regimes from 2 labels a
