@@ -1,9 +1,8 @@
-"""Everything that is measured of one encoder on one data set: features, label settings, neighbours, risk decomposition,
-rows.
+"""Measuring one encoder on one data set: features, label settings, neighbours, risk decomposition, rows of results.
 
-The order is from cheap to dear, and each probe is cached as soon as it is measured, so that a run that ends early loses
-one probe at most. Features of both parts of a data set are cached as well. Every number becomes a row of ``results/``
-with its provenance.
+The order is from cheap to expensive, and each probe is cached as soon as it is measured, so that a run that ends early
+loses one probe at most. Features of both parts of a data set are cached as well. Every number becomes a row of
+``results/`` with its provenance.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from .measuring import (
 )
 from .probes import NEIGHBOURS, Choice, linear_protocols, probe_maker
 from .protocols import PROTOCOLS, Protocol
-from .risk import FULL, N_SUBSETS, Order, RiskReport, decompose
+from .risk import COMPONENTS, FULL, N_SUBSETS, Order, RiskReport, decompose
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -302,13 +301,6 @@ def _path_part(text: str) -> str:
 
 
 SOURCE = "measured"
-_PARTS = (
-    "approximation",
-    "usability",
-    "approximation_plus_usability",
-    "probe_generalization",
-    "encoder_generalization",
-)
 _PERCENT, _POINTS = "percent", "percentage points"
 
 Rows = dict[Measurement, dict[str, Any]]
@@ -353,7 +345,7 @@ def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
         "risks_percent": {name: risk.error.value for name, risk in report.risks.items()},
     }
     rows: Rows = {}
-    for part in _PARTS:
+    for part in COMPONENTS:
         if part in report.intervals:
             found = report.intervals[part]
             measured = writing.row(part, FULL.split, report.n_train, report.seed, found, _POINTS, protocol)

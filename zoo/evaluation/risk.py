@@ -143,6 +143,13 @@ FEWEST_REFITS = 5
 _FEWEST_DRAWS = 100
 _REFIT_STREAM = 7_004  # keeps resamples apart from all other draws of a seed
 FULL = label_setting("full")
+COMPONENTS = (
+    "approximation",
+    "usability",
+    "approximation_plus_usability",
+    "probe_generalization",
+    "encoder_generalization",
+)
 OWN_SPLIT, SUBSET_SPLIT, TEST_SPLIT = "train -> train", "train minus subset -> subset", "val -> val"
 
 
@@ -298,18 +305,12 @@ def decompose(
             for n in range(n_refits)
         ]
         refit = _refit(intervals, replicates)
+    components: dict[str, Any] = {name: parts.get(name, NOT_PUBLISHED) for name in COMPONENTS}
     return RiskReport(
         encoder=train.origin.encoder,
         dataset=train.origin.dataset,
         order=order,
-        decomposition=RiskDecomposition(
-            approximation=parts.get("approximation", NOT_PUBLISHED),
-            usability=parts.get("usability", NOT_PUBLISHED),
-            approximation_plus_usability=parts["approximation_plus_usability"],
-            probe_generalization=parts["probe_generalization"],
-            encoder_generalization=parts["encoder_generalization"],
-            approximation_assumed=False,
-        ),
+        decomposition=RiskDecomposition(**components, approximation_assumed=False),
         intervals=intervals,
         risks={name: _risk(name, error, runs.get(name, ())) for name, error in errors.items()},
         draws=part_draws,
