@@ -64,7 +64,7 @@ def measured(card: EncoderCard, data: ImageData, root: Path, out: Path) -> int:
         supervised = featurise_data(twin.id, data, root=root, parts=("train",))["train"]
     request = Request(decompose=decompose, supervised=supervised)
     kept = runs_folder(root, card.id)
-    evaluation = evaluate(features["train"], features["val"], request, card=card, kept=kept)
+    evaluation = evaluate(features["train"], features["val"], request, card=card, cache=kept)
     return record(rows_of_evaluation(evaluation), folder=out).n_new
 
 

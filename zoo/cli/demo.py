@@ -127,7 +127,7 @@ def _evaluated(name: str, out: Path) -> Evaluation:
     features = featurise_data(name, data, root=out, load=_load)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
     kept = runs_folder(out, name)
-    return evaluate(features["train"], features["val"], request, card=catalogue()[name], kept=kept)
+    return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept)
 
 
 def _load(name: str) -> tuple[torch.nn.Module, Any]:

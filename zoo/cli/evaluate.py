@@ -153,7 +153,7 @@ def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request
         features["val"],
         replace(request, supervised=twin),
         card=catalogue()[name],
-        kept=runs_folder(root, name),
+        cache=runs_folder(root, name),
         tell=lambda text: say(f"{name}: {text}"),
     )
 
@@ -323,7 +323,7 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
     name = of_train.origin.encoder
     card = catalogue()[name] if name in catalogue() else None  # noqa: SIM401 (an unknown name is no KeyError)
     kept = runs_folder(evaluations_folder(), name)
-    report = decomposed(of_train, of_test, request, card=card, kept=kept, tell=say)
+    report = decomposed(of_train, of_test, request, card=card, cache=kept, tell=say)
     copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
     if as_json:
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)}

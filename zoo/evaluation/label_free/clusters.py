@@ -17,10 +17,10 @@ from typing import Any
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
+from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product, require_k
 from ..threads import threads_for
 from .arrays import features_of, require_varied
 from .dimension import near_duplicates, worth_telling
-from .nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product, require_k
 from .pairs import unit_rows
 from .spectrum import second_moments
 
