@@ -15,10 +15,10 @@ from .images import (
     ImageData,
     ImageSet,
     LazyImages,
+    cached_contents,
     contents_of_bytes,
     contents_of_files,
     fingerprint_of,
-    kept_contents,
 )
 from .rgb import Scale
 from .subsets import stratified_split
@@ -138,7 +138,7 @@ def _contents(opened: Any, column: str, files: list[str]) -> Contents:
     first = encoded[0][column] if len(encoded) else None
     if first is not None and first["bytes"] is None:
         return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
-    return kept_contents(
+    return cached_contents(
         files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
     )
 

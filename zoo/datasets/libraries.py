@@ -15,11 +15,12 @@ from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_f
 from .rgb import Scale
 from .subsets import stratified_split
 
-with requires_extra("models", needed_for="A data set of torchvision"):
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-    from torchvision import datasets as torchvision_datasets
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from PIL import Image
 
 _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
@@ -44,7 +45,8 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     DataError
         If it has no such argument, is not below ``root``, or is no classification data set.
     """
-    usable = dict(_arguments())
+    torchvision_datasets = _torchvision_datasets()
+    usable = dict(_arguments(torchvision_datasets))
     if kind not in torchvision_datasets.__all__:
         raise UnknownName("torchvision data set", kind, usable)
     if kind not in usable:
@@ -67,7 +69,15 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     return ImageData(name=name, train=sets["train"], val=sets["val"])
 
 
-def _arguments() -> Iterator[tuple[str, str]]:
+def _torchvision_datasets() -> ModuleType:
+    """The module of torchvision, with PyTorch, which the digits do without."""
+    with requires_extra("models", needed_for="A data set of torchvision"):
+        from torchvision import datasets
+    module: ModuleType = datasets
+    return module
+
+
+def _arguments(torchvision_datasets: ModuleType) -> Iterator[tuple[str, str]]:
     for kind in torchvision_datasets.__all__:
         constructor = getattr(torchvision_datasets, kind)
         if inspect.isclass(constructor):
@@ -124,7 +134,7 @@ def _torchvision_image_set(
 
 
 def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
-    constructor = getattr(torchvision_datasets, kind)
+    constructor = getattr(_torchvision_datasets(), kind)
     refused: Exception | None = None
     for value in values:
         try:

@@ -13,7 +13,7 @@ A held-out part has all copies of an image or none of them, so that none of its 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -425,41 +425,29 @@ _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
 
 
 def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """Each image goes by its name alone, so that images which are added or removed move no other.
+    """A set of images as two, by :func:`hash_halves`."""
+    return _as_split(images, hash_halves(images, val_share=val_share, seed=seed))
 
-    An image is in "val" if the first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below
-    ``val_share``. Copies go by the name of the first of them.
 
-    Raises
-    ------
-    DataError
-        If the share is not between 0 and 1, or a class is left without an image to train on.
+def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the training and of the validation images, by the hash of each name.
+
+    Each image goes by its name alone, so that images which are added or removed move no other: it is in "val" if the
+    first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below ``val_share``. Copies go by the name of
+    the first of them, but by their names where they all are copies of one image.
     """
     _require_share(images, val_share)
-    return _halves(images, in_val_by_name(images, val_share=val_share, seed=seed))
-
-
-def in_val_by_name(images: ImageSet, *, val_share: float, seed: int) -> np.ndarray:
-    """Which images the rule of :func:`hash_split` tests on, bool (n,).
-
-    Images that are all copies of each other, so that no part would be left without one, go by their own names.
-    """
     limit = round(val_share * 2**64)
     prefix = f"{checked_seed(seed)}/"
     by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
     together = beside_the_first(by_name, images.contents)
-    return by_name if together.all() or not together.any() else together
+    return _halves(images, by_name if together.all() or not together.any() else together)
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
 
-    Where copies leave no other way, a class has fewer images to test on, or none.
-
-    Raises
-    ------
-    DataError
-        If the share is not between 0 and 1, or a class has fewer than two images.
+    All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
     """
     _require_share(images, val_share)
     counts = images.n_per_class()
@@ -468,29 +456,25 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
     in_val = np.zeros(len(images), bool)
     in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
-    return _halves(images, in_val)
+    return _as_split(images, _halves(images, in_val))
 
 
-def _halves(images: ImageSet, in_val: np.ndarray) -> ImageData:
-    train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
-    empty = np.flatnonzero((train == 0) & (images.n_per_class() > 0))
+def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:
+    """A data set of one set of images, from the positions of its two parts."""
+    train, val = (images.subset(half, split=split) for half, split in zip(halves, ("train", "val"), strict=True))
+    return ImageData(name=images.name, train=train, val=val, is_split_here=True)
+
+
+def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
+    empty = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
     if empty.size or not in_val.any():
         what = f"the class {images.classes[empty[0]]!r} without" if empty.size else "the validation part without"
         raise DataError(
             f"Splitting the {len(images):,} images of {images.name!r} leaves {what} an image; take another share or "
             "seed, add images, or split them yourself into train/ and val/."
         )
-    return ImageData(
-        name=images.name,
-        train=images.subset(np.flatnonzero(~in_val), split="train"),
-        val=images.subset(np.flatnonzero(in_val), split="val"),
-        is_split_here=True,
-    )
-
-
-def renamed(data: ImageData, name: str) -> ImageData:
-    """The same images under another name."""
-    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+    return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 
 
 def _hash(text: str) -> int:

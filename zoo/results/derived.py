@@ -74,7 +74,9 @@ def _document(summary: Summary) -> dict[str, Any]:
 def _summary(
     *, encoder: str, errors: dict[str, float], decomposition: dict[str, Any] | None, errata: list[dict[str, Any]]
 ) -> Summary:
-    parts = {name: NOT_PUBLISHED if part is None else part for name, part in (decomposition or {}).items()}
+    parts: dict[str, Any] = {
+        name: NOT_PUBLISHED if part is None else part for name, part in (decomposition or {}).items()
+    }
     return Summary(
         encoder=encoder,
         errors=errors,
