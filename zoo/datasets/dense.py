@@ -265,7 +265,7 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
 def _source_pixels(height: int, width: int, resize_px: int, crop_px: int) -> np.ndarray:
     """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
 
-    Torchvision moves a row and a column whose pixels are their own numbers from 1 on, so that its rounding is ours.
+    Torchvision resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
     """
     short, long = min(height, width), max(height, width)
     resized = {long: int(resize_px * long / short), short: resize_px}  # px of each side, as torchvision rounds it

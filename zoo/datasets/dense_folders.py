@@ -79,7 +79,7 @@ def _pixels(path: str, task: str, shown: str) -> np.ndarray:
 def _array(path: str, task: str, shown: str) -> np.ndarray:
     """Whole numbers or floating point, of a shape that fits the task."""
     try:
-        with open(path, "rb") as file:  # numpy leaves its own open where an archive is damaged
+        with open(path, "rb") as file:  # numpy would leave it open where an archive is damaged
             opened = np.load(file, allow_pickle=False)
             archive = isinstance(opened, np.lib.npyio.NpzFile)
             stored: object = opened[_key(opened.files, task, shown)] if archive else opened

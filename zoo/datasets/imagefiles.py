@@ -257,7 +257,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _dicom_image(path: str, *, image: str, image_set: str, scale: Scale | None) -> Image.Image:
-    from .dicom import READING_ERRORS, dicom_image  # which needs an extra of its own
+    from .dicom import READING_ERRORS, dicom_image  # which needs another extra
 
     try:
         return dicom_image(path, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
