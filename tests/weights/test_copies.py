@@ -58,7 +58,7 @@ def test_a_folder_is_told_by_what_is_in_its_files_and_not_by_their_names_and_siz
 
 def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(contents_module, "_KEPT_FROM_BYTES", 1)
+    monkeypatch.setattr(contents_module, "_CACHED_FROM_BYTES", 1)
     files = [str(noise(tmp_path / f"{number}.bmp", number)) for number in range(4)]
     for file in files:
         os.utime(file, ns=(10**18, 10**18))

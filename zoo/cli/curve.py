@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
+from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import TimeLeft, time_text
 from ..files import replaced
 from .measuring import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
-    IMAGE_KINDS,
     SPLIT_OPTIONS,
     copies_document,
     copies_notes,
@@ -47,12 +47,10 @@ if TYPE_CHECKING:
 
 DATA_HELP = f"""\b
 DATA is, for a classification, one of
-{IMAGE_KINDS}
+{help_on(KINDS)}
 \b
 and for depth or normals one of
-  shapes                   the same rendered images, with their exact depth and normals
-  FOLDER                   images/ beside depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash
-"""
+{help_on(DENSE_KINDS)}"""
 _MOST_SEEDS = 1000
 
 

@@ -120,7 +120,9 @@ def not_finite(x: Any) -> int | None:
 def labels_of(y: Any, n: int, name: str) -> Array:
     """Labels of n rows as a vector of numbers or names."""
     if y is None:
-        raise DataError(f"This requires {name} to be passed, but the target {name} is None: give one label for each row.")
+        raise DataError(
+            f"This requires {name} to be passed, but the target {name} is None: give one label for each row."
+        )
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

@@ -11,8 +11,7 @@ from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, EncoderCard, Missing,
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
-from ..results.values import PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
-from ..results.vocabulary import IMAGENET
+from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
 from ..version import __version__
 from ..weights.places import portable, shown
 from ..weights.store import REGISTERED, Record
