@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.curves.curve_training import same, small_data, small_preprocess
-from zoo.datasets.maps import Maps, MapSet, aligned
+from zoo.datasets.dense import Maps, MapSet, aligned
 from zoo.errors import DataError
 from zoo.evaluation.curves.blind import pixelwise_direction
 from zoo.evaluation.curves.losses import TransferData

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free.arrays import features_of
 from zoo.evaluation.label_free.clusters import _split, cluster_learnability, kmeans, voted
-from zoo.evaluation.label_free.nearest import fingerprints, first_equals, points_of
+from zoo.evaluation.nearest import fingerprints, first_equals, points_of
 
 
 def drawn(n: int = 240, dim: int = 20, *, spread: float = 1.0, seed: int = 0) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...cards.schema import Preprocess
-from ...datasets.maps import MapSet, aligned
+from ...datasets.dense import MapSet, aligned
 from ...encoders.preprocess import build_preprocess
 from ...optional import requires_extra
 from .figures import Column, Strip

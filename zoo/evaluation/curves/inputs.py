@@ -14,8 +14,8 @@ from typing import Protocol, cast
 from weakref import WeakSet
 
 from ...cards.schema import Preprocess
+from ...datasets.dense import MapSet, aligned
 from ...datasets.images import digest
-from ...datasets.maps import MapSet, aligned
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError
 from ...features.computing import Decoding, decoded

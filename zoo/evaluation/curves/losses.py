@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ...datasets import ImageData, ImageSet, open_images
-from ...datasets.dense import open_dense
+from ...datasets import ImageData, ImageSet, open_dense, open_images
+from ...datasets.dense import DenseData, MapSet
 from ...datasets.dense_folders import IMAGE_FOLDERS, MAP_FOLDERS
-from ...datasets.maps import DenseData, MapSet
+from ...datasets.opening import DENSE_KINDS
 from ...datasets.rgb import Scale
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
@@ -196,7 +196,7 @@ def transfer_data(
     ----------
     spec : str, path, ImageData or DenseData
         Of classification whatever :func:`zoo.datasets.open_images` takes, of the others whatever
-        :func:`zoo.datasets.dense.open_dense` takes; or what they return.
+        :func:`zoo.datasets.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.recipe.TASKS`.
     name, val_share, seed, image_column, label_column, scale
@@ -243,7 +243,7 @@ def task_of(spec: str | os.PathLike[str]) -> str:
     >>> task_of("digits")
     'classification'
     """
-    found = tuple(TASKS) if os.fspath(spec).partition(":")[0] == "shapes" else _tasks_of_folder(Path(spec))
+    found = tuple(TASKS) if os.fspath(spec).partition(":")[0] in DENSE_KINDS else _tasks_of_folder(Path(spec))
     if len(found) > 1:
         raise QueryError(f"{os.fspath(spec)!r} allows several tasks; expected one of {', '.join(found)} (--task).")
     return found[0]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...cards.schema import Preprocess
+from ...datasets.dense import MapSet
 from ...datasets.images import digest
-from ...datasets.maps import MapSet
 from ...drift import full_precision
 from ...errors import DataError, QueryError
 from ...features.computing import device_for

@@ -5,7 +5,7 @@ distance to its centroid and lower bounds of those to the others are stored (Elk
 several share a lower bound (Ding et al. 2015). As centroids settle, fewer and fewer rows have to be compared with them
 again. A greedy k-means++ start on all features would take longer than all else; it and the first rounds, which move the
 centroids most, run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
-Random numbers are drawn for rows in the order of their fingerprints (:func:`.nearest.fingerprints`), so that the
+Random numbers are drawn for rows in the order of their :func:`~zoo.evaluation.nearest.fingerprints`, so that the
 clusters do not depend on the order of the rows.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
+from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
 from ..threads import threads_for
 from .arrays import features_of, require_number, require_varied
 from .dimension import is_notable, near_duplicates
-from .nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
 from .pairs import all_unit_rows
 from .spectrum import second_moments
 

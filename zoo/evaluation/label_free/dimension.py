@@ -10,8 +10,8 @@ from typing import Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
+from ..nearest import nearest_points, points_of
 from .arrays import features_of, require_choice, require_number, require_varied
-from .nearest import nearest_points, points_of
 
 with requires_extra("evaluate", needed_for="The intrinsic dimension"):
     import numpy as np

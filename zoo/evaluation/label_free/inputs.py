@@ -23,7 +23,7 @@ from ...errors import DataError, QueryError, UnknownName
 from ...features import Features, featurise, load_features
 from ...features.store import INDEX
 from ...optional import requires_extra
-from ...progress import ImageProgress
+from ...progress import Progress
 from ...results.vocabulary import NEEDS, LabelFreeMetric
 from ..arrays import chosen_rows
 from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
@@ -102,7 +102,7 @@ class Featuriser:
         root: Path,
         how: Featurising,
         load: Load | None,
-        progress: Callable[[str], ImageProgress] | None,
+        progress: Callable[[str], Progress] | None,
         sizes: Sizes,
     ) -> None:
         from ...loading import load as load_encoder
@@ -230,7 +230,7 @@ def inputs_of(
     root: Path | None = None,
     how: Featurising | None = None,
     load: Load | None = None,
-    progress: Callable[[str], ImageProgress] | None = None,
+    progress: Callable[[str], Progress] | None = None,
 ) -> Inputs:
     """Compute the features that label-free metrics need, each set of images once.
 

@@ -10,9 +10,9 @@ from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, classes_of, labels_of, numbered, width_checked
 from ..logistic import LogisticProbe
+from ..nearest import in_range
 from ..neighbours import NeighbourProbe
 from .arrays import features_of, require_choice, require_number, require_varied, views_of
-from .nearest import in_range
 from .scatter import Views, grouped, unit_roundoff
 
 with requires_extra("evaluate", needed_for="A metric of labelled features"):

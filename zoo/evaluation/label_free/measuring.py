@@ -185,7 +185,7 @@ def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
     precision = next(iter(inputs.samples_for(one.metric.needs).values())).features.origin.precision
     if precision != "float32":
         found["precision"] = precision
-    if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_own:
+    if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_of_card:
         found["augmentations"] = list(inputs.recipe.augmentations)
     if one.seed != inputs.sizes.seed:
         found["seed_of_images"] = inputs.sizes.seed
@@ -198,7 +198,7 @@ def _split(need: str, inputs: Inputs) -> str:
     if need == "features":
         return inputs.part
     if need == "views":
-        of_training = inputs.recipe is None or inputs.recipe.is_own
+        of_training = inputs.recipe is None or inputs.recipe.is_of_card
         return f"{inputs.part} {'pretraining-augmented' if of_training else 'augmented'}"
     return "train -> val"
 
