@@ -87,8 +87,8 @@ def test_clusters_are_the_square_root_of_the_rows_by_k_means_of_normalised_featu
         (np.eye(5), {"n_clusters": 1}, "n_clusters is 1, expected a number from 2 to 4"),
         (np.eye(5), {"n_clusters": 5}, "n_clusters is 5, expected a number from 2 to 4"),
         (np.eye(5), {"n_clusters": 2, "clusters": [0, 0, 1, 1, 1]}, "both clusters and n_clusters"),
-        (np.eye(5), {"eps2": 0.0}, "eps2 is 0.0, expected a number above 0"),
-        (np.eye(5), {"eps2": float("nan")}, "eps2 is nan, expected a number above 0"),
+        (np.eye(5), {"eps2": 0.0}, "eps2 is 0.0, expected a finite number above 0"),
+        (np.eye(5), {"eps2": float("nan")}, "eps2 is nan, expected a finite number above 0"),
     ],
 )
 def test_what_has_no_value_is_refused_in_a_sentence(z: np.ndarray, options: dict[str, Any], sentence: str) -> None:

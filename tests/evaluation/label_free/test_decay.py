@@ -15,7 +15,7 @@ from zoo.evaluation.label_free.spectrum import Gram
 @pytest.fixture
 def no_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small features take the way of large ones."""
-    monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
+    monkeypatch.setattr(spectrum, "_SVD_OPERATIONS", 0.0)
 
 
 def mirrored(alpha: float, dim: int, *, offset: float = 0.0) -> np.ndarray:

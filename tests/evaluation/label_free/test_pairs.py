@@ -79,7 +79,7 @@ def test_views_that_do_not_differ_are_aligned() -> None:
 @pytest.mark.parametrize("t", [0.5, 2.0, 30.0])
 def test_uniformity_is_what_pdist_gives(t: float, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     z = drawn().reshape(-1, 7)
-    monkeypatch.setattr(pairs, "_BLOCK", block)
+    monkeypatch.setattr(pairs, "_BLOCK_ROWS", block)
     assert uniformity(z, t=t) == pytest.approx(by_torch(z, t), rel=1e-10)
 
 
@@ -121,7 +121,7 @@ def test_features_that_lie_close_together_keep_their_digits(
     distance: float, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     z = close(distance).astype(np.float32 if single else np.float64)
-    monkeypatch.setattr(pairs, "_SMALL", 0 if single else math.inf)
+    monkeypatch.setattr(pairs, "_FLOAT32_FROM", 0 if single else math.inf)
     expected = exactly(z)
     assert uniformity(z) == pytest.approx(expected, rel=1e-6 if single else 1e-9)
     points = torch.nn.functional.normalize(torch.from_numpy(z.astype(np.float32)), dim=1)
@@ -130,7 +130,7 @@ def test_features_that_lie_close_together_keep_their_digits(
 
 
 def test_two_tight_clusters_and_an_outlier_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "_SMALL", 0)
+    monkeypatch.setattr(pairs, "_FLOAT32_FROM", 0)
     clusters = np.concatenate([close(1e-4), -close(1e-4), close(1e-3)[:, ::-1]]).astype(np.float32)
     assert uniformity(clusters) == pytest.approx(exactly(clusters), rel=1e-6)
     outlier = np.concatenate([close(1e-5), -close(1e-5)[:1]]).astype(np.float32)
@@ -167,7 +167,7 @@ def test_contrast_leaves_pairs_of_one_image_out_of_blocks_of_any_size(
 ) -> None:
     z = drawn()
     expected = contrast(z, t=t)
-    monkeypatch.setattr(pairs, "_BLOCK", block)
+    monkeypatch.setattr(pairs, "_BLOCK_ROWS", block)
     assert contrast(z, t=t).value == pytest.approx(expected.value, rel=1e-12)
     one_view = uniformity(z[:, 0], t=t), uniformity(z[:, 1], t=t)
     assert contrast(z, t=2.0).uniformity == pytest.approx(contrast(z[:, :2], t=2.0).uniformity, rel=0.1)

@@ -29,14 +29,14 @@ from zoo.features import load_features
 @pytest.fixture
 def no_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small features take the way of large ones."""
-    monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
+    monkeypatch.setattr(spectrum, "_SVD_OPERATIONS", 0.0)
 
 
 @pytest.fixture(params=["one decomposition", "sums, then rows"])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small features take their own way, and that of large ones."""
     if request.param == "sums, then rows":
-        monkeypatch.setattr(spectrum, "_DIRECT", 0.0)
+        monkeypatch.setattr(spectrum, "_SVD_OPERATIONS", 0.0)
 
 
 def signs(size: int) -> np.ndarray:
