@@ -109,7 +109,8 @@ class Featuriser:
 
         self.card, self.root, self.how, self.progress, self.sizes = card, root, how, progress, sizes
         self.notes: list[str] = []  # of samples that are smaller than asked for
-        self.encoder, self.preprocess = (load or load_encoder)(card.id)
+        loaded: tuple[Any, Any] = (load or load_encoder)(card.id)
+        self.encoder, self.preprocess = loaded
 
     def of_images(self, label: str, images: ImageSet) -> Sample:
         """Features of images as they are, of at most ``n_images`` of them."""
