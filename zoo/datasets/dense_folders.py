@@ -29,9 +29,20 @@ with requires_extra("models", needed_for="Working with images"):
 _MAP_SUFFIXES = (".npy", ".npz", ".png")
 _SHORTEST_NORMAL = 0.1  # length from which on three numbers are a direction; a mean of opposite ones, or grey, is none
 _ARRAY_ERRORS = (  # of numpy's readers on damaged files
-    OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError,
-    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarray]:

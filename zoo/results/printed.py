@@ -186,9 +186,14 @@ def _numbers() -> Iterator[PrintedNumber]:
 
 def _number(fields: Mapping[str, str], refuse: _Refuse) -> PrintedNumber:
     known: dict[str, Collection[str]] = {
-        "paper": PAPERS.values(), "population": POPULATIONS, "metric": METRICS, "sign": ("", "negated"),
-        "statistic": STATISTICS, "target": TARGETS, "hyperparameter": ("", *HYPERPARAMETERS),
-    }  # fmt: skip
+        "paper": PAPERS.values(),
+        "population": POPULATIONS,
+        "metric": METRICS,
+        "sign": ("", "negated"),
+        "statistic": STATISTICS,
+        "target": TARGETS,
+        "hyperparameter": ("", *HYPERPARAMETERS),
+    }
     for column, words in known.items():
         if fields[column] not in words:
             near = ", ".join(map(repr, nearest_names(fields[column], words))) or ", ".join(map(repr, words))
