@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,23 +107,55 @@ def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def data_of(spec: str, options: dict[str, Any]) -> TransferData:
-    """The data that the arguments name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command line asks for, read and checked before any weights are fetched."""
 
-    Raises
-    ------
-    UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.evaluation.curves.losses.transfer_data`; and if an option would do nothing to this data.
+    data: TransferData
+    metrics: tuple[str, ...]  # that are shown
+    request: CurveRequest
+    how: Training
+    n_processes: int
+
+
+def plan_of(spec: str, options: Mapping[str, Any], *, record: bool) -> Plan:
+    """Everything that the arguments and the options of :func:`curve_options` ask for.
+
+    With ``record``, data whose results were measured on other images are refused.
     """
+    from ..evaluation.curves.losses import task_of
+    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
+    from ..evaluation.curves.report import CurveRequest
+
+    task = task_of(spec) if options["task"] is None else options["task"]
+    metrics = _metrics_of(task, options["metrics"], maximal=options["maximal"])
+    recipe, seeds = _recipe_of(options), seeds_of(options["seeds"])
+    is_auto = options["regimes"].strip().lower() == "auto"
+    if task in ("depth", "normals") or not spec.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
+    if not is_auto:
+        refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+    data = _data_of(spec, task, options)
+    if record:
+        _refuse_other_images(data)
+    regimes = None if is_auto else parse_regimes(options["regimes"])
+    if regimes is not None:
+        for n in resolved_regimes(regimes, len(data.train), name=data.name):
+            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
+    request = CurveRequest(
+        regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"]
+    )
+    how = _training_of(options["device"], n_workers=options["n_workers"])
+    return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"])
+
+
+def _data_of(spec: str, task: str, options: Mapping[str, Any]) -> TransferData:
+    """The data that the arguments name; refuses options that would do nothing to them."""
     from ..evaluation.curves.losses import transfer_data
 
-    if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
-        refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
-    if options["regimes"].strip().lower() != "auto":
-        refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
     say(f"looking at {spec}")
     data = transfer_data(
-        spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
+        spec, task, name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
         image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
     )  # fmt: skip
     if not data.is_split_here:
@@ -131,16 +163,8 @@ def data_of(spec: str, options: dict[str, Any]) -> TransferData:
     return data
 
 
-def recipe_of(options: dict[str, Any]) -> Recipe:
-    """How networks are to be trained.
-
-    Raises
-    ------
-    UnknownName
-        If there is no setting of a name.
-    QueryError
-        If a value makes no sense, or is given twice.
-    """
+def _recipe_of(options: Mapping[str, Any]) -> Recipe:
+    """How networks are to be trained; refuses settings that do not exist or are given twice."""
     from ..evaluation.curves.recipe import Recipe
 
     given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
@@ -156,22 +180,15 @@ def recipe_of(options: dict[str, Any]) -> Recipe:
     return Recipe(frozen=options["frozen"], **given)
 
 
-def training_of(options: dict[str, Any]) -> Training:
-    """What of the training moves no number.
-
-    Raises
-    ------
-    QueryError
-        If there is no such device.
-    """
+def _training_of(device: str | None, *, n_workers: int) -> Training:
+    """What of the training moves no number."""
     from torch import nn
 
     from ..evaluation.curves.tuning import Training
     from ..features.computing import device_for
 
-    device_for(nn.Identity(), options["device"])  # refused before any weights are fetched
-
-    return Training(device=options["device"], n_workers=options["n_workers"])
+    device_for(nn.Identity(), device)  # refused before any weights are fetched
+    return Training(device=device, n_workers=n_workers)
 
 
 def rates_of(text: str) -> tuple[float, ...]:
@@ -218,25 +235,16 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def metrics_of(options: dict[str, Any]) -> tuple[str, ...]:
-    """Metrics of the task that are shown: the first alone with a recorded risk of maximal supervision, which is of it.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such task, or it does not have one of the metrics.
-    QueryError
-        If a recorded risk is given, and another metric is asked for.
-    """
+def _metrics_of(task: str, given: Sequence[str], *, maximal: float | None) -> tuple[str, ...]:
+    """Metrics of the task to show; the first alone beside a recorded risk of maximal supervision, which is of it."""
     from ..evaluation.curves.recipe import task_named
 
-    known = task_named(options["task"]).metrics
-    given: Sequence[str] = options["metrics"]
+    known = task_named(task).metrics
     for name in given:
         if name not in known:
             raise UnknownName("metric of the task", name, known, hint=f"It has {' and '.join(known)}.")
     chosen = tuple(name for name in known if name in given) or known
-    if options["maximal"] is None:
+    if maximal is None:
         return chosen
     if chosen[0] != known[0]:
         raise QueryError(
@@ -488,17 +496,9 @@ def command(
     """
     refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    if options["task"] is None:
-        from ..evaluation.curves.losses import task_of
-
-        options["task"] = task_of(spec)
-    metrics = metrics_of(options)
-    recipe, seeds = recipe_of(options), seeds_of(options["seeds"])
-    data = data_of(spec, options)
-    if record:
-        _refuse_other_images(data)
-    request = _request(data, options, seeds=seeds, recipe=recipe)
-    report = _measured(ids, data, request, options)
+    plan = plan_of(spec, options, record=record)
+    data, metrics = plan.data, plan.metrics
+    report = _measured(ids, plan)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
         told: list[str] = []
@@ -533,30 +533,18 @@ def command(
         raise click.ClickException(" ".join(problems))
 
 
-def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, ...], recipe: Any) -> CurveRequest:
-    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
-    from ..evaluation.curves.report import CurveRequest
-
-    text = options["regimes"]
-    regimes = None if text.strip().lower() == "auto" else parse_regimes(text)
-    if regimes is not None:  # refused before any weights are fetched
-        for n in resolved_regimes(regimes, len(data.train), name=data.name):
-            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
-    return CurveRequest(regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"])
-
-
-def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, options: dict[str, Any]) -> CurveReport:
+def _measured(ids: Sequence[str], plan: Plan) -> CurveReport:
     from ..evaluation.curves.models import candidate
     from ..evaluation.curves.progress import CurveBar
     from ..evaluation.curves.report import learning_curves
 
-    candidates, how = [], training_of(options)
+    candidates = []
     for name in ids:
         say(f"{name}: weights")
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
     return learning_curves(
-        candidates, data, request, how=how, n_processes=options["n_processes"],
+        candidates, plan.data, plan.request, how=plan.how, n_processes=plan.n_processes,
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
     )  # fmt: skip
 
