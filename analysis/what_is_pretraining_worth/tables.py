@@ -19,8 +19,7 @@ from zoo.analysis.curve_comparisons import (
 from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint
-from zoo.evaluation.curves.texts import improvement_text, words_of
+from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import cross_table, interval
 

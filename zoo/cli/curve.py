@@ -16,7 +16,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..errors import QueryError, StoreError, UnknownName, ZooError
-from ..evaluation.curves.progress import TimeLeft, time_text
+from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
 from ..files import replaced
 from .evaluate import copies_notes, recording
 from .options import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..datasets.images import Copies
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve, CurvePoint
-    from ..evaluation.curves.losses import TransferData
+    from ..evaluation.curves.inputs import TransferData
     from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.report import CurveReport, CurveRequest
     from ..evaluation.curves.runs import CurveRun, Job
@@ -123,7 +123,7 @@ def plan_of(spec: str, options: Mapping[str, Any], *, record: bool) -> Plan:
 
     With ``record``, data whose results were measured on other images are refused.
     """
-    from ..evaluation.curves.losses import task_of
+    from ..evaluation.curves.inputs import task_of
     from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
     from ..evaluation.curves.report import CurveRequest
 
@@ -151,7 +151,7 @@ def plan_of(spec: str, options: Mapping[str, Any], *, record: bool) -> Plan:
 
 def _data_of(spec: str, task: str, options: Mapping[str, Any]) -> TransferData:
     """The data that the arguments name; refuses options that would do nothing to them."""
-    from ..evaluation.curves.losses import transfer_data
+    from ..evaluation.curves.inputs import transfer_data
 
     say(f"looking at {spec}")
     data = transfer_data(
@@ -289,7 +289,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
 
     Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
     """
-    from ..evaluation.curves.texts import in_unit, label_of, words_of
+    from ..evaluation.curves.curve import in_unit, label_of, words_of
 
     first = curves[0]
     words = words_of(first.metric)
@@ -322,7 +322,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
     """What a reader must know of these curves; a note of several encoders once, with their names."""
-    from ..evaluation.curves.texts import label_of
+    from ..evaluation.curves.curve import label_of
 
     by_note: dict[str, list[str]] = {}
     for curve in curves:
@@ -358,8 +358,8 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     StoreError
         If a file cannot be written.
     """
-    from ..evaluation.curves.examples import strip_of
     from ..evaluation.curves.figures import curves_figure, strip_figure
+    from ..evaluation.curves.report import strip_of
     from ..evaluation.drawing import save, style
 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
@@ -420,7 +420,7 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
     """One line of the controls, or one for each of several architectures."""
-    from ..evaluation.curves.texts import label_of
+    from ..evaluation.curves.curve import label_of
 
     names: dict[str, list[str]] = {}
     for curve in curves:
@@ -557,7 +557,7 @@ def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
 
 def _refuse_other_images(data: TransferData) -> None:
     """Before anything is trained."""
-    from ..evaluation.curves.losses import images_of
+    from ..evaluation.curves.inputs import images_of
     from ..results.recording import require_same_images
 
     images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
@@ -568,7 +568,7 @@ def _refuse_other_images(data: TransferData) -> None:
 
 def _copies(data: TransferData) -> Copies | None:
     from ..datasets.images import copies_of
-    from ..evaluation.curves.losses import images_of
+    from ..evaluation.curves.inputs import images_of
 
     train, test = images_of(data.train), images_of(data.test)
     return copies_of(train.contents, train.labels, test.contents, test.labels)
@@ -581,7 +581,7 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
     return [f"wrote {', '.join(names)} into {folder}; the figures are there as svg too"]
 
 
-class FinishedRuns:
+class FinishedRuns(CurveProgress):
     """Lines on stderr, one a run, with its risks and the time left.
 
     Parameters
@@ -603,9 +603,6 @@ class FinishedRuns:
         self._n_jobs, self._n_done = n_jobs, n_done
         self._left = TimeLeft(n_steps)
 
-    def began(self, job: Job) -> None:
-        """Says nothing."""
-
     def step(self, job: Job, step: Step) -> None:
         """Counts steps, for the time left."""
         self._left.step(job, step.step / max(1, step.n_steps))
@@ -620,9 +617,6 @@ class FinishedRuns:
         found = ", ".join(f"{metric} {run.risk(metric):.4g}" for metric in run.risks)
         left = time_text(self._left.seconds()) if self._n_done < self._n_jobs else ""
         click.echo(f"{self._n_done} of {self._n_jobs}: {self._label(job)}: {found}{left and f' ({left})'}", err=True)
-
-    def end(self) -> None:
-        """Says nothing."""
 
     def _label(self, job: Job) -> str:
         of_network = self._several and job.control in ("scratch", "maximal")
