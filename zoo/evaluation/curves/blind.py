@@ -316,10 +316,8 @@ def pixelwise_median(maps: ArrayLike, valid: ArrayLike | None = None) -> Floats:
             raise DataError("A valid pixel of the maps is not finite; expected such pixels to be marked as not valid.")
         ordered = np.sort(np.where(known, block, np.inf), axis=0)
         n_valid = known.sum(axis=0, keepdims=True)  # (1, 1, rows, w)
-        below, above = (
-            np.take_along_axis(ordered, np.maximum(where, 0), axis=0)[0] for where in ((n_valid - 1) // 2, n_valid // 2)
-        )
-        highest = np.take_along_axis(ordered, np.maximum(n_valid - 1, 0), axis=0)[0]  # (c, rows, w)
+        ranks = (n_valid - 1) // 2, n_valid // 2, n_valid - 1
+        below, above, highest = (np.take_along_axis(ordered, np.maximum(rank, 0), axis=0)[0] for rank in ranks)
         never[rows] = n_valid[0, 0] == 0
         varies |= bool(((highest > ordered[0]) & (n_valid[0] > 0)).any())
         medians[:, rows] = 0.5 * below + 0.5 * above

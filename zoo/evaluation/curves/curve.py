@@ -6,7 +6,7 @@ tables and pages share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -46,13 +46,7 @@ def _on_values(points: Sequence[CurvePoint], *, frozen: bool) -> Iterator[str]:
             "scratch and comparisons of encoders on this task stay valid, but the curve does not end at maximal "
             "supervision."
         )
-    above = [point for point in points if point.calibrated.value > 1]
-    if above:
-        chance = _within([point.calibrated for point in above], 1)
-        yield (
-            f"{_at(above)} the calibrated risk of the encoder is above 1{chance}: it does worse than a guess that "
-            "never looks at the image."
-        )
+    yield from _on_worse_than_blind("the encoder", {point: point.calibrated for point in points})
     worse = [point for point in points if point.calibrated.value > point.calibrated_scratch.value]
     if worse:
         chance = _within([point.relative_improvement for point in worse], 0)
@@ -71,13 +65,7 @@ def _on_scratch(points: Sequence[CurvePoint], *, maximal_n: int | None) -> Itera
             "there is no relative improvement there, and this part of the curve does not count in the cumulative "
             "improvement."
         )
-    above = [point for point in points if point.calibrated_scratch.value > 1]
-    if above:
-        chance = _within([point.calibrated_scratch for point in above], 1)
-        yield (
-            f"{_at(above)} the calibrated risk of scratch is above 1{chance}: it does worse than a guess that never "
-            "looks at the image."
-        )
+    yield from _on_worse_than_blind("scratch", {point: point.calibrated_scratch for point in points})
     same = [
         point
         for point in points
@@ -94,6 +82,16 @@ def _on_scratch(points: Sequence[CurvePoint], *, maximal_n: int | None) -> Itera
             f"{_at(rising)} scratch does worse than in the regime before: the cumulative improvement takes the area of "
             "this step back, and labels saved count to where scratch first reaches a risk; more seeds would tell "
             "whether it is chance."
+        )
+
+
+def _on_worse_than_blind(who: str, calibrated: Mapping[CurvePoint, Interval]) -> Iterator[str]:
+    above = [point for point, risk in calibrated.items() if risk.value > 1]
+    if above:
+        chance = _within([calibrated[point] for point in above], 1)
+        yield (
+            f"{_at(above)} the calibrated risk of {who} is above 1{chance}: it does worse than a guess that never "
+            "looks at the image."
         )
 
 

@@ -6,7 +6,7 @@ the curves of them: means over seeds with intervals, each encoder calibrated by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -387,84 +387,78 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
     of maximal supervision is a row without seed and interval. ``source`` is who measured, ``day`` today by default. An
     encoder without a card is refused, for no row could name it.
     """
-    cards, rows = catalogue(), Rows()
+    cards, rows, data = catalogue(), Rows(), report.data
+    today = (day or date.today()).isoformat()
     for candidate in report.candidates:
-        if candidate.name not in cards:
+        name = candidate.name
+        if name not in cards:
             raise QueryError(
-                f"The encoder {candidate.name!r} has no card, so that its results cannot be recorded; register it with "
-                "zoo register, and measure it by the id that it has then."
+                f"The encoder {name!r} has no card, so that its results cannot be recorded; register it with zoo "
+                "register, and measure it by the id that it has then."
             )
-        writing = _Writing(report, candidate, source, (day or date.today()).isoformat())
-        for control in (*CONTROLS, "encoder"):
-            rows |= dict(writing.rows(control))
+        every = [
+            (metric, run, interval)
+            for control in (*CONTROLS, "encoder")
+            for metric in data.task.metrics
+            for run, interval in zip(report.runs[name, control], report.intervals[name, control, metric], strict=True)
+        ]
         if report.request.maximal is not None:
-            rows |= dict([writing.recorded(report.request.maximal)])
+            interval = Interval(value=report.request.maximal, ci_low=None, ci_high=None)
+            every.append((data.task.metrics[0], _recorded_run(len(data.train)), interval))
+        hashed = preprocess_hash(build_preprocess(candidate.preprocess))
+        for metric, run, interval in every:
+            split = _ALL if run.n_requested == len(data.train) else f"train {run.n_requested} images -> val"
+            row = Measurement(
+                encoder=name,
+                metric=metric,
+                dataset=data.name,
+                split=split,
+                n_train=None if run.report.get("recorded_elsewhere") else run.n_actual,
+                seed=run.seed,
+                value=interval.value,
+                unit=METRICS[metric].unit,
+                ci_low=interval.ci_low,
+                ci_high=interval.ci_high,
+                protocol=report.protocols[run.control],
+                source=source,
+                date=today,
+            )
+            rows[row] = _provenance(report, candidate, run, hashed)
     return rows
 
 
-class _Writing:
-    """What all rows of one encoder share."""
+def _recorded_run(n_all: int) -> CurveRun:
+    """Maximal supervision whose risk was recorded elsewhere."""
+    return CurveRun(
+        control="maximal",
+        n_requested=n_all,
+        n_actual=n_all,
+        seed=None,
+        risks={},
+        report={"recorded_elsewhere": True},
+    )
 
-    def __init__(self, report: CurveReport, candidate: Candidate, source: str, day: str) -> None:
-        self.report, self.candidate, self.source, self.day = report, candidate, source, day
-        self.preprocess_hash = preprocess_hash(build_preprocess(candidate.preprocess))
 
-    def rows(self, control: Control) -> Iterator[tuple[Measurement, dict[str, Any]]]:
-        name = self.candidate.name
-        runs = self.report.runs[name, control]
-        for metric in self.report.data.task.metrics:
-            for run, interval in zip(runs, self.report.intervals[name, control, metric], strict=True):
-                yield self.row(metric, run.control, run, interval), self.provenance(run.control, run)
-
-    def recorded(self, risk: float) -> tuple[Measurement, dict[str, Any]]:
-        n_all = len(self.report.data.train)
-        run = CurveRun(
-            control="maximal",
-            n_requested=n_all,
-            n_actual=n_all,
-            seed=None,
-            risks={},
-            report={"recorded_elsewhere": True},
-        )
-        interval = Interval(value=risk, ci_low=None, ci_high=None)
-        return self.row(self.report.data.task.metrics[0], "maximal", run, interval), self.provenance("maximal", run)
-
-    def row(self, metric: str, control: Control, run: CurveRun, interval: Interval) -> Measurement:
-        data = self.report.data
-        split = _ALL if run.n_requested == len(data.train) else f"train {run.n_requested} images -> val"
-        is_recorded = bool(run.report.get("recorded_elsewhere"))
-        return Measurement(
-            encoder=self.candidate.name,
-            metric=metric,
-            dataset=data.name,
-            split=split,
-            n_train=None if is_recorded else run.n_actual,
-            seed=run.seed,
-            value=interval.value,
-            unit=METRICS[metric].unit,
-            ci_low=interval.ci_low,
-            ci_high=interval.ci_high,
-            protocol=self.report.protocols[control],
-            source=self.source,
-            date=self.day,
-        )
-
-    def provenance(self, control: Control, run: CurveRun) -> dict[str, Any]:
-        data, recipe = self.report.data, self.report.request.recipe
-        facts = {key: value for key, value in run.report.items() if key not in _NOT_RECORDED}
-        about = {"control": control, "task": data.task.name, "n_requested": run.n_requested, "n_actual": run.n_actual}
-        return {
-            "weights_hash": self.candidate.weights_hash if control == "encoder" else None,
-            "preprocess_hash": self.preprocess_hash,
-            "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
-            "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
-            "features_hash": None,
-            "subset_hash": run.report.get("subset_hash"),
-            "code_version": code_version(),
-            "settings": recipe_dict(recipe if control == "encoder" else recipe.of_controls)
-            | {"digest": recipe_digest(data.task)},
-            "report": about | facts,
-        }
+def _provenance(report: CurveReport, candidate: Candidate, run: CurveRun, hash_of_preprocess: str) -> dict[str, Any]:
+    data, recipe = report.data, report.request.recipe
+    is_encoder = run.control == "encoder"
+    about = {
+        "control": run.control,
+        "task": data.task.name,
+        "n_requested": run.n_requested,
+        "n_actual": run.n_actual,
+    }
+    return {
+        "weights_hash": candidate.weights_hash if is_encoder else None,
+        "preprocess_hash": hash_of_preprocess,
+        "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
+        "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
+        "features_hash": None,
+        "subset_hash": run.report.get("subset_hash"),
+        "code_version": code_version(),
+        "settings": recipe_dict(recipe if is_encoder else recipe.of_controls) | {"digest": recipe_digest(data.task)},
+        "report": about | {key: value for key, value in run.report.items() if key not in _NOT_RECORDED},
+    }
 
 
 RunsByRole = Mapping[tuple[str, Control], Sequence[CurveRun]]
