@@ -48,7 +48,7 @@ TOLERANCE = 1e-4
 """Largest relative difference that rounding explains."""
 
 IMAGES = ("landscape", "portrait", "badge", "sign")
-"""Names of the bundled images; ``docs/check_images.py`` rendered them and says what each is for."""
+"""Names of the bundled images; ``scripts/check_images.py`` rendered them and says what each is for."""
 
 _FORMAT = "zoo-check-1"  # counts changes of the images, and of what is kept
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow")

@@ -30,6 +30,26 @@ NOT_PUBLISHED = Missing.NOT_PUBLISHED
 T = TypeVar("T")
 Maybe: TypeAlias = T | Missing
 
+
+def fact_text(value: Any) -> str:
+    """A fact in words; if it has no value, the reason.
+
+    >>> fact_text(True), fact_text(65536), fact_text(("crop", "flip")), fact_text({"depth": 12}), fact_text(68.0)
+    ('yes', '65,536', 'crop, flip', 'depth=12', '68.0')
+    """
+    if isinstance(value, Missing):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={fact_text(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(fact_text, value)) or "none"
+    return str(value)
+
+
 Mode: TypeAlias = Literal[
     "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
 ]

@@ -1,4 +1,4 @@
-"""``zoo curve``: calibrated learning curves of encoders on a task, with figures, and rows in the results."""
+"""``zoo curve``: calibrated learning curves of encoders on a task, with figures and rows in the user's results."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from ..cards.catalogue import catalogue
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
 from ..files import replaced
-from .evaluate import copies_notes, recording
-from .options import (
+from .measuring import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     IMAGE_KINDS,
     SPLIT_OPTIONS,
-    encoder_names,
-    refuse_idle,
+    copies_document,
+    copies_notes,
+    recording,
+    recording_options,
     refuse_idle_source,
-    say,
     settings_of,
+    source_options,
+    with_options,
 )
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from .options import encoder_names, refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
     from ..datasets.images import Copies
@@ -67,44 +70,76 @@ def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _WHAT = (
-    click.option("--task", metavar="TASK", shell_complete=_task_names,
-                 help="classification, depth or normals; may be left out where the data allow one only."),
-    click.option("--regimes", default="auto", show_default=True, metavar="LIST",
-                 help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
-                      "to where it is near maximal supervision."),
-    click.option("--count", type=click.IntRange(2, 100), default=5, show_default=True,
-                 help="How many regimes auto proposes."),
-    click.option("--seeds", default="3", show_default=True, metavar="N|LIST",
-                 help="How many from 0 on, or which by comma: 0,1,2."),
+    click.option(
+        "--task",
+        metavar="TASK",
+        shell_complete=_task_names,
+        help="classification, depth or normals; may be left out where the data allow one only.",
+    ),
+    click.option(
+        "--regimes",
+        default="auto",
+        show_default=True,
+        metavar="LIST",
+        help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
+        "to where it is near maximal supervision.",
+    ),
+    click.option(
+        "--count", type=click.IntRange(2, 100), default=5, show_default=True, help="How many regimes auto proposes."
+    ),
+    click.option(
+        "--seeds",
+        default="3",
+        show_default=True,
+        metavar="N|LIST",
+        help="How many from 0 on, or which by comma: 0,1,2.",
+    ),
     click.option("--frozen", is_flag=True, help="Train the decoder alone; the encoder stays as it is."),
-    click.option("--maximal", type=float, metavar="RISK",
-                 help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 "
-                      "error."),
-    click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
-                 help="Show this metric of the task.  [default: all of them]"),
-)  # fmt: skip
+    click.option(
+        "--maximal",
+        type=float,
+        metavar="RISK",
+        help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 error.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="METRIC",
+        shell_complete=_metric_names,
+        help="Show this metric of the task.  [default: all of them]",
+    ),
+)
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
     click.option("--batch-size", type=int, help="Images a step of the optimizer."),
     click.option("--accumulate", type=int, help="Forward passes a step, where the memory is small."),
     click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
-    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
-                 help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. "
-                      "Repeatable."),
+    click.option(
+        "--set",
+        "changed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. Repeatable.",
+    ),
     click.option("--device", metavar="DEVICE", help="Where to train.  [default: a GPU if there is one]"),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
-    click.option("--processes", "n_processes", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Networks that are trained at once."),
-)  # fmt: skip
+    click.option(
+        "--processes",
+        "n_processes",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Networks that are trained at once.",
+    ),
+)
 _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options but those of the output, passed on by their names."""
-    for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
-        command = option(command)
-    return command
+    """Adds all options but those of the output."""
+    return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +153,7 @@ class Plan:
     n_processes: int
 
 
-def plan_of(spec: str, options: Mapping[str, Any], *, record: bool) -> Plan:
+def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
     """Everything that the arguments and the options of :func:`curve_options` ask for.
 
     With ``record``, data whose results were measured on other images are refused.
@@ -149,21 +184,18 @@ def plan_of(spec: str, options: Mapping[str, Any], *, record: bool) -> Plan:
     return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"])
 
 
-def _data_of(spec: str, task: str, options: Mapping[str, Any]) -> TransferData:
+def _data_of(spec: str, task: str, options: dict[str, Any]) -> TransferData:
     """The data that the arguments name; refuses options that would do nothing to them."""
     from ..evaluation.curves.inputs import transfer_data
 
     say(f"looking at {spec}")
-    data = transfer_data(
-        spec, task, name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
-        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
-    )  # fmt: skip
+    data = transfer_data(spec, task, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
     return data
 
 
-def _recipe_of(options: Mapping[str, Any]) -> Recipe:
+def _recipe_of(options: dict[str, Any]) -> Recipe:
     """How networks are to be trained; refuses settings that do not exist or are given twice."""
     from ..evaluation.curves.recipe import Recipe
 
@@ -181,23 +213,18 @@ def _recipe_of(options: Mapping[str, Any]) -> Recipe:
 
 
 def _training_of(device: str | None, *, n_workers: int) -> Training:
-    """What of the training moves no number."""
+    """Where networks are trained, which moves no number; refuses an unavailable device before weights are fetched."""
     from torch import nn
 
     from ..evaluation.curves.tuning import Training
     from ..features.computing import device_for
 
-    device_for(nn.Identity(), device)  # refused before any weights are fetched
+    device_for(nn.Identity(), device)
     return Training(device=device, n_workers=n_workers)
 
 
 def rates_of(text: str) -> tuple[float, ...]:
     """Learning rates from text.
-
-    Raises
-    ------
-    QueryError
-        If one of them is no number.
 
     >>> rates_of("3e-4,1e-3")
     (0.0003, 0.001)
@@ -210,11 +237,6 @@ def rates_of(text: str) -> tuple[float, ...]:
 
 def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from their number, or from a list.
-
-    Raises
-    ------
-    QueryError
-        If it is neither.
 
     >>> seeds_of("3"), seeds_of("7,1"), seeds_of("5,")
     ((0, 1, 2), (7, 1), (5,))
@@ -236,7 +258,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def _metrics_of(task: str, given: Sequence[str], *, maximal: float | None) -> tuple[str, ...]:
-    """Metrics of the task to show; the first alone beside a recorded risk of maximal supervision, which is of it."""
+    """Metrics of the task to show; with ``--maximal`` only the first, which that risk is of."""
     from ..evaluation.curves.recipe import task_named
 
     known = task_named(task).metrics
@@ -278,16 +300,16 @@ _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of othe
 
 
 def default_folder(data: TransferData) -> Path:
-    """Where figures go unless a folder is named."""
+    """Where figures go unless ``--out`` names a folder."""
     from ..files import cache_folder
 
     return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
 
 
-def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = ()) -> list[str]:
-    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes.
+def print_curves(curves: Sequence[CalibratedCurve], *, shown_before: Collection[str] = ()) -> list[str]:
+    """Prints curves of one metric: every regime of every encoder, the controls, the improvements, the notes.
 
-    Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
+    Notes in ``shown_before``, printed for another metric, are not repeated; returns those that were printed.
     """
     from ..evaluation.curves.curve import in_unit, label_of, words_of
 
@@ -314,27 +336,27 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
     summary = [[label_of(curve), *_improvement(curve)] for curve in curves]
     print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
     notes = [
-        note for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves)) if note not in told
+        note
+        for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves))
+        if note not in shown_before
     ]
     print_notes(notes)
     return notes
 
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """What a reader must know of these curves; a note of several encoders once, with their names."""
+    """Notes on these curves; a note on several encoders appears once, with their names."""
     from ..evaluation.curves.curve import label_of
 
     by_note: dict[str, list[str]] = {}
     for curve in curves:
         for note in curve.notes:
             by_note.setdefault(note, []).append(label_of(curve))
-    return [
-        note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()
-    ]  # fmt: skip
+    return [note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
 def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
-    """Everything as JSON has it; curves of the metrics that are shown."""
+    """The report as JSON; curves of the shown metrics only."""
     return {
         "dataset": report.data.name,
         "task": report.data.task.name,
@@ -344,19 +366,13 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
         "maximal": report.request.maximal,
         "notes": list(report.notes),
         "curves": [json_of(curve.as_dict()) for curve in report.curves if curve.metric in metrics],
-        "runs": [
-            {"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs
-        ],
-    }  # fmt: skip
+        "runs": [{"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs],
+    }
 
 
 def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
-    """Curves of each metric and the strip of a dense task, as PNG and SVG, and all numbers as ``curves.json``.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be written.
+    """Writes the curves of each metric and the strip of a dense task as PNG and SVG, and all numbers as
+    ``curves.json``.
     """
     from ..evaluation.curves.figures import curves_figure, strip_figure
     from ..evaluation.curves.report import strip_of
@@ -366,9 +382,12 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     figures = [curves_figure(curves) for curves in by_metric if curves]
     names = [one.name for one in report.candidates]
     strip = strip_of(
-        report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess,
+        report.data,
+        report.runs,
+        encoders=names,
+        preprocess=report.candidates[0].preprocess,
         frozen=report.request.recipe.frozen,
-    )  # fmt: skip
+    )
     if strip is not None:
         figures.append(strip_figure(strip))
     captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]
@@ -389,7 +408,7 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
 
 
 def json_of(value: Any) -> Any:
-    """What JSON holds: numbers of numpy become Python's, and one that is not finite null."""
+    """A value as JSON: numpy numbers become Python's, and one that is not finite null."""
     if isinstance(value, Mapping):
         return {str(key): json_of(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -401,9 +420,13 @@ def json_of(value: Any) -> Any:
 
 def _run(run: CurveRun) -> dict[str, Any]:
     return {
-        "control": run.control, "n_requested": run.n_requested, "n_actual": run.n_actual, "seed": run.seed,
-        "risks": {metric: run.risk(metric) for metric in run.risks}, "report": json_of(run.report),
-    }  # fmt: skip
+        "control": run.control,
+        "n_requested": run.n_requested,
+        "n_actual": run.n_actual,
+        "seed": run.seed,
+        "risks": {metric: run.risk(metric) for metric in run.risks},
+        "report": json_of(run.report),
+    }
 
 
 def _cells(point: CurvePoint, decimals: int) -> list[str]:
@@ -411,15 +434,16 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
     needs = f"{point.scratch_limit:,.0f}"
     return [
         f"{point.n_requested:,}" + f" ({point.n_actual:,})" * (point.n_actual != point.n_requested),
-        *_value(point.risk, decimals), *_value(point.calibrated, 2),
+        *_value(point.risk, decimals),
+        *_value(point.calibrated, 2),
         f"{point.calibrated_scratch.value:z.2f}",
         "" if share is None else f"{100 * share.value:z.0f} %",
         needs if point.scratch_bound == "=" else f"{point.scratch_bound} {needs}",
-    ]  # fmt: skip
+    ]
 
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """One line of the controls, or one for each of several architectures."""
+    """One line with the blind guess and maximal supervision, or one for each of several architectures."""
     from ..evaluation.curves.curve import label_of
 
     names: dict[str, list[str]] = {}
@@ -437,7 +461,7 @@ def _improvement(curve: CalibratedCurve) -> list[str]:
 
 
 def _decimals(curve: CalibratedCurve) -> int:
-    """Of risks in print: a depth may be in metres, or in whole thousandths of them."""
+    """Decimals of a printed risk: those of its unit, or as many as give the blind guess four digits."""
     if curve.unit in _DECIMALS:
         return _DECIMALS[curve.unit]
     return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4
@@ -479,10 +503,9 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where figures and curves.json go.  [default: a folder of the data and task in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
-def command(
+def curve_command(
     names: tuple[str, ...], spec: str, folder: Path | None, source: str, record: bool, as_json: bool, **options: Any
 ) -> None:
     """Show what pre-training is worth on a task.
@@ -501,9 +524,11 @@ def command(
     report = _measured(ids, plan)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
-        told: list[str] = []
+        shown_before: list[str] = []
         for metric in metrics:
-            told += print_curves([curve for curve in report.curves if curve.metric == metric], told=told)
+            shown_before += print_curves(
+                [curve for curve in report.curves if curve.metric == metric], shown_before=shown_before
+            )
         print_notes([*report.notes, *copies_notes(_copies(data))])
     problems: list[str] = []
     written: list[Path] = []
@@ -520,7 +545,7 @@ def command(
         print_json(
             document_of(report, metrics)
             | {
-                "copies": None if copies is None else copies.as_dict(),
+                "copies": copies_document(copies),
                 "files": [str(path) for path in written],
                 "recorded": recorded.document if recorded else None,
                 "problems": problems,
@@ -544,9 +569,13 @@ def _measured(ids: Sequence[str], plan: Plan) -> CurveReport:
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
     return learning_curves(
-        candidates, plan.data, plan.request, how=plan.how, n_processes=plan.n_processes,
+        candidates,
+        plan.data,
+        plan.request,
+        how=plan.how,
+        n_processes=plan.n_processes,
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
-    )  # fmt: skip
+    )
 
 
 def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
@@ -556,7 +585,7 @@ def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
 
 
 def _refuse_other_images(data: TransferData) -> None:
-    """Before anything is trained."""
+    """Refuses other images than those recorded under this name, before anything is trained."""
     from ..evaluation.curves.inputs import images_of
     from ..results.recording import require_same_images
 
@@ -582,13 +611,7 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
 
 
 class FinishedRuns(CurveProgress):
-    """Lines on stderr, one a run, with its risks and the time left.
-
-    Parameters
-    ----------
-    several : bool
-        Whether there are several architectures, so that a control must say of which it is.
-    """
+    """Progress as lines on stderr, one a run; with ``several`` architectures, controls name theirs."""
 
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
@@ -596,7 +619,7 @@ class FinishedRuns(CurveProgress):
         self._left = TimeLeft(0)
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
-        """Says how many runs there are, and how many of them were finished before; nothing where all were."""
+        """Prints how many runs there are and how many are already finished; nothing if all are."""
         if n_done < n_jobs:
             there = f", {n_done} of them finished before" if n_done else ""
             click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{there}", err=True)
@@ -608,7 +631,7 @@ class FinishedRuns(CurveProgress):
         self._left.step(job, step.step / max(1, step.n_steps))
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
-        """Says what a run has found, or that it failed; why is said at the end."""
+        """Prints the risks of a run, or that it failed; the reason follows at the end."""
         self._left.ended(job)
         if run is None:
             click.echo(f"failed: {self._label(job)}", err=True)

@@ -120,7 +120,7 @@ BY_OBJECTIVE = {
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
 _POCKET = Strengths(
-    source="benchmarks/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
+    source="scripts/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
     gray_probability=0.3, blur_probability=(0.3,), blur_sigma_px=(1.0, 1.0), masking=Masking(share=0.6),
     resizes_first=True,
 )  # fmt: skip

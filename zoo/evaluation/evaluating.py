@@ -23,7 +23,7 @@ from ..features import Features
 from ..features import featurise as compute_features
 from ..files import cache_folder
 from ..optional import requires_extra
-from ..progress import ImageProgress as Progress
+from ..progress import Progress
 from ..results.recording import Recorded, record
 from ..results.rows import Measurement
 from .bootstrap import N_DRAWS, Interval

@@ -17,8 +17,7 @@ from ..datasets import ImageSet
 from ..drift import full_precision
 from ..errors import CorruptImage, DataError, QueryError
 from ..optional import requires_extra
-from ..progress import ImageProgress as Progress
-from ..progress import NoImageBar as Silent
+from ..progress import Progress, Silent
 from .origin import Origin, code_version, run_hash, with_skipped
 from .shards import Skipped, write_shard
 from .store import (

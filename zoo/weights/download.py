@@ -55,8 +55,7 @@ from urllib.request import (
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import locked, publish, replaced
-from ..progress import DownloadBar as Bar
-from ..progress import DownloadProgress as Progress
+from ..progress import Bar, Progress
 from ..version import __version__
 from .hosts import forget, why_unreachable
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown, source, torch_checkpoints
@@ -157,7 +156,7 @@ def fetch(
             unreached=[reason],
         )
     with _disk(folder):
-        return _download(found, expected, folder, Bar() if progress is None else progress, policy)
+        return _download(found, expected, folder, Bar("B") if progress is None else progress, policy)
 
 
 def finished_record(folder: Path, place: str) -> Path:

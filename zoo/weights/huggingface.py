@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
-from ..progress import DownloadProgress as Progress
+from ..progress import Progress
 from .hosts import HUB, forget, why_unreachable
 from .hub_connection import FAILURES, in_one_line
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown

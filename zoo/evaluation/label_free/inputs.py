@@ -23,7 +23,7 @@ from ...features import Features, load_features
 from ...features import featurise as compute_features
 from ...features.store import INDEX
 from ...optional import requires_extra
-from ...progress import ImageProgress as Progress
+from ...progress import Progress
 from ...results.vocabulary import NEEDS, LabelFreeMetric
 from ..arrays import chosen_rows
 from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
