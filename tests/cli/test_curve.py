@@ -13,7 +13,7 @@ from tests.cli_runner import document, run
 from tests.drawn_curves import curve
 from zoo.cli.curve import json_of, notes_of, print_curves, seeds_of
 from zoo.errors import QueryError
-from zoo.evaluation.curves.losses import task_of
+from zoo.evaluation.curves.inputs import task_of
 from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
