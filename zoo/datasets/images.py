@@ -164,8 +164,8 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     contents = read()
     if changed_ns < now_ns - _SETTLED_NS:
         try:
-            with replaced(path) as file:
-                np.save(file, contents)
+            with replaced(path) as target:
+                np.save(target, contents)
         except OSError:  # a full or read-only cache; next time everything is read again
             pass
     return contents
