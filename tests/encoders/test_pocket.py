@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import zoo
 from tests.cli_runner import document, run
+from tests.each import for_each
 from tests.weights.test_care import folders
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Missing
@@ -50,11 +51,7 @@ ONE_CHOICE_APART = {  # encoder -> facts in which it differs from ONE
 OF_THE_RUN = {"pretraining.duration_hours", "weights.url", "weights.sha256", "weights.size_bytes"}
 
 
-@pytest.fixture(params=TRAINED, ids=lambda card: card.id)
-def card(request: pytest.FixtureRequest) -> EncoderCard:
-    found = request.param
-    assert isinstance(found, EncoderCard)
-    return found
+for_each_card = for_each(TRAINED, name=lambda card: card.id)
 
 
 def facts_of(card: EncoderCard) -> dict[str, Any]:
@@ -80,6 +77,7 @@ def test_none_of_them_belongs_to_what_was_published() -> None:
     assert {card.id for card in POCKET}.isdisjoint(published_ids())
 
 
+@for_each_card
 def test_an_encoder_has_a_supervised_twin_of_its_architecture_and_its_data(card: EncoderCard) -> None:
     twins = {
         (twin.architecture.exact, twin.pretraining.dataset) for twin in TRAINED if twin.objective.mode == "supervised"
@@ -94,6 +92,7 @@ def test_a_variant_differs_from_its_neighbour_in_one_choice_alone(name: str) -> 
     assert differing - OF_THE_RUN == ONE_CHOICE_APART[name]
 
 
+@for_each_card
 def test_the_file_is_small_and_the_one_that_the_card_describes(card: EncoderCard) -> None:
     assert card.weights.url == f"shipped:pocket/{card.id}.safetensors"
     content = (FOLDER / f"{card.id}.safetensors").read_bytes()
@@ -106,6 +105,7 @@ def test_no_file_lies_there_that_no_card_names() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {f"{card.id}.safetensors" for card in TRAINED}
 
 
+@for_each_card
 def test_the_cards_leave_nothing_of_our_own_training_open(card: EncoderCard) -> None:
     facts = facts_of(card)
     assert [field for field, value in facts.items() if value is Missing.NOT_PUBLISHED] == []
@@ -114,6 +114,7 @@ def test_the_cards_leave_nothing_of_our_own_training_open(card: EncoderCard) -> 
     assert (card.licence.code, card.licence.weights) == ("MIT", "MIT")
 
 
+@for_each_card
 def test_it_loads_without_a_network_and_holds_what_the_file_holds(
     card: EncoderCard, folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +131,7 @@ def test_it_loads_without_a_network_and_holds_what_the_file_holds(
     assert all(torch.equal(tensor, state[name]) for name, tensor in again.state_dict().items())
 
 
+@for_each_card
 def test_training_has_moved_every_weight(card: EncoderCard) -> None:
     shipped = load_file(FOLDER / f"{card.id}.safetensors")
     random = build_encoder(card, seed=0)

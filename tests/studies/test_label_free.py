@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 import pytest
 from scipy.stats import kendalltau
 
+from tests.conftest import REPOSITORY
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
 from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
-from tests.shipped import shipped_table, study_module
+from tests.shipped import QUICK, shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations, measured_rows
 from zoo.analysis.label_free_agreement import predictions, setting_correlations
 from zoo.analysis.table import StudyTable, study_table, table_of
@@ -21,12 +21,13 @@ from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.results.printed import published_label_free
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions
 
-claims = study_module("label_free_vs_probe", "claims")
-figures = study_module("label_free_vs_probe", "figures")
+NAME = "label_free_vs_probe"
+claims = study_module(NAME, "claims")
+figures = study_module(NAME, "figures")
 
-STUDY = load_study(study_named("label_free_vs_probe"))
+STUDY = with_few_draws(NAME, **QUICK)
 FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
 GOOD, RANDOM = "lidar", "rankme"
 
@@ -42,31 +43,9 @@ def claim(findings: Findings, *words: str) -> Claim:
     return found
 
 
-_APART = """
-import pickle, sys
-from dataclasses import replace
-from zoo.studies.running import run_studies, study_named
-(run,) = run_studies([study_named("label_free_vs_probe")])
-with open(sys.argv[1], "wb") as file:
-    pickle.dump(("torch" in sys.modules, replace(run.findings, figures=())), file)
-"""
-
-
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Findings]:
-    """The study of published rows in a process of its own: whether that imported torch, and what it found."""
-    file = tmp_path_factory.mktemp("apart") / "findings"
-    command = [sys.executable, "-c", _APART, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    has_torch, findings = pickle.loads(file.read_bytes())
-    assert isinstance(findings, Findings)
-    return has_torch, findings
-
-
-@pytest.fixture(scope="module")
-def published(apart: tuple[bool, Findings]) -> Findings:
-    return apart[1]
+def published() -> Findings:
+    return shipped_findings(NAME)
 
 
 @pytest.fixture(scope="module")
@@ -261,5 +240,13 @@ def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured(
         assert parts and not any("published" in part for part in parts)
 
 
-def test_the_study_imports_no_torch(apart: tuple[bool, Findings]) -> None:
-    assert apart[0] is False
+def test_the_study_imports_no_torch() -> None:
+    script = (
+        "import sys; from tests.shipped import *; "
+        f"with_few_draws({NAME!r}, **QUICK)(study_table(), StudyOptions()); "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "False\n", done.stderr

@@ -18,7 +18,7 @@ from zoo.results.rows import Measurement, measurements
 _WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tests.record_writers import measured, provenance
+from tests.results.record_writers import measured, provenance
 from zoo.results.recording import record
 writer, n_rows, locks = sys.argv[2], int(sys.argv[3]), sys.argv[4]
 if locks == "broken":
