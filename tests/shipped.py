@@ -63,8 +63,16 @@ FEW_DRAWS = {
 }
 """By name in the modules of studies."""
 
-_LIGHT = {"rounds": 40, "eta": 0.2, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0,
-          "subsample": 1.0, "colsample_bytree": 1.0}  # fmt: skip
+_LIGHT = {
+    "rounds": 40,
+    "eta": 0.2,
+    "max_depth": 3,
+    "min_child_weight": 1,
+    "lambda": 1.0,
+    "alpha": 0.0,
+    "subsample": 1.0,
+    "colsample_bytree": 1.0,
+}
 
 
 def _light_variance(*given: Any, **options: Any) -> ExplainedVariance:

@@ -38,16 +38,22 @@ ONE = "pocket_simclr_rn_shapes"
 ONE_CHOICE_APART = {  # encoder -> facts in which it differs from ONE
     "pocket_simclr_rn_shapes_t1": {"objective.variant"},
     "pocket_simclr_rn_shapes_lin": {
-        "projector.first_arch", "projector.second_arch", "projector.hidden_width", "projector.hidden_depth",
+        "projector.first_arch",
+        "projector.second_arch",
+        "projector.hidden_width",
+        "projector.hidden_depth",
         "projector.n_parameters",
     },
     "pocket_simclr_rn_shapes_ep2": {"pretraining.epochs"},
     "pocket_simclr_rn_shapes_d24": {
-        "architecture.exact", "architecture.options", "architecture.n_parameters", "representation.dim",
+        "architecture.exact",
+        "architecture.options",
+        "architecture.n_parameters",
+        "representation.dim",
         "projector.n_parameters",
     },
     "pocket_simclr_rn_shapes_flip": {"pretraining.augmentations"},
-}  # fmt: skip
+}
 OF_THE_RUN = {"pretraining.duration_hours", "weights.url", "weights.sha256", "weights.size_bytes"}
 
 
@@ -66,8 +72,14 @@ def facts_of(card: EncoderCard) -> dict[str, Any]:
 def test_every_kind_of_objective_is_there_on_both_data_sets_and_both_architectures() -> None:
     assert len(TRAINED) >= 12
     assert {card.objective.mode for card in POCKET} == {
-        "contrastive", "siamese", "clustering", "generative", "transform", "supervised", "initialized",
-    }  # fmt: skip
+        "contrastive",
+        "siamese",
+        "clustering",
+        "generative",
+        "transform",
+        "supervised",
+        "initialized",
+    }
     assert {card.pretraining.dataset for card in TRAINED} == {"shapes", "digits"}
     assert {card.architecture.family for card in TRAINED} == {"resnet", "vit"}
     assert {card.architecture.family for card in POCKET if card.is_untrained} == {"resnet", "vit"}

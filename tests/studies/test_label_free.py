@@ -79,8 +79,12 @@ def mine(home: Path) -> Findings:
 def test_kendall_of_a_published_statistic_is_that_of_scipy(published: Findings) -> None:
     pairs = shipped_table().frame[["train_uniformity", "train_test"]].dropna()
     expected = kendalltau(-pairs["train_uniformity"], -pairs["train_test"])
-    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("uniformity", "full-shot")
-               and one.method.startswith("Kendall, published encoders,")]  # fmt: skip
+    (ours,) = [
+        one
+        for one in published.estimates
+        if (one.term, one.outcome) == ("uniformity", "full-shot")
+        and one.method.startswith("Kendall, published encoders,")
+    ]
     assert (ours.value, ours.n) == (pytest.approx(expected.statistic), len(pairs))
     assert ours.p == pytest.approx(expected.pvalue)
 
@@ -94,8 +98,12 @@ def test_every_printed_correlation_of_clid_stands_beside_ours(published: Finding
 
 def test_a_printed_number_is_compatible_if_our_interval_holds_it(published: Findings) -> None:
     for statistic, printed in (("Pearson", 0.42), ("Kendall", 0.26)):
-        (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("alignment", "full-shot")
-                   and one.method.startswith(f"{statistic}, published encoders,")]  # fmt: skip
+        (ours,) = [
+            one
+            for one in published.estimates
+            if (one.term, one.outcome) == ("alignment", "full-shot")
+            and one.method.startswith(f"{statistic}, published encoders,")
+        ]
         assert ours.ci_low is not None and ours.ci_high is not None
         found = claim(published, f"{statistic} of alignment with accuracy")
         assert (found.verdict == "compatible") == (ours.ci_low <= printed <= ours.ci_high)
@@ -117,8 +125,11 @@ def test_a_printed_number_is_compatible_if_our_interval_holds_it(published: Find
 def test_what_the_study_expects_comes_out(
     published: Findings, method: str, metric: str, outcome: str, value: float, n: int | None
 ) -> None:
-    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == (metric, outcome)
-               and one.method.startswith(method)]  # fmt: skip
+    (ours,) = [
+        one
+        for one in published.estimates
+        if (one.term, one.outcome) == (metric, outcome) and one.method.startswith(method)
+    ]
     assert ours.value == pytest.approx(value, abs=5e-3)
     assert n in (None, ours.n)
 
@@ -132,9 +143,14 @@ def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: 
 
 
 def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
-    losses = [oracle - ours for oracle, ours in
-              zip((68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
-                  (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4), strict=True)]  # fmt: skip
+    losses = [
+        oracle - ours
+        for oracle, ours in zip(
+            (68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
+            (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4),
+            strict=True,
+        )
+    ]
     found = claim(published, "Choosing one hyper-parameter", "effective dimensionality")
     assert found.paper == f"at most {max(losses):.1f} points" == "at most 1.4 points"
 
@@ -142,11 +158,17 @@ def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(publi
 def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) -> None:
     part = {rows.part: rows.used for rows in mine.rows}
     assert part["encoders measured on planted"] == len(POCKET)
-    values = {one.term: one.value for one in mine.estimates if one.method.startswith("Kendall, encoders measured on pl")
-              and one.outcome == "full-shot"}  # fmt: skip
+    values = {
+        one.term: one.value
+        for one in mine.estimates
+        if one.method.startswith("Kendall, encoders measured on pl") and one.outcome == "full-shot"
+    }
     assert values[GOOD] == pytest.approx(1.0) and values[RANDOM] < 0.5
-    regrets = [one for one in mine.estimates if (one.term, one.outcome) == (GOOD, "regret")
-               and "measured on planted" in one.method]  # fmt: skip
+    regrets = [
+        one
+        for one in mine.estimates
+        if (one.term, one.outcome) == (GOOD, "regret") and "measured on planted" in one.method
+    ]
     assert regrets and all(one.value == 0.0 for one in regrets)
 
 
@@ -188,8 +210,14 @@ def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings
         (axes,) = figure.draw().axes
     kinds = len(axes.get_yticks())
     for line in ("-", "--"):
-        upright = [one for one in axes.lines if one.get_linestyle() == line and len(set(one.get_xdata())) == 1
-                   and len(one.get_xdata()) == 2 and one.get_marker() == "None"]  # fmt: skip
+        upright = [
+            one
+            for one in axes.lines
+            if one.get_linestyle() == line
+            and len(set(one.get_xdata())) == 1
+            and len(one.get_xdata()) == 2
+            and one.get_marker() == "None"
+        ]
         assert len(upright) == kinds  # both metrics are of the same encoders
 
 

@@ -183,8 +183,11 @@ def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
 def test_the_corrected_table_with_an_encoder_of_my_own_is_studied_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 3-shot -> val", "train -> train",
-                                                          "train minus subset -> subset"))  # fmt: skip
+    mine = add_own_encoder(
+        tmp_path,
+        monkeypatch,
+        splits=("train -> val", "train 3-shot -> val", "train -> train", "train minus subset -> subset"),
+    )
     corrected = study_table(corrected=True, with_mine=True)
     assert mine in STUDY.law_rows(corrected)["encoder"].to_numpy()
     found = run(corrected)

@@ -30,9 +30,14 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_a_report_has_a_page_markdown_numbers_and_both_kinds_of_figure(runs: list[StudyRun], tmp_path: Path) -> None:
     written = write_report(runs, tmp_path / "report")
     assert [path.relative_to(tmp_path / "report").as_posix() for path in written] == [
-        "estimates.csv", "figures/small-histogram.png", "figures/small-histogram.svg", "files.json", "index.html",
-        "report.json", "report.md",
-    ]  # fmt: skip
+        "estimates.csv",
+        "figures/small-histogram.png",
+        "figures/small-histogram.svg",
+        "files.json",
+        "index.html",
+        "report.json",
+        "report.md",
+    ]
     assert (tmp_path / "report" / "figures" / "small-histogram.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -62,9 +67,16 @@ def test_the_report_opens_with_counts_by_study_and_all_that_does_not_agree(
         assert "mean usability" in opening and "other rows" in opening  # what does not agree, and why
         assert "is small" not in opening  # it agrees
     document = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert document["studies"][0]["verdicts"] == document["verdicts"] == {
-        "agrees": 1, "compatible": 0, "corrected": 0, "not reproducible": 1,
-    }  # fmt: skip
+    assert (
+        document["studies"][0]["verdicts"]
+        == document["verdicts"]
+        == {
+            "agrees": 1,
+            "compatible": 0,
+            "corrected": 0,
+            "not reproducible": 1,
+        }
+    )
     assert [claim["rests_on"] for claim in document["studies"][0]["claims"]] == ["", ""]
 
 

@@ -135,8 +135,10 @@ def test_channels_halve_from_those_of_the_encoder_within_bounds(name: str) -> No
     model = dense(built(name, device="meta"), px=catalogue()[name].preprocess.crop_px)
     assert isinstance(model.head, UNetDecoder) and model.reader is not None
     deepest = model.head.projections[-1]
-    widths = [next(each.out_channels for each in reversed([*block.modules()]) if isinstance(each, nn.Conv2d))
-              for block in model.head.blocks]  # fmt: skip
+    widths = [
+        next(each.out_channels for each in reversed([*block.modules()]) if isinstance(each, nn.Conv2d))
+        for block in model.head.blocks
+    ]
     assert isinstance(deepest, nn.Sequential)
     assert deepest[0].out_channels == min(MOST_CHANNELS, model.reader.channels[-1])
     assert widths[0] == deepest[0].out_channels // 2
