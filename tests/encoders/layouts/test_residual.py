@@ -42,7 +42,7 @@ CARDS = {
     "speccl": "speccl_resnet50_bs384_ep100",
     "mmselfsup": "densecl_rn50_200ep_mmselfsup",
 }
-# The other kinds of files of a layout are compared tensor by tensor, in test_layouts_residual_strict.py.
+# The other kinds of files of a layout are compared tensor by tensor, in test_residual_strict.py.
 FIRST = [next(source for source in SOURCES if source.layout == layout) for layout in CARDS]
 BY_NAME = {source.name: source for source in SOURCES}
 
