@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.cli.test_process import on_terminal
 from tests.cli_runner import document, run
 from tests.weights.test_care import DAY, HOUR, folders, left, made, put
 from zoo.cards.catalogue import catalogue
+from zoo.cli import zoo
 from zoo.files import locked
 from zoo.weights import care, store
 from zoo.weights.download import _machine
@@ -156,12 +158,19 @@ def answered(answer: str, *arguments: str, code: int) -> str:
     """What a verb prints on a terminal whose user types ``answer``."""
     controller, terminal = os.openpty()
     os.write(controller, answer.encode())
-    command = [sys.executable, "-m", "zoo.cli", *arguments]
-    result = subprocess.run(command, stdin=terminal, capture_output=True, text=True, check=False)
-    for descriptor in (controller, terminal):
-        os.close(descriptor)
-    assert result.returncode == code, result.stderr
-    return result.stdout + result.stderr
+    printed = io.StringIO()
+    with (
+        os.fdopen(terminal) as stdin,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+        pytest.raises(SystemExit) as ended,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        zoo(arguments)
+    os.close(controller)
+    assert ended.value.code == code, printed.getvalue()
+    return printed.getvalue()
 
 
 class TestCollect:

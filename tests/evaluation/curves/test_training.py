@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import REPOSITORY
+from tests.children import Child
 from tests.evaluation.curves.curve_training import ON_CPU, RECIPE, pocket, same, small_data, small_run
 from zoo.errors import DataError, QueryError, StoreError
 from zoo.evaluation.curves.recipe import Recipe
@@ -88,16 +87,13 @@ def test_a_run_may_be_killed_again_and_again(name: str, tmp_path: Path) -> None:
 
 
 def test_a_process_that_was_killed_outright_leaves_a_state_to_go_on_from(tmp_path: Path) -> None:
-    script = f"""
-import os, signal, torch
-from pathlib import Path
-from tests.evaluation.curves.curve_training import small_run
-torch.set_num_threads({torch.get_num_threads()})
-kill = lambda step: step.step == 11 and os.kill(os.getpid(), signal.SIGKILL)
-small_run("depth", state=Path({str(tmp_path)!r}), on_step=kill)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    def kill(step: Step) -> None:
+        if step.step == 11:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    process = Child(lambda: small_run("depth", state=tmp_path, tell=kill)).process
+    process.join(100)
+    assert process.exitcode == -signal.SIGKILL
     told: list[Step] = []
     assert same(small_run("depth", state=tmp_path, on_step=told.append), uninterrupted("depth"))
     assert told[0].step == 12

@@ -38,9 +38,12 @@ def test_the_fingerprint_is_of_pixels_labels_names_and_classes_and_of_nothing_el
     other_pixels = PIXELS.copy()
     other_pixels[5, 3, 4] += 1
     others = [
-        small(pixels=other_pixels), small(labels=LABELS[::-1].copy()), small(classes=("a", "b", "d")),
-        small(names=list("abcdef")), small(pixels=PIXELS.reshape(6, 5, 4)),
-    ]  # fmt: skip
+        small(pixels=other_pixels),
+        small(labels=LABELS[::-1].copy()),
+        small(classes=("a", "b", "d")),
+        small(names=list("abcdef")),
+        small(pixels=PIXELS.reshape(6, 5, 4)),
+    ]
     assert len({images.fingerprint for images in [small(), *others]}) == 6
     assert small(name="other", split="x").fingerprint == small(pixels=np.asfortranarray(PIXELS)).fingerprint
     assert small().fingerprint == "47b73e58ee59c744b817dccd1be2a41d"
@@ -214,9 +217,20 @@ def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    ["shapes:", "shapes:classes", "shapes:classes=x", "shapes:classes=-2", "shapes:depth=1", "shapes:train=40,train=50",
-     "torchvision:", "torchvision:CIFAR10", "torchvision:CIFAR10:", "huggingface:", "shapes:classes=2;train=9"],
-)  # fmt: skip
+    [
+        "shapes:",
+        "shapes:classes",
+        "shapes:classes=x",
+        "shapes:classes=-2",
+        "shapes:depth=1",
+        "shapes:train=40,train=50",
+        "torchvision:",
+        "torchvision:CIFAR10",
+        "torchvision:CIFAR10:",
+        "huggingface:",
+        "shapes:classes=2;train=9",
+    ],
+)
 def test_a_kind_wrongly_written_says_how_it_is_written(spec: str) -> None:
     with pytest.raises(QueryError, match="expected"):
         open_images(spec)

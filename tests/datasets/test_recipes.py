@@ -26,9 +26,14 @@ def plain(words: str, *, size_px: int = 32, **strengths: object) -> Recipe:
     """A recipe that does what it names to every view, at the least strengths that say so."""
     found = recipe_of(catalogue()["dino_vitS16"], recipe=words)
     always = {
-        "flip_probability": 1.0, "jitter_probability": 1.0, "gray_probability": 1.0, "blur_probability": (1.0,),
-        "solarize_probability": (1.0,), "photometric_probability": 1.0, "erasing_probability": 1.0,
-    }  # fmt: skip
+        "flip_probability": 1.0,
+        "jitter_probability": 1.0,
+        "gray_probability": 1.0,
+        "blur_probability": (1.0,),
+        "solarize_probability": (1.0,),
+        "photometric_probability": 1.0,
+        "erasing_probability": 1.0,
+    }
     chosen = replace(Strengths(), **(always | strengths))  # type: ignore[arg-type]
     return replace(found, strengths=chosen, size_px=size_px, resize_px=size_px, patch_size_px=4)
 
