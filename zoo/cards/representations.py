@@ -40,7 +40,7 @@ from operator import index
 from typing import NoReturn, cast
 
 from ..errors import QueryError
-from .schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
+from .schema import LAYERS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
 
 PROJECTED = ("proj", "proj+cls")
 """Features of encoders with a projection, of the last block alone."""
@@ -57,15 +57,6 @@ _SIZES = {  # width and blocks of the transformers that timm calls so
 _PLAIN_NAME = re.compile(
     rf"timm:(?:vit|beit|beitv2|deit)_({'|'.join(_SIZES)})_patch[0-9]+(?:_clip(?:_quickgelu)?)?_[0-9]+"
 )
-_N_TOKENS = {"cls": 1, "cls+avg": 2, "4xcls": 4}  # by the layer of a card
-_TOKENS_OF_LAYER = {  # of a card: the words of Tokens, and of how many last blocks
-    "cls": ("cls", 1),
-    "4xcls": ("cls", 4),
-    "cls+avg": ("cls+avg", 1),
-    "proj": ("proj", 1),
-    "proj+cls": ("proj+cls", 1),
-    "avgpool": ("avg", 1),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +101,12 @@ def transformer(card: EncoderCard) -> Transformer | None:
     """
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
-    if name is None and layer not in (*_N_TOKENS, *PROJECTED, "pred"):
+    kind = LAYERS[layer]
+    if name is None and not kind.tokens:
         return None
-    width: int | None = dim // _N_TOKENS[layer] if layer in _N_TOKENS else None
+    taken = kind.tokens.split("+")
+    n_token_widths = sum(word != "proj" for word in taken) * kind.n_blocks
+    width: int | None = dim // n_token_widths if kind.tokens and "proj" not in taken else None
     n_blocks: int | None = None
     if name is not None:
         width, n_blocks = _SIZES[name[1]]
@@ -123,13 +117,14 @@ def transformer(card: EncoderCard) -> Transformer | None:
         width=width,
         n_blocks=n_blocks,
         has_class_token=bool(options.get("class_token", True)),
-        n_projected={"proj": dim, "pred": dim, "proj+cls": dim - width}.get(layer, 0),
+        n_projected=dim - n_token_widths * width if "proj" in taken else 0,
         of_card=None,
     )
-    if layer not in _TOKENS_OF_LAYER or (layer == "avgpool" and options.get("pool_include_prefix")):
+    if layer == "avgpool" and not options.get("pool_include_prefix"):
+        return replace(network, of_card=Tokens("avg", network.last()))
+    if not kind.tokens or kind.is_quantised:
         return network
-    words, n_last = _TOKENS_OF_LAYER[layer]
-    return replace(network, of_card=Tokens(words, network.last(n_last)))
+    return replace(network, of_card=Tokens(kind.tokens, network.last(kind.n_blocks)))
 
 
 def tokens_of(layer: str) -> Tokens | None:
@@ -138,9 +133,9 @@ def tokens_of(layer: str) -> Tokens | None:
     >>> tokens_of("cls:9+10+11"), tokens_of("4xcls")
     (Tokens(words='cls', blocks=(9, 10, 11)), Tokens(words='cls', blocks=(-4, -3, -2, -1)))
     """
+    if kind := LAYERS.get(layer):
+        return Tokens(kind.tokens, tuple(range(-kind.n_blocks, 0))) if kind.tokens and not kind.is_quantised else None
     words, _, listed = layer.partition(":")
-    if words == "4xcls":
-        return Tokens("cls", (-4, -3, -2, -1))
     if not set(words.split("+")) <= {"cls", "avg", "proj"}:
         return None
     return Tokens(words, tuple(map(int, listed.split("+"))) if listed else (-1,))

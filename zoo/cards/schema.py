@@ -31,6 +31,26 @@ NOT_PUBLISHED = Missing.NOT_PUBLISHED
 T = TypeVar("T")
 Maybe: TypeAlias = T | Missing
 
+
+def fact_text(value: Any) -> str:
+    """A fact in words; if it has no value, the reason.
+
+    >>> fact_text(True), fact_text(65536), fact_text(("crop", "flip")), fact_text({"depth": 12}), fact_text(68.0)
+    ('yes', '65,536', 'crop, flip', 'depth=12', '68.0')
+    """
+    if isinstance(value, Missing):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={fact_text(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(fact_text, value)) or "none"
+    return str(value)
+
+
 Mode: TypeAlias = Literal[
     "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
 ]
@@ -46,6 +66,33 @@ LAYOUT_NAMES = (
     "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """What a value of ``representation.layer`` takes from a backbone."""
+
+    meaning: str  # for readers; {order} stands for the card's representation.order
+    tokens: str = ""  # "cls", "avg", "proj", joined by "+"; "" for what a network pools by itself
+    n_blocks: int = 1  # last blocks whose tokens are joined
+    is_quantised: bool = False  # rounded to steps, as a lossy compressor sends them
+
+
+LAYERS: dict[str, LayerKind] = {
+    "avgpool": LayerKind("the average of the last feature map"),
+    "attnpool": LayerKind("the last feature map, pooled by attention"),
+    "cls": LayerKind("the class token after the last block and its norm", "cls"),
+    "cls+avg": LayerKind("the class token and the mean of the patch tokens, {order}", "cls+avg"),
+    "4xcls": LayerKind(
+        "the class tokens of the last four blocks, each through the final norm, the earliest first", "cls", n_blocks=4
+    ),
+    "proj": LayerKind("the class token, projected to the space shared with text", "proj"),
+    "pred": LayerKind(
+        "the class token, projected to the space shared with text and quantised", "proj", is_quantised=True
+    ),
+    "proj+cls": LayerKind("the class token, followed by its projection to the space shared with text", "proj+cls"),
+}
+"""Every :data:`Layer` of a card; :mod:`zoo.encoders.encoder` has the function that computes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +142,11 @@ class Representation:
     dim: int  # dimensions of the features
     layer: Layer  # which tokens or pools they come from
     order: Maybe[Order]  # how two kinds of token share the dimensions
+
+    @property
+    def is_quantised(self) -> bool:
+        """True if the features are rounded to steps."""
+        return self.layer in LAYERS and LAYERS[self.layer].is_quantised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ BY_OBJECTIVE = {
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
 _POCKET = Strengths(
-    source="benchmarks/train_pocket_views.py",
+    source="scripts/train_pocket_views.py",
     interpolation="bilinear",
     jitter=(0.5,) * 4,
     jitter_probability=1.0,
