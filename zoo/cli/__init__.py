@@ -5,7 +5,7 @@ found, or something outside of the command line failed, such as the network, a f
 command line cannot be understood; 130 interrupted.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs share helpers
-(``options``, ``output``, ``facts``, ``measured``, ``measuring``, ``evaluation``) and do not import each other.
+(``options``, ``measure_options``, ``output``, ``facts``, ``risks``, ``evaluation_output``) and do not import each other.
 """
 
 from __future__ import annotations

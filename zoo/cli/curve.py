@@ -18,7 +18,7 @@ from ..cards.catalogue import catalogue
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import TimeLeft, time_text
 from ..files import replaced
-from .measuring import (
+from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     IMAGE_KINDS,

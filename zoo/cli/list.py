@@ -221,7 +221,7 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 def _show_document(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> dict[str, Any]:
-    from .measured import risk_record  # which a listing does without
+    from .risks import risk_record  # which a listing does without
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -251,7 +251,7 @@ def _lines(
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
-        from .measured import section_lines
+        from .risks import section_lines
 
         for means in elsewhere.values():
             lines += section_lines(means)
@@ -285,7 +285,7 @@ def _label(name: str) -> tuple[str, str]:
 
 
 def _risks(summary: Summary | None) -> list[str]:
-    from .measured import component_lines
+    from .risks import component_lines
 
     title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
     lines = ["", click.style(wrapped(title), bold=True)]

@@ -18,7 +18,9 @@ from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
 from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
 from .facts import ASSUMED, WRONG, is_glob, named, points
-from .measured import (
+from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
+from .output import NothingFound, json_option, print_json, print_notes, print_table, width
+from .risks import (
     NEIGHBOURS,
     PART_HEADS,
     PROBE,
@@ -30,8 +32,6 @@ from .measured import (
     setting_name,
     shown_value,
 )
-from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
-from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 
 Column = tuple[str, str]  # metric, split
 
