@@ -156,7 +156,7 @@ def answered(answer: str, *arguments: str, code: int) -> str:
     """What a verb prints on a terminal whose user types ``answer``."""
     controller, terminal = os.openpty()
     os.write(controller, answer.encode())
-    command = [sys.executable, "-m", "zoo.cli", *arguments]
+    command = [sys.executable, "-m", "zoo", *arguments]
     result = subprocess.run(command, stdin=terminal, capture_output=True, text=True, check=False)
     for descriptor in (controller, terminal):
         os.close(descriptor)

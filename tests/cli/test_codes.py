@@ -138,7 +138,7 @@ def test_an_interrupted_download_goes_on_where_it_was(folders: Path) -> None:
         server.plan("/a.pth", Fault(stall=len(body) // 2, piece_bytes=4096, pause_s=0.005))
         write_card("tiny", f"{server.url}/a.pth")
         process = subprocess.Popen(
-            [sys.executable, "-m", "zoo.cli", "get", "tiny"],
+            [sys.executable, "-m", "zoo", "get", "tiny"],
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
