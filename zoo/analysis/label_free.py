@@ -23,10 +23,10 @@ from ..errors import QueryError, warn
 from ..evaluation.label_free.population import clid, w_clid
 from ..files import content_folder
 from ..optional import requires_extra
-from ..results.rows import Key, Row, believable_rows_of, errata, without_wrong
+from ..results.rows import Key, errata, rows_of, without_wrong
 from ..results.tables import study_facts
 from ..results.values import PUBLISHED_SOURCE, read_files
-from ..results.vocabulary import DATASET, DATE, ENCODER, LABEL_FREE_METRICS, METRIC, PROTOCOL, SOURCE, SPLIT, VALUE
+from ..results.vocabulary import LABEL_FREE_METRICS, Row
 from .columns import ERRORS, STUDY_COLUMNS
 from .table import FEWEST, StudyTable, table_of
 
@@ -272,9 +272,9 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
     for path, content in read_files(".csv").items():
         if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
             continue
-        rows = believable_rows_of(path, content, cards, seen, left_out)
+        rows = rows_of(path, content, cards, seen, left_out)
         if with_mine or path.is_relative_to(shipped):
-            chosen += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
+            chosen += [row for row in rows if row.source != PUBLISHED_SOURCE]
     warn(left_out)
     return without_wrong(chosen, errata()) if exclude_wrong else chosen
 
@@ -289,8 +289,8 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
-        if cards[row[ENCODER]].objective.mode not in _OTHERS:
-            by_dataset.setdefault(row[DATASET], []).append(row)
+        if cards[row.encoder].objective.mode not in _OTHERS:
+            by_dataset.setdefault(row.dataset, []).append(row)
     populations, grids, refused = [], {}, {}
     elsewhere = {_on(dataset): _errors(dataset_rows, FULL_SHOT) for dataset, dataset_rows in sorted(by_dataset.items())}
     for dataset, dataset_rows in sorted(by_dataset.items()):
@@ -382,8 +382,8 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
     """A metric by encoder, on the split and by the protocol that most encoders have; the earlier split if even."""
     by_kind: dict[_Kind, dict[str, list[Row]]] = {}
     for row in rows:
-        if row[METRIC] == metric and (row[SPLIT] in splits or metric in _ELSEWHERE):
-            by_kind.setdefault((row[SPLIT], row[PROTOCOL]), {}).setdefault(row[ENCODER], []).append(row)
+        if row.metric == metric and (row.split in splits or metric in _ELSEWHERE):
+            by_kind.setdefault((row.split, row.protocol), {}).setdefault(row.encoder, []).append(row)
     if not by_kind:
         return {}
 
@@ -402,7 +402,7 @@ def _newest(rows: Iterable[Row]) -> float:
     """Mean over the seeds of the newest campaign."""
     campaigns: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        campaigns.setdefault((row[DATE], row[SOURCE]), []).append(float(row[VALUE]))
+        campaigns.setdefault((row.date, row.source), []).append(float(row.value))
     return fmean(campaigns[max(campaigns)])
 
 
@@ -410,13 +410,13 @@ def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
     """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
     by_setting: dict[tuple[int, int], dict[str, list[Row]]] = {}
     for row in rows:
-        if row[METRIC] != LEARNABILITY or row[SPLIT] != "train":
+        if row.metric != LEARNABILITY or row.split != "train":
             continue
-        changed = row[PROTOCOL].partition(" (")[2].removesuffix(")")
+        changed = row.protocol.partition(" (")[2].removesuffix(")")
         setting = {"k": "1"} | dict(_SETTING.findall(changed))  # 1 is what goes without saying
         if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
             place = int(setting["n_clusters"]), int(setting["k"])
-            by_setting.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
+            by_setting.setdefault(place, {}).setdefault(row.encoder, []).append(row)
     return {
         place: pd.Series({encoder: _newest(measured) for encoder, measured in encoders.items()}, dtype="float64")
         for place, encoders in sorted(by_setting.items())

@@ -35,8 +35,7 @@ from ..files import content_folder
 from ..optional import requires_extra
 from ..results.rows import rows_of
 from ..results.values import read_files
-from ..results.vocabulary import DATASET as DATASET_COLUMN
-from ..results.vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known_split
+from ..results.vocabulary import Row, known_split
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
@@ -258,21 +257,21 @@ def missed_elsewhere() -> Missed:
     Every encoder counts that has a decomposition there, and every error with fewer than all labels.
     """
     alpha, w = _parameters(published_law().law)
-    by_encoder: dict[tuple[str, str], list[list[str]]] = {}
+    by_encoder: dict[tuple[str, str], list[Row]] = {}
     for path, content in read_files(".csv").items():
         if path.is_relative_to(content_folder("results")):
-            for row in rows_of(path, content, catalogue(), {}):
-                if row[DATASET_COLUMN] != DATASET and row[PROTOCOL] in (_ERRORS_BY, _PARTS_BY):
-                    by_encoder.setdefault((row[ENCODER], row[DATASET_COLUMN]), []).append(row)
+            for row in rows_of(path, content, catalogue(), {}, []):
+                if row.dataset != DATASET and row.protocol in (_ERRORS_BY, _PARTS_BY):
+                    by_encoder.setdefault((row.encoder, row.dataset), []).append(row)
     misses: list[float] = []
     used = set()
     for (encoder, dataset), rows in by_encoder.items():
-        parts = {row[METRIC]: float(row[VALUE]) for row in rows if row[PROTOCOL] == _PARTS_BY}
+        parts = {row.metric: float(row.value) for row in rows if row.protocol == _PARTS_BY}
         values: dict[str, list[float]] = {}
-        n_train = {row[SPLIT]: int(row[N_TRAIN]) for row in rows}
+        n_train = {row.split: int(row.n_train) for row in rows}
         for row in rows:
-            if row[METRIC] == "linear_probe_error":
-                values.setdefault(row[SPLIT], []).append(float(row[VALUE]))
+            if row.metric == "linear_probe_error":
+                values.setdefault(row.split, []).append(float(row.value))
         if not {"probe_generalization", "encoder_generalization"} <= parts.keys():
             continue
         errors = {split: sum(some) / len(some) for split, some in values.items()}

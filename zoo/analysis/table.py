@@ -16,7 +16,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
-from ..results.tables import measured_twice, own_rows, published_rows
+from ..results.tables import measured_twice, published_rows, unpublished_rows
 from .columns import STUDY_COLUMNS, StudyColumn
 
 with requires_extra("study", needed_for="A study"):
@@ -126,7 +126,7 @@ def study_table(
         left_out["measured wrongly, says an erratum"] = tuple(encoder for encoder in everybody if encoder not in rows)
     mine: dict[str, dict[str, Any]] = {}
     if with_mine:
-        everybody = own_rows(as_published=not corrected, exclude_wrong=corrected)
+        everybody = unpublished_rows(as_published=not corrected, exclude_wrong=corrected)
         mine = _of(population, everybody)
         if population != "all":
             left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(name) is None)
