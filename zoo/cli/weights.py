@@ -486,9 +486,9 @@ def licence_of(card: EncoderCard) -> str:
 
 def _candidates(card: EncoderCard) -> list[Candidate]:
     from ..encoders import build_encoder
-    from ..loading import candidates
+    from ..loading import weights_sources
 
-    return candidates(card, build_encoder(card, device="meta"))
+    return weights_sources(card, build_encoder(card, device="meta"))
 
 
 def _find(choices: Sequence[Candidate]) -> store.Record | None:
