@@ -172,7 +172,7 @@ def recording_path(card: EncoderCard) -> Path:
 def _recorded(card: EncoderCard) -> Recording | None:
     """The recording of an encoder; None if there is none, or one of other images than this version of the zoo has."""
     path = recording_path(card)
-    remedy = f"run 'zoo check {card.id} --record' to record its features anew"
+    remedy = f"run 'zoo check {card.id} --record' to record its features again"
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}

@@ -401,10 +401,12 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
             unreached.append(error.unreached)
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
-        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}", unreached=hosts)
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} cannot be loaded: {reasons[0]} {_WITHOUT}", unreached=hosts
+        )
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
     raise WeightsUnavailable(
-        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}",
+        f"The weights of {card.id!r} cannot be loaded from any of {len(reasons)} places: {listed} {_WITHOUT}",
         unreached=hosts,
     )
 
@@ -529,7 +531,7 @@ def _located(place: str) -> str:
 def _require_known(choice: WeightsSource, record: store.Record) -> None:
     """Refuses stored weights that are not of the file that the card and the lock files name."""
     first = record.origins[0]
-    if first.place.startswith(store.REGISTERED):  # found by the very hash that the card says
+    if first.place.startswith(store.REGISTERED):  # its key is the hash in the card
         return
     if choice.sha256 not in (None, first.sha256):
         raise WeightsRefused(

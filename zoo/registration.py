@@ -352,7 +352,7 @@ def record_of(card: EncoderCard) -> store.Record | None:
 
 
 def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
-    """The encoder that has this id already, if it is the very same one; otherwise refuses."""
+    """The encoder that has this id already, if all facts agree; otherwise refuses."""
     record = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
     is_file = record is not None and record.origins[0].sha256 == source_sha256

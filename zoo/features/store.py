@@ -155,7 +155,7 @@ def require_same_origin(folder: Path, there: Origin, wanted: Origin) -> None:
     if different := differences(there, wanted):
         raise DataError(
             f"The folder {folder} holds other features than those asked for: they differ in "
-            f"{' and '.join(different)}; name another folder, or remove this one to begin anew."
+            f"{' and '.join(different)}; name another folder, or remove this one to start again."
         )
 
 
