@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .loading import StoredWeights
 
 TOLERANCE = 1e-4  # largest relative difference that rounding explains
-IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by docs/check_images.py, which explains them
+IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by scripts/check_images.py, which explains them
 
 _FORMAT = "zoo-check-1"  # counts changes of the images, and of what is recorded
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow")

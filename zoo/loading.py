@@ -557,7 +557,60 @@ def load(
     features: str | None = None,
     layers: int | Iterable[int] | None = None,
 ) -> tuple[torch.nn.Module, Any]:
-    """An encoder and its preprocessing; see :func:`zoo.load`."""
+    """An encoder and the preprocessing that belongs to it.
+
+    The first load fetches the weights, checks them, reads them without running anything that is in them, and stores
+    them converted; later loads map the stored file, checked again.
+
+    Parameters
+    ----------
+    name : str
+        Id of the encoder; case does not matter. With other features it is the same as with ``features`` and ``layers``:
+        ``dino_vitS16@cls:9+10+11``.
+    pretrained : bool
+        With the trained weights; ``False`` gives the same architecture with random ones.
+    weights : path or address, or a list of them, optional
+        Your checkpoint to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
+        the encoder is searched for in it, and half precision is widened. ``encoder.reading`` says what was read
+        and changed. A list gives the file and its companions, for encoders of several files.
+    checkpoint_key : str, optional
+        Which of several encoders in your checkpoint is meant: ``"student"``, ``"state_dict"``,
+        ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
+        student the one that the method publishes; anything else is refused, and the message lists the keys.
+    layout : str, optional
+        How your checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
+    seed : int
+        Of the random weights, where there are any.
+    device : str or torch.device, optional
+        Where the encoder is built; ``"meta"`` gives shapes without memory and needs no weights.
+    features : str, optional
+        What is taken from a vision transformer in place of what its card says: ``cls``, ``avg`` (mean of the patch
+        tokens), ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection. The weights are the same.
+    layers : int or iterable of int, optional
+        Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
+        the end; or how many of the last. The last one unless given. :mod:`zoo.cards.representations` says more.
+
+    Returns
+    -------
+    encoder : torch.nn.Module
+        From images float32 (n, 3, px, px) to features float32 (n, dim); in eval mode.
+    preprocess : torchvision transform
+        From a PIL image to a tensor float32 (3, px, px).
+
+    Raises
+    ------
+    WeightsUnavailable
+        If no place gives the weights; says why, for each.
+    WeightsRefused
+        If a file is not exactly what it must be, or not safe to read.
+    StoreError
+        If the cache, the lock file or the mirror cannot be read or written.
+    DataError
+        If the features of the bundled images, which the first load stores for ``zoo check``, are not finite.
+    QueryError
+        If the encoder does not have such features; says which it has.
+    UnknownName, BuildError, MissingExtra
+    """
     card = catalogue()[name]
     if features is not None or layers is not None:
         card = derived(card, features=features, layers=layers)

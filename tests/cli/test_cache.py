@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.cli.test_process import on_terminal
 from tests.cli_runner import document, run
 from tests.weights.test_care import DAY, HOUR, folders, left, made, put
 from zoo.cards.catalogue import catalogue
+from zoo.cli import zoo
 from zoo.files import locked
 from zoo.weights import care, store
 from zoo.weights.download import _machine
@@ -30,7 +32,7 @@ def features(folder: Path, encoder: str) -> Path:
 class TestList:
     def test_an_empty_cache_is_said_to_be_empty(self, folders: Path) -> None:
         result = run("cache", "ls")
-        assert (result.stdout, result.stderr) == ("", f"nothing is kept in {folders}\n")
+        assert (result.stdout, result.stderr) == ("", f"nothing is stored in {folders}\n")
         assert document("cache", "ls") == {
             "folder": str(folders),
             "n_records": 0,
@@ -118,7 +120,7 @@ class TestRemove:
 
     def test_nobody_is_asked_in_a_pipe(self, folders: Path) -> None:
         put("mae_vitB16")
-        assert "expected it where nobody can be asked" in run("cache", "rm", "mae_vitB16", code=2).stderr
+        assert "expected it where no terminal can ask" in run("cache", "rm", "mae_vitB16", code=2).stderr
         assert len(left(folders)) == 2
 
     @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
@@ -135,7 +137,9 @@ class TestRemove:
             "Error: The cache has no weights of mae_vitB16.\n"
         )
         assert "did you mean" in run("cache", "rm", "mae_vit", "--yes", code=2).stderr
-        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == "Error: No encoder has a name like 'zzz*'.\n"
+        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == (
+            "Error: No encoder has a name like 'zzz*'; run 'zoo list' to see them all.\n"
+        )
 
     def test_registered_encoders_are_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from tests.tiny import write_card
@@ -154,12 +158,19 @@ def answered(answer: str, *arguments: str, code: int) -> str:
     """What a verb prints on a terminal whose user types ``answer``."""
     controller, terminal = os.openpty()
     os.write(controller, answer.encode())
-    command = [sys.executable, "-m", "zoo.cli", *arguments]
-    result = subprocess.run(command, stdin=terminal, capture_output=True, text=True, check=False)
-    for descriptor in (controller, terminal):
-        os.close(descriptor)
-    assert result.returncode == code, result.stderr
-    return result.stdout + result.stderr
+    printed = io.StringIO()
+    with (
+        os.fdopen(terminal) as stdin,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+        pytest.raises(SystemExit) as ended,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        zoo(arguments)
+    os.close(controller)
+    assert ended.value.code == code, printed.getvalue()
+    return printed.getvalue()
 
 
 class TestCollect:

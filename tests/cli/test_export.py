@@ -122,7 +122,7 @@ def test_an_export_that_is_killed_between_old_and_new_loses_nothing(
     out, card = tmp_path / "out", catalogue()["tiny"]
     run("export", "tiny", "--hub", str(out))
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    done = run_apart(CRASH, tmp_path / ".out-0123abcd.tmp", out, path=[repository])
+    done = run_apart(CRASH, tmp_path / ".out-0123abcd.tmp", out, path=[repository], warm=True)
     assert done.returncode == 9, done.stderr
     assert not out.exists()
     require_exportable(card, out)
@@ -185,5 +185,5 @@ try:
 except MissingExtra as error:
     print(error)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert "'huggingface_hub', which is not installed" in done.stdout, done.stderr

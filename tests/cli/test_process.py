@@ -109,9 +109,8 @@ def redirected(to: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_output_that_cannot_be_written_is_one_sentence(arguments: tuple[str, ...]) -> None:
     printed = redirected("> /dev/full", *arguments)
     assert printed.returncode == 1
-    assert printed.stderr == (
-        "Error: The output could not be written (No space left on device); write it somewhere else.\n"
-    )
+    assert printed.stderr.startswith("Error: ") and printed.stderr.count("\n") == 1
+    assert "output could not be written (No space left on device)" in printed.stderr
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])

@@ -159,7 +159,7 @@ try:
 except MissingExtra as error:
     print(error)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert f"{library!r}" in done.stdout, done.stderr
     assert "install ssl-zoo with its extra [models]" in done.stdout
 
@@ -169,10 +169,12 @@ def test_a_resnet_is_built_without_importing_timm(
 ) -> None:
     script = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
+    del sys.modules[name]
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 build_encoder(catalogue()["simclr_rn50"], device="meta")
 print("timm" in sys.modules)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert done.stdout.strip() == "False", done.stderr

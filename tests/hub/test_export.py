@@ -132,7 +132,7 @@ def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
         "| resize | shorter side to 256 px, bicubic, antialiased |",
         "| 100% of the labels | 1,281,167 | 75.4 |",
         "state a top-1 accuracy of 77 %",
-        "| epochs | 800 |",
+        "| epochs of pretraining | 800 |",
         "Weights: Apache-2.0.",
         "eprint = {2104.14294}",
         "| torch pickle | 12,345 |",
@@ -300,5 +300,5 @@ def test_a_registered_encoder_names_no_path_of_this_machine(home: Path) -> None:
     readme = (home / "out" / "README.md").read_text()
     assert str(home) not in readme + (home / "out" / "config.json").read_text()
     assert "zoo register hf:OWNER/REPO --like ID --id my_dino --layout zoo" in readme
-    assert "a file of the publisher's own" in readme
+    assert "a file of the publisher" in readme
     assert ModelCard.load(home / "out" / "README.md").data.license == "other"

@@ -228,9 +228,17 @@ def test_an_erratum_takes_an_own_row_out_of_what_is_believed(results: Path) -> N
 @pytest.mark.parametrize("dataset", ["digits", "shapes"])
 def test_what_another_processor_rounds_otherwise_is_the_same_number(results: Path, dataset: str) -> None:
     rankme = replace(
-        BASE, dataset=dataset, metric="rankme", split="train", n_train=None, value=37.25, unit="dimensions",
-        ci_low=None, ci_high=None, protocol="zoo-label-free-1",
-    )  # fmt: skip
+        BASE,
+        dataset=dataset,
+        metric="rankme",
+        split="train",
+        n_train=None,
+        value=37.25,
+        unit="dimensions",
+        ci_low=None,
+        ci_high=None,
+        protocol="zoo-label-free-1",
+    )
     record({rankme: TOLD})
     near, far = (replace(rankme, value=float(np.float32(37.25) * np.float32(1 + factor))) for factor in (3e-6, 3e-5))
     assert record({near: TOLD}).n_known == 1
@@ -289,9 +297,11 @@ class TestImages:
 
     def test_samples_of_the_images_are_not_taken_for_all_of_them(self, results: Path) -> None:
         sampled = {
-            "images_hash": {"train": "ee" * 16}, "data_hash": {"train": "aa" * 16, "val": "bb" * 16},
-            "settings": {"n_images": 100}, "report": {"n_images": 100},
-        }  # fmt: skip
+            "images_hash": {"train": "ee" * 16},
+            "data_hash": {"train": "aa" * 16, "val": "bb" * 16},
+            "settings": {"n_images": 100},
+            "report": {"n_images": 100},
+        }
         record({replace(BASE, dataset="data"): TOLD | sampled})
         require_same_images("data", {"images": {"train": "aa" * 16, "val": "bb" * 16}})
         with pytest.raises(ResultsError, match="other images"):
@@ -299,11 +309,13 @@ class TestImages:
 
     def test_images_with_maps_are_compared_by_task_and_by_the_images_alone(self, results: Path) -> None:
         rooms = {
-            "images_hash": {"train": "11" * 16}, "data_hash": {"train": "aa" * 16},
+            "images_hash": {"train": "11" * 16},
+            "data_hash": {"train": "aa" * 16},
             "report": {"task": "depth"},
-        }  # fmt: skip
-        depth = replace(BASE, dataset="rooms", metric="depth_l1_error", split="train -> val",
-                        unit="depth units of the data set")  # fmt: skip
+        }
+        depth = replace(
+            BASE, dataset="rooms", metric="depth_l1_error", split="train -> val", unit="depth units of the data set"
+        )
         record({depth: TOLD | rooms})
         require_same_images("rooms", {"images": {"train": "aa" * 16}, "normals": {"train": "22" * 16}})
         for others in ({"images": {"train": "ab" * 16}}, {"depth": {"train": "12" * 16}}):

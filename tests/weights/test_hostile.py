@@ -151,8 +151,11 @@ def test_the_users_own_lock_file_is_compared_at_every_load(folders: Path, server
     zoo.load("tiny")
     own = folders / "zoo_home" / "zoo.lock"
     lines = own.read_text().replace("sha256:", f"sha256:{'1' * 64} 5 {server.url}/other.pth\nsha256:")
-    own.write_text(lines.replace(f"sha256:{facts_of(next(weights_folder().glob('records/*')))['origins'][0]['sha256']}",
-                                 f"sha256:{'2' * 64}"))  # fmt: skip
+    own.write_text(
+        lines.replace(
+            f"sha256:{facts_of(next(weights_folder().glob('records/*')))['origins'][0]['sha256']}", f"sha256:{'2' * 64}"
+        )
+    )
     with pytest.raises(WeightsRefused, match="2222"):
         zoo.load("tiny")
 

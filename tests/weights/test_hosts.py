@@ -84,7 +84,7 @@ def test_a_command_without_network_asks_every_host_once_and_says_so_once(
     result = run("get", "away*", "other", code=1)
     assert resolver.asked == {"one.invalid": 1, "two.invalid": 1, "huggingface.co": 1}
     heading, away, other = result.stderr.partition("Error: ")[2].splitlines()
-    assert heading == "5 of 5 could not be had."
+    assert heading == "5 of 5 could not be obtained."
     assert away.strip().startswith("away0, away1, away2, away3: ")
     assert all(host in away for host in ("one.invalid", "huggingface.co"))
     assert other.strip().startswith("other: ")

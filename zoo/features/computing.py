@@ -22,7 +22,7 @@ from ..datasets import ImageSet
 from ..drift import full_precision
 from ..errors import CorruptImage, DataError, QueryError
 from ..optional import requires_extra
-from ..progress import ImageProgress, NoImageBar
+from ..progress import Progress, Silent
 from .origin import Origin, code_version, run_hash
 from .shards import Skipped, write_shard
 from .store import (
@@ -198,7 +198,7 @@ class Forward:
     n_workers: int
     shard_size: int
     skip_corrupt: bool
-    progress: ImageProgress
+    progress: Progress
 
     @property
     def images(self) -> ImageSet:
@@ -417,7 +417,7 @@ def featurise(
     shard_size: int = SHARD_SIZE,
     representation: str = "card",
     skip_corrupt: bool = False,
-    progress: ImageProgress | None = None,
+    progress: Progress | None = None,
 ) -> Features:
     """Features of every image of a set, in its order.
 
@@ -453,7 +453,7 @@ def featurise(
         Which features of the encoder these are, if not those of its card.
     skip_corrupt : bool
         Leave out images that cannot be read, and list them in ``Features.skipped``, instead of ending with the first.
-    progress : ImageProgress, optional
+    progress : Progress, optional
         Is called after every batch.
 
     Returns
@@ -503,7 +503,7 @@ def featurise(
         n_workers=n_workers,
         shard_size=shard_size,
         skip_corrupt=skip_corrupt,
-        progress=progress or NoImageBar(),
+        progress=progress or Silent(),
     )
     if folder is None:
         return _in_memory(forward, origin)

@@ -55,7 +55,7 @@ from urllib.request import (
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import locked, publish, replaced
-from ..progress import DownloadBar, DownloadProgress
+from ..progress import Bar, Progress
 from ..version import __version__
 from .hosts import forget, why_unreachable
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown, source, torch_checkpoints
@@ -94,7 +94,7 @@ def fetch(
     folder: Path,
     sha256: str | None = None,
     size_bytes: int | None = None,
-    progress: DownloadProgress | None = None,
+    progress: Progress | None = None,
     policy: Policy = POLICY,
 ) -> Fetched:
     """The file at a place, from a cache on this machine if it is in one, else from the network.
@@ -133,7 +133,7 @@ def fetch(
             unreached=[reason],
         )
     with _disk(folder):
-        return _download(resolved, expected, folder, DownloadBar() if progress is None else progress, policy)
+        return _download(resolved, expected, folder, Bar("B") if progress is None else progress, policy)
 
 
 def finished_record(folder: Path, place: str) -> Path:
@@ -202,9 +202,7 @@ def _right(path: Path, expected: Expected, *, whole: str = "") -> tuple[str, int
     return (digest, size) if is_right else None
 
 
-def _download(
-    resolved: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy
-) -> Fetched:
+def _download(resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
     path = folder / "partial" / f"{_key_of(resolved.place)}.{_machine()}.part"
     path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as until_released:
@@ -225,7 +223,7 @@ def _download(
 
 
 def _downloaded(
-    partial: Partial, resolved: Source, expected: Expected, folder: Path, progress: DownloadProgress, policy: Policy
+    partial: Partial, resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy
 ) -> Fetched:
     try:
         partial.take_up(address=shown(resolved.url or ""), is_checkable=bool(expected.hash))
@@ -438,7 +436,7 @@ class Answer:
     body: http.client.HTTPResponse
 
 
-def _fill(partial: Partial, resolved: Source, expected: Expected, progress: DownloadProgress, policy: Policy) -> None:
+def _fill(partial: Partial, resolved: Source, expected: Expected, progress: Progress, policy: Policy) -> None:
     """Sends requests until the whole body is there and is the expected one."""
     failures, is_answered, is_second_try = 0, False, False
     most = partial.size_bytes  # so far: bytes that come again, because they were thrown away, are no progress
@@ -482,9 +480,7 @@ def _wait(error: Interrupted, failures: int, policy: Policy) -> None:
     time.sleep(max(backoff, error.wait_s or 0))
 
 
-def _receive(
-    partial: Partial, url: str, name: str, expected: Expected, progress: DownloadProgress, policy: Policy
-) -> None:
+def _receive(partial: Partial, url: str, name: str, expected: Expected, progress: Progress, policy: Policy) -> None:
     """One request and as much of its answer as comes; returns if that was the end of the body."""
     before, resumed = partial.version, partial.resumable_bytes
     answer = _ask(url, expected, first_byte=resumed, validator=before.validator if before else "", policy=policy)
@@ -516,7 +512,7 @@ def _receive(
 
 
 def _copy(
-    partial: Partial, url: str, answer: Answer, total_bytes: int | None, progress: DownloadProgress, policy: Policy
+    partial: Partial, url: str, answer: Answer, total_bytes: int | None, progress: Progress, policy: Policy
 ) -> None:
     """Writes the body of one answer to the disk, up to its promised end."""
     left = answer.n_bytes

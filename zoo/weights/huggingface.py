@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
-from ..progress import DownloadProgress
+from ..progress import Progress
 from .hosts import HUB, forget, why_unreachable
 from .hub_connection import FAILURES, in_one_line
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
@@ -38,7 +38,7 @@ with requires_extra("models", needed_for="Weights on Hugging Face"):
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
-def fetch_hub(resolved: Source, *, expected: Expected, progress: DownloadProgress | None) -> Fetched:
+def fetch_hub(resolved: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
     """A file of a repository, in huggingface_hub's cache; the file names of the place are tried in their order.
 
     ``progress`` learns of the whole file at once; without it, huggingface_hub draws its bar.

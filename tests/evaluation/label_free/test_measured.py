@@ -8,12 +8,23 @@ from zoo.analysis.label_free import clid_of, measured_populations, measured_rows
 from zoo.cards.catalogue import catalogue
 from zoo.results.vocabulary import COLUMNS
 
-POCKET = [name for name, card in catalogue().items() if name.startswith("pocket_") and card.objective.mode not in
-          ("supervised", "initialized")]  # fmt: skip
+POCKET = [
+    name
+    for name, card in catalogue().items()
+    if name.startswith("pocket_") and card.objective.mode not in ("supervised", "initialized")
+]
 PLAIN = {
-    "dataset": "planted", "split": "train", "n_train": "", "seed": "0", "unit": "", "ci_low": "", "ci_high": "",
-    "protocol": "zoo-label-free-1", "source": "me", "date": "2026-11-20",
-}  # fmt: skip
+    "dataset": "planted",
+    "split": "train",
+    "n_train": "",
+    "seed": "0",
+    "unit": "",
+    "ci_low": "",
+    "ci_high": "",
+    "protocol": "zoo-label-free-1",
+    "source": "me",
+    "date": "2026-11-20",
+}
 
 
 def row(encoder: str, metric: str, value: float, **changes: str) -> list[str]:
@@ -74,8 +85,13 @@ def test_protocols_and_kinds_of_image_are_not_mixed() -> None:
     rows += metric(POCKET[:7], protocol="zoo-label-free-1 (n=100)") + metric(POCKET[:3], split="val")
     (population,) = measured_populations(rows).populations
     assert population.values["rankme"].notna().sum() == 7  # the protocol that most have
-    even = measured_populations([*errors(POCKET[:6]), *metric(POCKET[:6], protocol="other (n=1)", seed="3"),
-                                 *[row(encoder, "rankme", 1) for encoder in POCKET[:6]]])  # fmt: skip
+    even = measured_populations(
+        [
+            *errors(POCKET[:6]),
+            *metric(POCKET[:6], protocol="other (n=1)", seed="3"),
+            *[row(encoder, "rankme", 1) for encoder in POCKET[:6]],
+        ]
+    )
     assert even.populations[0].values["rankme"].unique().tolist() == [1.0]  # options of one's own come last
 
 
@@ -95,8 +111,10 @@ def test_accuracies_on_other_data_stand_beside_the_own_ones() -> None:
 
 
 def test_clid_and_w_clid_are_of_the_encoders_that_have_both_parts() -> None:
-    dimension = [row(encoder, "intrinsic_dimension", value) for encoder, value in
-                 zip(POCKET[:7], [3, 9, 5, 7, 4, 8, 6], strict=True)]  # fmt: skip
+    dimension = [
+        row(encoder, "intrinsic_dimension", value)
+        for encoder, value in zip(POCKET[:7], [3, 9, 5, 7, 4, 8, 6], strict=True)
+    ]
     rows = [*errors(POCKET[:8]), *metric(POCKET[:8], "cluster_learnability"), *dimension]
     (population,) = measured_populations(rows).populations
     clid = population.values["clid"]

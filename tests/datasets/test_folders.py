@@ -1,0 +1,237 @@
+"""Folders of images: found in one order everywhere, split for good, and refused where a probe would be misled."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.datasets import open_images, pixels_of
+from zoo.errors import CorruptImage, DataError
+
+
+def put(path: Path, grey: int = 0, *, mode: str = "L") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, (3, 2), grey if mode == "L" else None).save(path)
+    return path
+
+
+@pytest.fixture
+def two_parts(tmp_path: Path) -> Path:
+    """Two classes; three images of each to train on, two to test on."""
+    for part, n in (("train", 3), ("val", 2)):
+        for label in ("cat", "dog"):
+            for number in range(n):
+                put(tmp_path / "pets" / part / label / f"{number}.png", grey=number + 10 * n)
+    return tmp_path / "pets"
+
+
+@pytest.fixture
+def one_part(tmp_path: Path) -> Path:
+    for number in range(40):
+        put(tmp_path / "pets" / ("cat" if number % 2 else "dog") / f"{number}.png", grey=number)
+    return tmp_path / "pets"
+
+
+@pytest.mark.parametrize("second", ["val", "validation", "test"])
+def test_a_folder_with_train_and_a_second_part_is_opened(two_parts: Path, second: str) -> None:
+    (two_parts / "val").rename(two_parts / second)
+    data = open_images(two_parts)
+    assert data.name == "pets" and data.train.classes == data.val.classes == ("cat", "dog")
+    assert data.train.names == ["cat/0.png", "cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"]
+    assert data.train.labels.tolist() == [0, 0, 0, 1, 1, 1] and (data.train.split, data.val.split) == ("train", "val")
+    assert np.asarray(data.train[4][0]).max() == 31
+
+
+def test_a_copy_elsewhere_has_the_same_fingerprint_and_a_changed_file_another(two_parts: Path, tmp_path: Path) -> None:
+    before = open_images(two_parts)
+    shutil.copytree(two_parts, tmp_path / "copy")
+    copied = open_images(str(tmp_path / "copy"), name="other")
+    assert copied.train.fingerprint == before.train.fingerprint and copied.train.name == "other"
+    Image.new("L", (30, 20)).save(two_parts / "train" / "cat" / "1.png")
+    changed = open_images(two_parts)
+    assert changed.train.fingerprint != before.train.fingerprint
+    assert changed.val.fingerprint == before.val.fingerprint
+
+
+def test_names_are_in_the_order_of_their_code_points_and_hidden_or_other_files_are_ignored(two_parts: Path) -> None:
+    for name in ("Z.JPG", "a.jpeg", "10.png", "é.png", "ß.webp"):
+        put(two_parts / "train" / "cat" / name)
+    for name in (".hidden.png", "notes.txt", "Thumbs.db"):
+        (two_parts / "train" / "cat" / name).write_text("x")
+    put(two_parts / "train" / ".cache" / "1.png")
+    names = [name[4:] for name in open_images(two_parts).train.names if name.startswith("cat/")]
+    assert names == ["0.png", "1.png", "10.png", "2.png", "Z.JPG", "a.jpeg", "ß.webp", "é.png"]
+    assert names == sorted(names)
+
+
+def test_one_folder_is_split_by_names_and_added_images_move_no_other(one_part: Path) -> None:
+    before = open_images(one_part, val_share=0.3)
+    assert 3 < len(before.val) < 22 and len(before.train) + len(before.val) == 40
+    for number in range(100, 160):
+        put(one_part / "cat" / f"{number}.png", grey=number)
+    after = open_images(one_part, val_share=0.3)
+    for part in ("train", "val"):
+        assert set(getattr(before, part).names) < set(getattr(after, part).names)
+    more = open_images(one_part, val_share=0.5)
+    assert set(after.val.names) < set(more.val.names)
+    assert set(open_images(one_part, val_share=0.3, seed=1).val.names) != set(after.val.names)
+
+
+def test_the_split_by_names_is_the_one_it_has_always_been(one_part: Path) -> None:
+    assert open_images(one_part, val_share=0.2).val.names == [
+        "cat/15.png",
+        "cat/25.png",
+        "cat/29.png",
+        "cat/9.png",
+        "dog/36.png",
+        "dog/8.png",
+    ]
+
+
+def test_deeper_folders_belong_to_their_class(two_parts: Path) -> None:
+    put(two_parts / "train" / "cat" / "indoors" / "sofa" / "7.png")
+    names = open_images(two_parts).train.names
+    assert "cat/indoors/sofa/7.png" in names and len(names) == 7
+
+
+def test_links_are_followed_and_loops_end(two_parts: Path, tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "9.png")
+    (two_parts / "train" / "cat" / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "elsewhere" / "back").symlink_to(two_parts / "train" / "cat", target_is_directory=True)
+    (two_parts / "train" / "cat" / "self").symlink_to(".", target_is_directory=True)
+    (two_parts / "train" / "cat" / "link.png").symlink_to(tmp_path / "elsewhere" / "9.png")
+    names = open_images(two_parts).train.names
+    assert [name for name in names if name[0] == "c"] == [
+        "cat/0.png",
+        "cat/1.png",
+        "cat/2.png",
+        "cat/link.png",
+        "cat/more/9.png",
+    ]
+
+
+@pytest.mark.parametrize("target", ["train/dog", "val/cat"])
+def test_a_folder_that_is_also_another_class_or_part_is_refused(two_parts: Path, target: str) -> None:
+    (two_parts / target / "again").symlink_to(two_parts / "train" / "cat", target_is_directory=True)
+    with pytest.raises(DataError, match=r"is one with a folder of 'train cat'.*remove the link"):
+        open_images(two_parts)
+
+
+def test_a_link_to_the_folder_above_the_classes_is_refused_and_a_dangling_one_too(two_parts: Path) -> None:
+    link = two_parts / "train" / "dog" / "up"
+    link.symlink_to(two_parts / "train", target_is_directory=True)
+    with pytest.raises(DataError, match="by a link"):
+        open_images(two_parts)
+    link.unlink()
+    (two_parts / "train" / "dog" / "gone.png").symlink_to("nowhere.png")
+    with pytest.raises(DataError, match=r"gone\.png cannot be read"):
+        open_images(two_parts)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "1", "P", "RGB"])
+def test_images_of_8_bits_come_as_pillow_reads_them(two_parts: Path, mode: str) -> None:
+    put(two_parts / "train" / "cat" / "0.png", mode=mode)
+    assert open_images(two_parts).train[0][0].mode == mode
+
+
+def damage(file: Path, how: str) -> None:
+    if how == "empty":
+        file.write_bytes(b"")
+    elif how == "text":
+        file.write_text("this is no image")
+    elif how == "cut":
+        Image.effect_noise((64, 64), 50).save(file)
+        file.write_bytes(file.read_bytes()[:500])
+    elif how == "flipped":
+        Image.effect_noise((64, 64), 50).save(file)
+        content = bytearray(file.read_bytes())
+        content[100:110] = bytes(10)
+        file.write_bytes(bytes(content))
+    elif how == "gone":
+        file.unlink()
+
+
+@pytest.mark.parametrize("how", ["empty", "text", "cut", "flipped", "gone"])
+@pytest.mark.filterwarnings("error")
+def test_a_corrupt_image_is_named_when_it_is_read_and_the_others_are_not_touched(two_parts: Path, how: str) -> None:
+    images = open_images(two_parts).train
+    damage(two_parts / "train" / "dog" / "1.png", how)
+    if how != "gone":
+        images = open_images(two_parts).train
+    with pytest.raises(CorruptImage, match=r"The image 'dog/1.png' of 'pets' cannot be read") as caught:
+        images[4]
+    assert caught.value.image == "dog/1.png"
+    assert images[3][1] == images[5][1] == 1
+
+
+@pytest.mark.filterwarnings(r"ignore:.*:Warning:PIL\.")  # as the module does, but pytest sets the filters back
+def test_an_image_of_absurd_size_is_corrupt_and_not_decoded(two_parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = open_images(two_parts).train
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4)  # 6 is more, 9 would be more than twice as many
+    assert images[0][0].size == (3, 2)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
+    with pytest.raises(CorruptImage, match="decompression bomb"):
+        images[0]
+
+
+def test_folders_of_other_content_are_refused(two_parts: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "texts" / "cat").mkdir(parents=True)
+    (tmp_path / "texts" / "cat" / "a.txt").write_text("x")
+    put(tmp_path / "flat" / "1.png")
+    shutil.copytree(two_parts / "train", tmp_path / "half" / "train")
+    for name, words in (
+        ("empty", "holds no image in a folder of a class; expected CLASS/IMAGE"),
+        ("texts", "holds no image in a folder of a class"),
+        ("flat", "1 images outside a folder of a class, such as '1.png', so that they have no label"),
+        ("half", "has train/ but none of val/, validation/, test/"),
+    ):
+        with pytest.raises(DataError, match=words):
+            open_images(tmp_path / name)
+
+
+def test_classes_that_are_empty_alone_or_in_one_part_only_are_refused(two_parts: Path) -> None:
+    (two_parts / "val" / "emu").mkdir()
+    with pytest.raises(DataError, match=r"1 of 3 class folders in .*val hold no image, the first is 'emu'"):
+        open_images(two_parts)
+    put(two_parts / "val" / "emu" / "1.png")
+    with pytest.raises(DataError, match="'train' has 2, 'val' has 3, and they differ in 'emu'"):
+        open_images(two_parts)
+    for part in ("train", "val"):
+        for label in ("dog", "emu"):
+            shutil.rmtree(two_parts / part / label, ignore_errors=True)
+    with pytest.raises(DataError, match="training images of 'pets' have the same label, 'cat'"):
+        open_images(two_parts)
+
+
+def test_a_split_that_leaves_a_class_without_training_images_is_refused(one_part: Path) -> None:
+    put(one_part / "emu" / "1.png")
+    with pytest.raises(DataError, match=r"leaves the class 'emu' without an image; take another share or seed"):
+        open_images(one_part, val_share=0.97)
+
+
+def test_the_same_images_as_both_parts_are_refused(two_parts: Path) -> None:
+    shutil.rmtree(two_parts / "val")
+    shutil.copytree(two_parts / "train", two_parts / "val")
+    with pytest.raises(DataError, match="are the same 6 images"):
+        open_images(two_parts)
+
+
+@pytest.mark.parametrize("twin", ["A.png", "a.PNG"])
+def test_names_that_differ_only_by_case_are_refused(two_parts: Path, twin: str) -> None:
+    put(two_parts / "train" / "cat" / "a.png")
+    if os.path.exists(two_parts / "train" / "cat" / twin):  # a disk that takes them for one cannot hold both
+        assert len(open_images(two_parts).train) == 7
+        return
+    put(two_parts / "train" / "cat" / twin)
+    with pytest.raises(DataError, match="differ only by case"):
+        open_images(two_parts)
+
+
+def test_all_pixels_can_be_had_at_once(two_parts: Path) -> None:
+    assert pixels_of(open_images(two_parts).val)[:, 0, 0].tolist() == [20, 21, 20, 21]

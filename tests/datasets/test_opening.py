@@ -1,0 +1,242 @@
+"""Image sets: what fits together, digits, npz files, and how a text says which."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
+from zoo.datasets.images import digest
+from zoo.errors import DataError, QueryError, UnknownName
+
+PIXELS = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
+LABELS = np.array([0, 1, 0, 1, 2, 2])
+
+
+def small(**changes: object) -> ImageSet:
+    given = {"pixels": PIXELS, "labels": LABELS, "name": "small", "split": "all", "classes": ("a", "b", "c"), **changes}
+    return array_images(given.pop("pixels"), given.pop("labels"), **given)  # type: ignore[arg-type]
+
+
+def test_an_image_set_of_an_array_gives_its_images_with_their_labels() -> None:
+    images = small()
+    assert len(images) == 6 and images.names == tuple("012345")
+    image, label = images[4]
+    assert image.size == (5, 4) and image.mode == "L" and label == 2
+    np.testing.assert_array_equal(pixels_of(images), PIXELS)
+    assert [np.asarray(image)[0, 0] for image in images.images[1:3]] == [20, 40]
+    assert images.images[-1].tobytes() == PIXELS[5].tobytes()
+    np.testing.assert_array_equal(pixels_of(pickle.loads(pickle.dumps(images))), PIXELS)
+    assert images.n_per_class().tolist() == [2, 2, 2]
+
+
+def test_the_fingerprint_is_of_pixels_labels_names_and_classes_and_of_nothing_else() -> None:
+    other_pixels = PIXELS.copy()
+    other_pixels[5, 3, 4] += 1
+    others = [
+        small(pixels=other_pixels),
+        small(labels=LABELS[::-1].copy()),
+        small(classes=("a", "b", "d")),
+        small(names=list("abcdef")),
+        small(pixels=PIXELS.reshape(6, 5, 4)),
+    ]
+    assert len({images.fingerprint for images in [small(), *others]}) == 6
+    assert small(name="other", split="x").fingerprint == small(pixels=np.asfortranarray(PIXELS)).fingerprint
+    assert small().fingerprint == "47b73e58ee59c744b817dccd1be2a41d"
+
+
+def test_parts_of_a_hash_do_not_run_into_each_other() -> None:
+    lists = [["ab"], ["a", "b"], ["", "ab"], [np.array([97, 98], np.uint8), ""], []]
+    assert len({digest(parts) for parts in lists}) == 5
+
+
+def test_a_subset_keeps_classes_and_names_and_the_whole_keeps_its_fingerprint() -> None:
+    part = small().subset([4, 1], split="part")
+    assert part.names == ["4", "1"] and part.labels.tolist() == [2, 1] and part.classes == ("a", "b", "c")
+    np.testing.assert_array_equal(pixels_of(part), PIXELS[[4, 1]])
+    again = part.subset(np.array([1]), split="one")
+    np.testing.assert_array_equal(pixels_of(again), PIXELS[[1]])
+    prints = [small().subset(chosen, split="x").fingerprint for chosen in ([0, 1], [1, 0], [0, 1, 2, 3, 4, 5])]
+    assert len({*prints, small().fingerprint}) == 3 and prints[2] == small().fingerprint
+    assert len(small().subset([], split="none")) == 0
+
+
+def test_a_subset_of_plain_pillow_images_works_too() -> None:
+    images = [image for image, _ in small()]
+    plain = ImageSet("plain", "all", images, LABELS, ("a", "b", "c"), list("abcdef"), "0")
+    assert plain.subset([3], split="one")[0][0] is images[3]
+
+
+@pytest.mark.parametrize("chosen", [[6], [-1], [0, 0], [[0]], [0.5]])
+def test_a_subset_of_images_that_are_not_there_is_refused(chosen: list[int]) -> None:
+    with pytest.raises(DataError, match="A subset of 'small'"):
+        small().subset(chosen, split="x")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"labels": LABELS[:5]}, "6 images and 5 labels"),
+        ({"names": ["a"]}, "6 images and 1 names"),
+        ({"names": list("aabcde")}, "Two images of the set 'small' have the same name"),
+        ({"labels": LABELS - 1}, "2 of 6 images of 'small' have no label .* first is '0' with -1; expected 0 to 2"),
+        ({"classes": ("a", "b")}, "first is '4' with 2; expected 0 to 1"),
+        ({"labels": LABELS.astype(np.int32)}, "labels as int32"),
+        ({"labels": LABELS[:, None]}, r"labels as int64 of shape \(6, 1\)"),
+        ({"pixels": PIXELS / 255}, "expected uint8"),
+        ({"pixels": np.zeros((6, 4, 5, 4), np.uint8)}, "expected uint8 of shape"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        small(**changes)
+
+
+def test_a_data_set_needs_two_parts_of_the_same_classes() -> None:
+    train, val = small().subset([0, 1, 4], split="train"), small().subset([2, 3], split="val")
+    assert ImageData("x", train, val).val is val
+    for other, words in (
+        (small(classes=("a", "b", "d")), "differ in 'c', 'd'"),
+        (small(classes=("b", "a", "c")), "differ in 'the order'"),
+        (train, "are the same 3 images"),
+        (small().subset([], split="val"), "'val' of 'x' holds no image"),
+    ):
+        with pytest.raises(DataError, match=words):
+            ImageData("x", train, other)
+    with pytest.raises(DataError, match="All 2 training images of 'x' have the same label, 'a'"):
+        ImageData("x", small().subset([0, 2], split="train"), val)
+
+
+def test_pixels_of_images_of_several_sizes_are_refused_by_name() -> None:
+    images = [image for image, _ in small()]
+    images[3] = images[3].resize((2, 2))
+    with pytest.raises(DataError, match="The image 'd' of 'plain'"):
+        pixels_of(ImageSet("plain", "all", images, LABELS, ("a", "b", "c"), list("abcdef"), "0"))
+    with pytest.raises(DataError, match="holds no image"):
+        pixels_of(small().subset([], split="none"))
+
+
+def test_the_digits_are_split_by_class_once_and_for_ever() -> None:
+    data = open_images("digits")
+    assert (len(data.train), len(data.val), data.name) == (1346, 451, "digits")
+    whole = digits()
+    np.testing.assert_array_equal(data.train.n_per_class() + data.val.n_per_class(), whole.n_per_class())
+    np.testing.assert_allclose(data.val.n_per_class() / whole.n_per_class(), 0.25, atol=0.003)
+    assert sorted(map(int, [*data.train.names, *data.val.names])) == list(range(1797))
+    assert data.val.names[:5] == ["0", "2", "4", "5", "7"]
+    other = open_images("digits", seed=1, val_share=0.5, name="halves")
+    assert abs(len(other.train) - len(other.val)) <= 10 and other.val.name == "halves"
+
+
+def npz(folder: Path, **arrays: np.ndarray) -> str:
+    np.savez(folder / "own.npz", **arrays)
+    return str(folder / "own.npz")
+
+
+def test_an_npz_file_with_two_parts_is_opened(tmp_path: Path) -> None:
+    floats = np.linspace(0, 1, 5 * 4 * 4 * 3, dtype=np.float32).reshape(5, 4, 4, 3)
+    labels = np.array([7, 3, 7, 9, 3])
+    for second in ("val", "test"):
+        arrays = {"x_train": floats, "y_train": labels, f"x_{second}": floats[:2], f"y_{second}": labels[1:3]}
+        data = open_images(npz(tmp_path, **arrays, extra=np.zeros(1)))
+        assert data.name == "own" and data.train.classes == ("3", "7", "9") and data.train.split == "train"
+        assert data.train.labels.tolist() == [1, 0, 1, 2, 0] and data.val.labels.tolist() == [0, 1]
+        assert data.train[0][0].mode == "RGB"
+        np.testing.assert_array_equal(pixels_of(data.train), np.rint(floats * 255))
+
+
+def test_an_npz_file_without_parts_is_split_by_class_and_may_name_them(tmp_path: Path) -> None:
+    x, y = np.zeros((30, 4, 4, 1), np.uint8), np.arange(30) % 3
+    x[:, 0, 0, 0] = np.arange(30)
+    data = open_images(npz(tmp_path, x=x, y=y, classes=np.array(["no", "yes", "maybe"])), val_share=0.3)
+    assert data.val.n_per_class().tolist() == [3, 3, 3] and data.val.classes == ("no", "yes", "maybe")
+    assert data.train[0][0].mode == "L"
+    again = open_images(npz(tmp_path, x=x, y=np.array(["no", "yes", "zero"])[y]), val_share=0.3)
+    assert again.val.names == data.val.names and again.val.classes == ("no", "yes", "zero")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": PIXELS}, "images x without labels; expected an array y"),
+        ({"y": LABELS}, "holds y; expected the arrays x and y"),
+        ({"other": LABELS}, "holds no array; expected the arrays x and y"),
+        ({"x_train": PIXELS, "y_train": LABELS}, "expected the arrays"),
+        ({"x": PIXELS, "y": LABELS[:5]}, "6 images and 5 labels"),
+        ({"x": PIXELS, "y": LABELS.astype(float)}, "labels y of .* are float64"),
+        ({"x": PIXELS, "y": LABELS - 1}, "2 of 6 images .* have no label in y, the first is image 0 with -1"),
+        ({"x": PIXELS, "y": np.array(["a", "b", "", "a", "b", "b"])}, "first is image 2 with ''"),
+        ({"x": PIXELS, "y": LABELS * 0}, "have the same label"),
+        ({"x": PIXELS, "y": LABELS, "classes": np.array(["a", "b"])}, "expected a text for each of the labels"),
+        ({"x": PIXELS.astype(np.int32), "y": LABELS}, "images x of .* are int32"),
+        ({"x": np.zeros((6, 3, 8, 8), np.uint8), "y": LABELS}, r"move the channels to the end with x\.transpose"),
+        ({"x": PIXELS * 1.0, "y": LABELS}, "values outside 0 to 1, the first is image 0 with 0.0 to 19.0"),
+        ({"x": PIXELS * np.nan, "y": LABELS}, "6 of 6 images x .* values outside 0 to 1"),
+        ({"x": np.array([None] * 6), "y": LABELS}, "Python objects, which are never unpickled"),
+        ({"x": PIXELS, "y": np.array([None] * 6)}, "Python objects, which are never unpickled"),
+        ({"x": PIXELS[:3], "y": LABELS[[0, 1, 4]]}, "the class '0' without an image|leaves"),
+    ],
+)
+def test_an_npz_file_of_something_else_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        open_images(npz(tmp_path, **arrays))
+
+
+def test_a_damaged_or_absent_npz_file_is_refused(tmp_path: Path) -> None:
+    file = Path(npz(tmp_path, x=PIXELS, y=LABELS))
+    whole = file.read_bytes()
+    for content, words in (
+        (whole[:100], "damaged|never unpickled"),
+        (b"", "damaged"),
+        (b"\x80\x04N.", "never unpickled"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=words):
+            open_images(file)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY nonsense")
+    with pytest.raises(DataError, match="damaged"):
+        open_images(file)
+    with pytest.raises(DataError, match="There is no file"):
+        open_images(tmp_path / "absent.npz")
+    np.save(tmp_path / "single.npy", PIXELS)
+    (tmp_path / "single.npy").rename(tmp_path / "single.npz")
+    with pytest.raises(DataError, match="holds a single array"):
+        open_images(tmp_path / "single.npz")
+
+
+@pytest.mark.parametrize("spec", ["digit", "no/such/folder", "", "imagenet"])
+def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
+    with pytest.raises(UnknownName, match=r"Expected digits .*shapes.*FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
+        open_images(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "shapes:",
+        "shapes:classes",
+        "shapes:classes=x",
+        "shapes:classes=-2",
+        "shapes:depth=1",
+        "shapes:train=40,train=50",
+        "torchvision:",
+        "torchvision:CIFAR10",
+        "torchvision:CIFAR10:",
+        "huggingface:",
+        "shapes:classes=2;train=9",
+    ],
+)
+def test_a_kind_wrongly_written_says_how_it_is_written(spec: str) -> None:
+    with pytest.raises(QueryError, match="expected"):
+        open_images(spec)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5, float("nan")])
+def test_a_validation_share_that_leaves_nothing_is_refused(share: float) -> None:
+    with pytest.raises(DataError, match="expected above 0 and below 1"):
+        open_images("digits", val_share=share)

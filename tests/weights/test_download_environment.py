@@ -1,0 +1,184 @@
+"""What surrounds a download: the user's own files, disks, proxies, safe addresses, old leftovers, the bar."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import os
+import random
+import subprocess
+import sys
+import time
+from hashlib import sha256
+from pathlib import Path
+from urllib.request import Request
+
+import pytest
+
+from tests.servers import Fault, serving
+from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable
+from zoo.progress import Bar, Silent
+from zoo.weights.download import Partial, Policy, Redirects, fetch
+from zoo.weights.places import Expected
+
+BODY = random.Random(4).randbytes(300_000)
+SHA = sha256(BODY).hexdigest()
+_LIMITED = """
+import resource, sys
+from pathlib import Path
+from zoo.errors import ZooError
+from zoo.weights.download import fetch
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    fetch(sys.argv[1], folder=Path(sys.argv[2]))
+except ZooError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+class Terminal(io.StringIO):
+    """A stderr that draws bars."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_users_own_file_is_checked_where_it_lies_and_never_ours(tmp_path: Path) -> None:
+    own = tmp_path / "own.pth"
+    own.write_bytes(BODY)
+    for place in (str(own), own.as_uri(), os.path.relpath(own)):
+        got = fetch(place, folder=tmp_path / "w", sha256=SHA.upper(), size_bytes=len(BODY))
+        assert (got.sha256, got.size_bytes, got.is_ours) == (SHA, len(BODY), False)
+        assert got.path.samefile(own)
+        assert got.origin == str(own)
+    with pytest.raises(WeightsRefused, match=f"{SHA} \\(300000 bytes\\), expected {'0' * 64}"):
+        fetch(str(own), folder=tmp_path / "w", sha256="0" * 64)
+    with pytest.raises(WeightsRefused, match=r"expected .* \(7 bytes\)"):
+        fetch(str(own), folder=tmp_path / "w", size_bytes=7)
+    assert own.read_bytes() == BODY
+    assert not (tmp_path / "w").exists()
+
+
+def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place, says in (("absent.pth", "No such file"), (".", "is not a file"), ("pipe", "is not a file")):
+        with pytest.raises(WeightsUnavailable, match=says) as caught:
+            fetch(str(tmp_path / place), folder=tmp_path / "w")
+        assert str(caught.value).endswith("correct the path.")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    with serving({"/a.pth": BODY}) as server:
+        done = subprocess.run(  # a process that may write no file of more than 100 kB
+            [sys.executable, "-c", _LIMITED, f"{server.url}/a.pth", str(tmp_path / "w")],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert done.stdout.startswith("StoreError: There is no room for the file")
+    assert "ZOO_CACHE" in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert not [path for path in (tmp_path / "w").rglob("*") if path.is_file()]
+
+
+def test_a_write_without_room_is_an_error_and_not_a_short_file() -> None:
+    partial = Partial(Path("/dev/full"), is_shared=False)
+    with pytest.raises(OSError, match="No space left"):
+        partial.write(b"weights")
+    assert partial.size_bytes == 0
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with serving({"/a.pth": BODY}) as server, pytest.raises(StoreError, match="cannot be written") as caught:
+        fetch(f"{server.url}/a.pth", folder=tmp_path / "file/weights", progress=Silent())
+    assert str(caught.value).endswith("set ZOO_CACHE to a folder that is.")
+    assert server.log == []
+
+
+def test_the_proxy_of_the_environment_is_used_and_http_needs_a_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://weights.invalid/a.pth"
+    with serving({address: BODY}) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        for unsafe in ({}, {"size_bytes": len(BODY)}):
+            with pytest.raises(WeightsRefused, match="plain http"):
+                fetch(address, folder=tmp_path, progress=Silent(), **unsafe)  # type: ignore[arg-type]
+        assert proxy.log == []
+        got = fetch(address, folder=tmp_path, sha256=SHA, progress=Silent())
+        assert [request.path for request in proxy.log] == [address]
+    assert got.path.read_bytes() == BODY
+
+
+@pytest.mark.parametrize("target", ["http://host/a.pth", "ftp://host/a.pth", "file:///etc/hostname"])
+def test_a_redirection_from_https_to_less_is_refused(target: str) -> None:
+    handler = Redirects(Expected(place="https://host/a.pth", sha256=SHA, sha256_prefix="", size_bytes=None))
+    request = Request("https://host/a.pth?token=secret", headers={"Range": "bytes=7-"})
+    with pytest.raises(WeightsRefused, match="less safe") as caught:
+        handler.redirect_request(request, io.BytesIO(), 302, "Found", http.client.HTTPMessage(), target)
+    assert "secret" not in str(caught.value)
+    followed = handler.redirect_request(
+        request, io.BytesIO(), 302, "Found", http.client.HTTPMessage(), "https://cdn/a.pth"
+    )
+    assert followed is not None
+    assert (followed.full_url, followed.headers) == ("https://cdn/a.pth", {"Range": "bytes=7-"})
+
+
+def test_leftovers_do_not_pile_up(tmp_path: Path) -> None:
+    folder = tmp_path / "partial"
+    folder.mkdir()
+    other, days = "0" * 32, {}
+    for name in ("1.part", "1.json", "1.lock", "2.part", "3.4.part"):
+        days[f"{other}.{name}"] = 8
+    days |= {".x.tmp": 8, f"{other}.sha256": 8, f"{other}.5.part": 1, f"{other}.5.json": 8, f"{other}.6.lock": 0}
+    for name, age in days.items():
+        (folder / name).write_bytes(b"x")
+        os.utime(folder / name, (time.time() - age * 24 * 3600,) * 2)
+    with serving({"/a.pth": BODY}) as server:
+        server.plan("/a.pth", Fault(truncate=1000))
+        with pytest.raises(WeightsUnavailable):
+            fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent(), policy=Policy(attempts=1))
+        assert len(list(folder.iterdir())) == len(days) + 3  # bytes, note and lock
+        fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent())
+    names = {path.name for path in folder.iterdir()}
+    assert {name for name in names if name.startswith(other)} == {
+        f"{other}.{name}" for name in ("5.part", "5.json", "6.lock")
+    }
+    assert len(names) == 4  # and the record of what was finished
+
+
+def test_the_bar_shows_bytes_on_a_terminal_and_nothing_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(stderr: io.StringIO, folder: str) -> str:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with serving({"/model.pth": BODY}) as server:
+            server.plan("/model.pth", Fault(truncate=100_000))
+            fetch(f"{server.url}/model.pth", folder=tmp_path / folder)
+        return stderr.getvalue()
+
+    drawn = shown(Terminal(), "a")
+    assert "model.pth: 100%" in drawn
+    assert "300k/300k" in drawn
+    assert drawn.count("\n") == 1  # one bar, though there were two requests
+    assert shown(io.StringIO(), "b") == ""
+    for variable in ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        monkeypatch.setenv(variable, "1")
+        assert shown(Terminal(), variable) == ""
+        monkeypatch.delenv(variable)
+
+
+def test_the_bar_goes_on_from_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    bar = Bar("B")
+    bar.start("model.pth", 1000, 400)
+    bar.advance(600)
+    bar.end()
+    first, last = terminal.getvalue().split("\r")[1], terminal.getvalue().split("\r")[-1]
+    assert "40%" in first
+    assert "100%" in last
