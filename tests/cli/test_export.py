@@ -87,7 +87,7 @@ def test_the_current_folder_is_misuse(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_weights_that_cannot_be_had_leave_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     result = run("export", "absent", "--hub", str(tmp_path / "out"), code=1)
-    assert "The weights of 'absent' cannot be had" in result.stderr
+    assert "The weights of 'absent' cannot be loaded" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -38,7 +38,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..loading import Candidate
+    from ..loading import WeightsSource
 
 
 State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
@@ -172,14 +172,14 @@ def licence_of(card: EncoderCard) -> str:
     return licence
 
 
-def _candidates(card: EncoderCard) -> list[Candidate]:
+def _candidates(card: EncoderCard) -> list[WeightsSource]:
     from ..encoders import build_encoder
-    from ..loading import candidates
+    from ..loading import weights_sources
 
-    return candidates(card, build_encoder(card, device="meta"))
+    return weights_sources(card, build_encoder(card, device="meta"))
 
 
-def _find(choices: Sequence[Candidate]) -> store.Record | None:
+def _find(choices: Sequence[WeightsSource]) -> store.Record | None:
     """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
     records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
