@@ -31,7 +31,7 @@ def _check_name() -> None:
     if imported:
         file = getattr(imported, "__file__", None) or next(iter(getattr(imported, "__path__", ["no file"])))
         state = "is already imported"
-    else:  # torch.hub has put us first; whoever comes next would be hidden from then on
+    else:  # torch.hub has put us first; a package behind us would be hidden from then on
         spec = _PathFinder.find_spec("zoo", [entry for entry in _sys.path if _Path(entry).resolve() != _HERE])
         file, state = spec and spec.origin, "is on sys.path"  # a plain folder has no origin and hides nothing
     if file and not _is_ours(_Path(file)):

@@ -39,7 +39,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from zoo.evaluation.label_free.clusters import cluster_learnability, kmeans
 from zoo.evaluation.label_free.dimension import intrinsic_dimension
-from zoo.evaluation.label_free.nearest import nearest
+from zoo.evaluation.nearest import nearest
 
 
 def drawn(n: int, dim: int, n_groups: int, seed: int) -> np.ndarray:

@@ -44,7 +44,7 @@ def families_table() -> str:
     ]
     for family, members in sorted(cards.items()):
         rows.append(
-            f"| [{family}](metadata/{family}.toml) | {len(members)} "
+            f"| [{family}](../metadata/{family}.toml) | {len(members)} "
             f"| {sum(card.id in measured for card in members)} "
             f"| {_listed({card.architecture.name for card in members})} "
             f"| {_listed({_word(card.licence.weights) for card in members})} "
@@ -163,7 +163,8 @@ def all_protocols_table() -> str:
 
 
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"families": families_table, "label_free": label_free_table},
+    "docs/families.md": {"families": families_table},
+    "docs/label-free.md": {"label_free": label_free_table},
     "metadata/README.md": {"fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
     "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},

@@ -226,8 +226,13 @@ json.dump({"report": report, "coef": probe.coef_.tolist(), "predicted": probe.pr
 
 
 PARTS: dict[str, Part] = {
-    "helps": helps, "lists": lists, "results": results, "tables": tables, "studies": studies, "measured": measured,
-}  # fmt: skip
+    "helps": helps,
+    "lists": lists,
+    "results": results,
+    "tables": tables,
+    "studies": studies,
+    "measured": measured,
+}
 
 
 def take(only: list[str]) -> dict[str, Any]:

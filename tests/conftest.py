@@ -126,19 +126,6 @@ def run_apart(tmp_path: Path, warm_python: WarmPython) -> Run:
     return run
 
 
-@pytest.fixture(scope="module")
-def nothing_drawn_on_meta() -> Iterator[None]:
-    """No random weights for transformers on the meta device, which has no numbers: drawing them is most of building."""
-    from timm.layers import weight_init
-
-    draw = weight_init._trunc_normal_
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            weight_init, "_trunc_normal_", lambda tensor, *how: tensor if tensor.is_meta else draw(tensor, *how)
-        )
-        yield
-
-
 @pytest.fixture
 def slim_resnets(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNets of bottlenecks have a quarter of the channels inside these: the same layers in a tenth of the memory."""

@@ -16,7 +16,7 @@ FOLDER = Path(drift.__file__).parent / "check_images"
 
 
 def renderer(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_images", repository / "docs" / "check_images.py")
+    spec = importlib.util.spec_from_file_location("check_images", repository / "scripts" / "check_images.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import click
 import pytest
+import yaml
 from PIL import Image
 
 import zoo
@@ -21,7 +22,7 @@ from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.options import encoder_names
 from zoo.encoders import build_encoder
-from zoo.loading import keep
+from zoo.loading import store_weights
 from zoo.weights.store import Origin
 
 
@@ -34,7 +35,9 @@ def generate(repository: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("file", ["README.md", "metadata/README.md", "results/README.md"])
+@pytest.mark.parametrize(
+    "file", ["docs/families.md", "docs/label-free.md", "metadata/README.md", "analysis/README.md", "results/README.md"]
+)
 def test_generated_parts_are_fresh(generate: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text()
     assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"
@@ -51,17 +54,22 @@ def test_a_lost_marker_is_refused(generate: ModuleType) -> None:
 
 
 def test_the_table_of_families_names_every_card_file(repository: Path) -> None:
-    readme = (repository / "README.md").read_text()
+    page = (repository / "docs" / "families.md").read_text()
     for file in (repository / "metadata").glob("*.toml"):
-        assert f"(metadata/{file.name})" in readme
+        assert f"(../metadata/{file.name})" in page
 
 
-@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "metadata/README.md", "results/README.md"])
-def test_links_to_files_lead_somewhere(repository: Path, file: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", (repository / file).read_text())
-    for link in links:
-        if not link.startswith("http"):
-            assert ((repository / file).parent / link).exists(), link
+def test_links_to_files_lead_somewhere(repository: Path) -> None:
+    pages = [*repository.glob("*.md"), *repository.glob("*/*.md"), *repository.glob("docs/*/*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#]+)\)", page.read_text())]
+    assert len(links) > 100
+    broken = [(page.name, link) for page, link in links if link[:4] != "http" and not (page.parent / link).exists()]
+    assert not broken
+
+
+def test_the_readme_has_a_link_to_every_page(repository: Path) -> None:
+    readme = (repository / "README.md").read_text()
+    assert all(f"(docs/{page.name})" in readme for page in (repository / "docs").glob("*.md"))
 
 
 def test_the_versions_of_package_changelog_and_citation_agree(repository: Path) -> None:
@@ -85,6 +93,9 @@ def test_every_dependency_of_the_project_is_pinned(repository: Path) -> None:
     assert names <= pinned
 
 
+PAGES_WITH_PYTHON = ("README.md", "docs/loading.md", "docs/label-free.md", "docs/curves.md")
+
+
 @pytest.fixture
 def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A mirror that has random weights where the trained ones of an encoder would be."""
@@ -92,17 +103,18 @@ def mirror_of_dino_rn50(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     encoder = build_encoder(card, seed=5)
     origin = Origin(place=str(card.weights.url), address="", sha256="0" * 64, size_bytes=1, format="torch pickle")
     folder = tmp_path / "mirror"
-    keep(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
+    store_weights(folder, card.id, encoder.state_dict(), encoder=encoder, origins=(origin,), layout="dino")
     monkeypatch.setenv("ZOO_MIRROR", str(folder))
     return folder
 
 
 @pytest.mark.slow
-def test_the_python_of_the_readme_runs_as_it_stands(
+def test_the_python_of_the_pages_runs_as_it_stands(
     repository: Path, tmp_path: Path, run_apart: Run, mirror_of_dino_rn50: Path
 ) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 4
+    pages = [(repository / page).read_text() for page in PAGES_WITH_PYTHON]
+    blocks = [block for page in pages for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)]
+    assert len(blocks) == len(PAGES_WITH_PYTHON)
     Image.new("CMYK", (400, 300), (10, 200, 30, 40)).save(tmp_path / "photo.jpg")
     code = "\n".join(blocks).replace('"."', repr(str(repository)))  # the one thing that a clone would not need
     shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"
@@ -181,3 +193,22 @@ def test_every_command_line_in_the_documentation_names_encoders_and_options_that
                 assert known or is_file or PLACEHOLDER.fullmatch(name), f"{place}: {line!r} names {name!r}"
                 n_named += 1
     assert n_named > 40
+
+
+def test_ci_runs_on_every_python_that_the_project_names(repository: Path) -> None:
+    workflow = yaml.safe_load((repository / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert any(step.get("run") == ".ci/run" for step in job["steps"])
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert min(job["strategy"]["matrix"]["python"]) == project["requires-python"].removeprefix(">=")
+
+
+def test_every_form_for_an_issue_has_questions_and_a_title(repository: Path) -> None:
+    forms = sorted((repository / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+    assert [form.stem for form in forms] == ["encoder", "erratum", "result"]
+    for form in forms:
+        document = yaml.safe_load(form.read_text())
+        questions = [part for part in document["body"] if part["type"] != "markdown"]
+        assert document["name"] and document["description"] and document["title"]
+        assert len({question["id"] for question in questions}) == len(questions) >= 4
+        assert all(question["attributes"]["label"] for question in questions)

@@ -37,7 +37,7 @@ from zoo.cards.schema import LAYOUT_NAMES
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
 from zoo.errors import QueryError, UnknownName, WeightsRefused
-from zoo.loading import own_store
+from zoo.loading import registered_store
 from zoo.weights import store
 from zoo.weights.places import weights_folder
 
@@ -381,7 +381,7 @@ def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> No
 
 def record_of(name: str) -> store.Reading | None:
     sha256 = zoo.card(name).weights.sha256
-    (record,) = [record for _, record in store.records(own_store()) if record and record.sha256 == sha256]
+    (record,) = [record for _, record in store.records(registered_store()) if record and record.sha256 == sha256]
     return record.reading
 
 

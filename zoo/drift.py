@@ -1,17 +1,18 @@
-"""Whether an encoder still computes the features it computed at first: weights, preprocessing and libraries together.
+"""Whether an encoder still computes its first features: weights, preprocessing and libraries together.
 
-When the weights of an encoder are had for the first time, its features of four bundled images are kept beside them,
-as ``checks/ID.safetensors`` in the folder of weights; :func:`compare_features` computes them again. A recording stays
-when the weights go, so that weights which are fetched again have to agree with it.
+When the weights of an encoder are loaded for the first time, its features of four bundled images are stored beside
+them, as ``checks/ID.safetensors`` in the folder of weights; :func:`compare_features` computes them again. A recording
+stays when the weights are removed, so that weights which are fetched again have to agree with it.
 
-The verdict goes by the largest relative difference over the images, ``|now - then| / |then|`` in Euclidean length:
+The verdict depends on the largest relative difference over the images, ``|now - then| / |then|`` in Euclidean length:
 "same" if every number is the same, "within rounding" up to :data:`TOLERANCE`, "drifted" beyond that, and wherever a
-number is not finite. What else has changed since the recording is told and decides nothing.
+number is not finite. Other changes since the recording are reported and decide nothing.
 
 Measured on nine architectures with random weights: other threads, kernels and instruction sets move features by up to
-1.1e-5. What must not pass moves them by at least 2e-2 (bilinear for bicubic), 1e-2 (a resize to one pixel more), 5e-4
-(SwAV's standard deviation for ImageNet's; the tensor resized instead of the image) and 4e-4 (weights rounded to half
-precision). Another epsilon in the normalisation layers moves them by 3e-5 to 8e-3, and may pass in a ResNet.
+1.1e-5. Errors that must be detected move them by at least 2e-2 (bilinear for bicubic), 1e-2 (a resize to one pixel
+more), 5e-4 (SwAV's standard deviation for ImageNet's; the tensor resized instead of the image) and 4e-4 (weights
+rounded to half precision). Another epsilon in the normalisation layers moves them by 3e-5 to 8e-3, and may pass in a
+ResNet.
 """
 
 from __future__ import annotations
@@ -42,19 +43,18 @@ with requires_extra("models", needed_for="Checking features"):
     from safetensors.torch import save
 
 if TYPE_CHECKING:
-    from .loading import Found
+    from .loading import StoredWeights
 
-TOLERANCE = 1e-4
-"""Largest relative difference that rounding explains."""
+TOLERANCE = 1e-4  # largest relative difference that rounding explains
+IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by docs/check_images.py, which explains them
 
 IMAGES = ("landscape", "portrait", "badge", "sign")
-"""Names of the bundled images; ``docs/check_images.py`` rendered them and says what each is for."""
+"""Names of the bundled images; ``scripts/check_images.py`` rendered them and says what each is for."""
 
 _FORMAT = "zoo-check-1"  # counts changes of the images, and of what is kept
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow")
 _ABSENT = "not installed"
-_QUANTISED_LAYERS = ("pred",)
-_STEPS_APART = 0.005  # share of quantised dimensions that may round to the next step, a finite jump, and not count
+_STEPS_APART = 0.005  # share of quantised dimensions that are ignored, for they may round to the next step
 
 Preprocess: TypeAlias = Callable[[Image.Image], torch.Tensor]
 Verdict: TypeAlias = Literal["same", "within rounding", "drifted"]
@@ -62,7 +62,7 @@ Verdict: TypeAlias = Literal["same", "within rounding", "drifted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Under which features were computed."""
+    """What features were computed with."""
 
     weights: str  # sha256 of the converted file, or the seed of random ones
     preprocess: str  # the transforms, as text
@@ -91,7 +91,7 @@ class ImageDrift:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A circumstance that is another one than at the recording."""
+    """A circumstance that has changed since the recording."""
 
     what: str
     then: str
@@ -100,7 +100,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The features of one encoder, held against its recording."""
+    """The features of one encoder, compared with its recording."""
 
     encoder: str
     verdict: Verdict
@@ -109,45 +109,22 @@ class Drift:
     changes: tuple[Change, ...]
 
 
-def remember_features(card: EncoderCard, found: Found | None, encoder: Encoder, preprocess: Preprocess) -> None:
-    """Records the features of an encoder that was just loaded for the first time, unless there is a recording.
-
-    Raises
-    ------
-    DataError, StoreError
-        If a feature is not finite; if the recording cannot be written.
-    """
+def remember_features(
+    card: EncoderCard, stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess
+) -> None:
+    """Records the features of an encoder that was just loaded for the first time, unless there is a recording."""
     if not recording_path(card).exists():
-        keep_recording(card, observed(found, encoder, preprocess))
+        keep_recording(card, observed(stored, encoder, preprocess))
 
 
 def compare_features(
-    card: EncoderCard, found: Found | None, encoder: Encoder, preprocess: Preprocess, *, record: bool = False
+    card: EncoderCard, stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess, *, record: bool = False
 ) -> Drift | None:
-    """Holds the features of an encoder against its recording; makes a recording where there is none.
+    """Compares the features of an encoder with its recording; records them where there is none.
 
-    Parameters
-    ----------
-    card : EncoderCard
-    found : Found or None
-        Its weights; None for an untrained encoder, whose random weights of seed 0 stand for it: an initialisation that
-        changes with a library is drift too.
-    encoder : Encoder
-        On any device, in eval mode.
-    preprocess : callable
-        From a PIL image to a tensor.
-    record : bool
-        Put these features in place of those recorded, damaged ones too.
-
-    Returns
-    -------
-    Drift or None
-        None if there was nothing to compare with.
-
-    Raises
-    ------
-    DataError, StoreError
-        If a feature to be recorded is not finite; if the recording is damaged, or cannot be read or written.
+    ``stored`` is None for an untrained encoder, whose random weights of seed 0 are compared: an initialisation that
+    changes with a library is drift too. The encoder is on any device, in eval mode. ``record`` replaces the recorded
+    features, also damaged ones. Returns None if there was nothing to compare with.
     """
     try:
         then = _recorded(card)
@@ -155,21 +132,21 @@ def compare_features(
         if not record:
             raise
         then = None
-    now = observed(found, encoder, preprocess)
+    now = observed(stored, encoder, preprocess)
     if record or then is None:
         keep_recording(card, now)
     return None if then is None else _compared(card, then, now)
 
 
-def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
-    """The features of the bundled images here and now; on the device of the encoder."""
+def observed(stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess) -> Recording:
+    """The features of the bundled images here and now, on the device of the encoder."""
     device = next(encoder.parameters()).device
     with torch.no_grad(), torch.autocast(device.type, enabled=False), full_precision():
         inputs = {name: preprocess(_bundled(name)).unsqueeze(0).to(device) for name in IMAGES}
         # one by one, as another size of batch may take other kernels
         features = {name: encoder(images)[0].float().cpu() for name, images in inputs.items()}
     circumstances = Circumstances(
-        weights="random, seed 0" if found is None else f"sha256 {found.record.sha256}",
+        weights="random, seed 0" if stored is None else f"sha256 {stored.record.sha256}",
         preprocess=" ".join(repr(preprocess).split()),
         machine=f"{platform.machine()}, {device.type}",
         versions={library: _version(library) for library in _LIBRARIES},
@@ -179,8 +156,8 @@ def observed(found: Found | None, encoder: Encoder, preprocess: Preprocess) -> R
 
 
 def _compared(card: EncoderCard, then: Recording, now: Recording) -> Drift:
-    """Two recordings of one encoder, the later one held against the earlier one."""
-    left_out = _STEPS_APART if card.representation.layer in _QUANTISED_LAYERS else 0.0
+    """Two recordings of one encoder, the later one compared with the earlier one."""
+    left_out = _STEPS_APART if card.representation.is_quantised else 0.0
     changes = _changes(then.circumstances, now.circumstances)
     dims = [str(len(recording.features[IMAGES[0]])) for recording in (then, now)]
     if dims[0] != dims[1]:
@@ -191,7 +168,7 @@ def _compared(card: EncoderCard, then: Recording, now: Recording) -> Drift:
 
 
 def recording_path(card: EncoderCard) -> Path:
-    """Where the recording of an encoder is, or would be."""
+    """Path of the recording of an encoder, which may not exist."""
     return weights_folder() / "checks" / f"{card.id}.safetensors"
 
 
@@ -216,13 +193,7 @@ def _recorded(card: EncoderCard) -> Recording | None:
 
 
 def require_finite(card: EncoderCard, recording: Recording) -> None:
-    """Refuses features that are not finite.
-
-    Raises
-    ------
-    DataError
-        Names the image.
-    """
+    """Refuses features that are not finite."""
     broken = [name for name, numbers in recording.features.items() if not numbers.isfinite().all()]
     if broken:
         raise DataError(
@@ -232,13 +203,7 @@ def require_finite(card: EncoderCard, recording: Recording) -> None:
 
 
 def keep_recording(card: EncoderCard, recording: Recording) -> None:
-    """Writes a recording; one that is there is replaced, or stays if that fails.
-
-    Raises
-    ------
-    DataError, StoreError
-        If a feature is not finite; if the recording cannot be written.
-    """
+    """Writes a recording of finite features; one that is there is replaced, or stays if that fails."""
     require_finite(card, recording)
     path = recording_path(card)
     text = json.dumps(asdict(recording.circumstances), sort_keys=True)
@@ -300,7 +265,7 @@ def _version(library: str) -> str:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """All 24 bits of float32: GPUs shorten them in convolutions unless told otherwise, and users may ask for that."""
+    """All 24 bits of float32: GPUs shorten them in convolutions by default, and users may ask for that."""
     backends: Any = torch.backends
     full: Any = False
     owners, switch = [backends.cuda.matmul, backends.cudnn], "allow_tf32"

@@ -8,7 +8,7 @@
     ├── ResultsError            a results file is unreadable or a row in it is wrong
     ├── UnknownName             no encoder, column or other name like that; lists the nearest ones
     ├── QueryError              a --where expression or another request cannot be understood
-    ├── WeightsUnavailable      the trained weights of an encoder cannot be had
+    ├── WeightsUnavailable      the trained weights of an encoder are not available
     ├── WeightsRefused          a file of weights is not exactly what it must be, or is not safe to read
     ├── StoreError              the cache of weights, the lock file or a mirror cannot be read or written
     ├── BuildError              an architecture cannot be built from its card
@@ -18,8 +18,7 @@
 
 A message is one sentence that says what we got, what we expected, where, and what to do.
 
-What is wrong in the user's own cards and results stops nothing but itself: it is left out with a
-:class:`ContentWarning`.
+A wrong entry in the user's cards and results stops nothing else: it is left out with a :class:`ContentWarning`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from collections.abc import Iterable
 
 
 class ContentWarning(UserWarning):
-    """Something in the user's own cards or results is wrong and was left out; names it."""
+    """Something in the user's cards or results is wrong and was left out; names it."""
 
 
 def warn(sentences: Iterable[str]) -> None:
-    """Warns of content that was left out, of each once in a process."""
+    """Warns of content that was left out, once in a process for each."""
     for sentence in sentences:
         warnings.warn(sentence, ContentWarning, stacklevel=1)
 
@@ -55,12 +54,12 @@ class ResultsError(ZooError, ValueError):
 
 
 class UnknownName(ZooError, LookupError):
-    """A name that nothing carries; the message lists the nearest ones.
+    """An unknown name; the message lists the nearest known ones.
 
     Attributes
     ----------
     name : object
-        What was asked for; a text, or it is refused for that.
+        What was asked for.
     nearest : tuple of str
         Known names that look like it, best first; may be empty.
     """
@@ -77,12 +76,12 @@ class QueryError(ZooError, ValueError):
 
 
 class WeightsUnavailable(ZooError):
-    """The trained weights of an encoder cannot be had.
+    """The trained weights of an encoder are not available.
 
     Attributes
     ----------
     unreached : tuple of str
-        Why each host that has them cannot be reached; empty if anything else is in the way too.
+        Why each host that has them cannot be reached; empty if that is not the only reason.
     """
 
     def __init__(self, message: str, *, unreached: Iterable[str] = ()) -> None:
@@ -121,7 +120,7 @@ class CorruptImage(DataError):
 
     @classmethod
     def of(cls, image: str, *, image_set: str, reason: object) -> CorruptImage:
-        """The error of an image, with the sentence that says so."""
+        """The error of an image of an image set, with its sentence."""
         return cls(
             image,
             f"The image {image!r} of {image_set!r} cannot be read ({reason}); restore or remove it, or go on without "
@@ -129,12 +128,12 @@ class CorruptImage(DataError):
         )
 
     def __reduce__(self) -> tuple[type[CorruptImage], tuple[str, str]]:
-        """Workers of a loader send it to the process that waits for them."""
+        """Pickles both arguments, for workers of a loader send it to their process."""
         return type(self), (self.image, str(self))
 
 
 _PIP_NAMES = {"PIL": "pillow", "packaging": "packaging>=24.2", "pydicom": "pydicom>=3.0", "sklearn": "scikit-learn"}
-"""What pip installs for a module of another name, or which version has what is imported from it."""
+"""Names that pip takes where they are not the module's, and versions that have what is imported."""
 
 
 class MissingExtra(ZooError, ImportError):
@@ -156,7 +155,7 @@ def nearest_names(name: str, known: Iterable[str], *, n: int = 5) -> tuple[str, 
     >>> nearest_names("dino_vits", ["dino_vitS16", "dino_rn50", "mae_vitB16"])[0]
     'dino_vitS16'
     """
-    import difflib  # 10 ms that only a misspelling has to pay
+    import difflib  # takes 10 ms, which only a misspelling costs
 
     by_folded = {candidate.casefold(): candidate for candidate in known}
     folded = name.casefold()

@@ -1,10 +1,10 @@
-"""Files and folders: where the zoo's content lies, files that appear whole or not at all, and one kind of lock.
+"""Files and folders: where content lies, files that appear whole or not at all, and locks between processes.
 
-The code never writes next to the content it ships. What a user adds lives in :func:`user_folder`, which has the same
-two folders, ``metadata/`` and ``results/``; what can be recomputed lives in :func:`cache_folder`.
+The code never writes into the shipped content. The user's content lies in :func:`user_folder`, which has the same two
+folders, ``metadata/`` and ``results/``; what can be recomputed lies in :func:`cache_folder`.
 
 Everything is written by :func:`replaced` or :func:`new_folder`, so that readers need no lock. Where several processes
-would write the same file or do the same work, :func:`locked` lets one at a time, as far as the file system can.
+would write the same file or do the same work, :func:`locked` admits one at a time, if the file system has locks.
 """
 
 from __future__ import annotations
@@ -29,13 +29,7 @@ NO_HOME = Path(os.devnull, "ssl-zoo")
 
 
 def content_folder(name: str) -> Path:
-    """The shipped folder ``metadata``, ``results`` or ``analysis``.
-
-    Raises
-    ------
-    ContentError
-        If neither the wheel's copy nor the checkout's folder exists.
-    """
+    """The shipped folder ``metadata``, ``results`` or ``analysis``: the wheel's copy or the checkout's."""
     candidates = (_PACKAGE / "_content" / name, _PACKAGE.parent / name)
     for folder in candidates:
         if folder.is_dir():
@@ -47,39 +41,19 @@ def content_folder(name: str) -> Path:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Files and folders of the shipped studies, by name, in name order.
-
-    A study is ``analysis/QUESTION.py``, or the folder ``analysis/QUESTION/`` with ``__init__.py``.
-
-    Raises
-    ------
-    ContentError
-        If the folder ``analysis`` is missing.
-    """
+    """The shipped studies by name, in name order: files ``analysis/QUESTION.py`` and folders ``analysis/QUESTION/``."""
     found = {path.stem: path for path in content_folder("analysis").glob("*.py")}
     found |= {path.parent.name: path.parent for path in content_folder("analysis").glob("*/__init__.py")}
     return {name: found[name] for name in sorted(found) if name[0] not in "._"}
 
 
 def user_folder() -> Path:
-    """The user's own content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist.
-
-    Raises
-    ------
-    ContentError
-        If ZOO_HOME begins in a home folder that there is not.
-    """
+    """The user's content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist."""
     return _from_environment("ZOO_HOME") or _platform_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")
 
 
 def cache_folder() -> Path:
-    """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist.
-
-    Raises
-    ------
-    ContentError
-        If ZOO_CACHE begins in a home folder that there is not.
-    """
+    """Recomputable files: ``$ZOO_CACHE``, or ``ssl-zoo`` in the platform's cache folder. It need not exist."""
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
 
 
@@ -87,11 +61,6 @@ def content_files(name: str, suffix: str) -> list[Path]:
     """All files of a content folder, the shipped ones first, then the user's, each group in name order.
 
     Hidden files and folders are left out: editors and file systems leave copies there.
-
-    Raises
-    ------
-    ContentError
-        If the shipped folder is missing or holds no such file, or the user's folder cannot be listed.
     """
     shipped = _files_below(content_folder(name), suffix)
     if not shipped:
@@ -102,7 +71,7 @@ def content_files(name: str, suffix: str) -> list[Path]:
 
 
 def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
-    """What a mirror in a folder brings of its maker's own content, but for what the user has here already."""
+    """Files of the user who made the mirror, if it is a folder, except those that this user has too."""
     place = os.environ.get("ZOO_MIRROR")
     mirror = local_folder(place) if place else None
     folder = None if mirror is None else mirror / name / "own"
@@ -123,7 +92,7 @@ def local_folder(place: str) -> Path | None:
 
 
 def _is_folder(path: Path) -> bool:
-    """False if nothing is there; what is there must be a folder."""
+    """False if nothing is there; anything but a folder is refused."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -157,13 +126,7 @@ def _from_environment(variable: str) -> Path | None:
 
 
 def expanded(variable: str, value: str) -> Path:
-    """The path that an environment variable names.
-
-    Raises
-    ------
-    ContentError
-        If it starts in a home folder that there is not.
-    """
+    """The path that an environment variable names; ContentError if its home folder does not exist."""
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
@@ -177,7 +140,7 @@ def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
     try:
         folder = Path(base or Path.home() / below_home) / "ssl-zoo"
         os.stat(folder)
-    except (RuntimeError, PermissionError, NotADirectoryError):  # a service or a container without a home of its own
+    except (RuntimeError, PermissionError, NotADirectoryError):  # a service or a container without a home folder
         return NO_HOME
     except OSError:  # not there yet
         return folder
@@ -188,24 +151,11 @@ def _platform_folder(xdg: str, below_home: str, windows: str) -> Path:
 def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
     """A new file to write; when the block ends well it is ``target``, otherwise it is gone.
 
-    The bytes are on the disk before the name is, and the name is before this returns. Whoever reads ``target`` sees the
-    old file or the new one, whatever else happens; of several writers the last one wins. No lock is taken. Like any
-    file, it may be read by whom the user's umask lets.
-
-    Parameters
-    ----------
-    target : Path
-        Its folder is made if it does not exist.
-    must_be_new : bool
-        Refuse to replace a file, even one that appears while this one is written.
-
-    Raises
-    ------
-    FileExistsError
-        If ``target`` must be new and is there.
-    OSError
-        If the folder cannot be made or the file cannot be written; ``target`` is then as it was, or already the whole
-        new file if it was only its name that could not be made lasting.
+    File and name are on the disk before this returns. A reader of ``target`` sees the old file or the new one; of
+    several writers the last one wins. No lock is taken. Like any new file it has the permissions that the umask leaves,
+    whatever the old one had. With ``must_be_new`` an existing file raises FileExistsError, even one that appears while
+    this one is written. If OSError is raised, ``target`` is as it was, or already the whole new file if only its name
+    could not be synchronised.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # a device or a pipe would become a file
@@ -227,16 +177,11 @@ def replaced(target: Path, *, must_be_new: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A new folder to fill; when the block ends well it is ``target``, otherwise it is gone.
+    """A new folder to fill; when the block ends well it is ``target`` with everything in it, otherwise it is gone.
 
-    It appears with everything that is in it. No lock is taken: of several writers the first one wins.
-
-    Raises
-    ------
-    FileExistsError
-        If something has the name, even if it appears while this one is filled; an empty folder gives way.
-    OSError
-        If the folder cannot be made; or, then with ``target`` whole, if its name could not be made lasting.
+    No lock is taken: of several writers the first one wins, and FileExistsError is raised for the others; an empty
+    folder at ``target`` is replaced. If OSError is raised, ``target`` is absent, or whole if only its name could not be
+    synchronised.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".{target.name[:100]}-{os.urandom(8).hex()}.tmp"
@@ -257,7 +202,7 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def _publish_new(temporary: Path, target: Path) -> None:
-    """Takes the name unless a file has it; a look before replacing would leave a gap, and is for want of links."""
+    """Takes the name unless a file has it; without hard links a gap stays between looking and renaming."""
     try:
         os.link(temporary, target)
     except OSError as error:
@@ -272,13 +217,13 @@ def _publish_new(temporary: Path, target: Path) -> None:
 
 
 def publish(temporary: Path, target: Path) -> None:
-    """Gives a finished, synchronised file of the same file system its name, in one step that a crash cannot halve."""
+    """Renames a finished, synchronised file of the same file system in one atomic step."""
     os.replace(temporary, target)
     synchronise_folder(target.parent)
 
 
 def synchronise_folder(folder: Path) -> None:
-    """Makes the names in a folder as lasting as the files they name."""
+    """Writes the names in a folder to the disk."""
     if os.name == "nt":  # Windows opens no folders; NTFS journals its names
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -290,24 +235,11 @@ def synchronise_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[bool]:
-    """Lock between processes and between threads; it ends with the block, or with its process.
+    """Lock between processes and threads; it ends with the block, or with its process.
 
-    Yields True if it keeps others out. False says that the file system has no locks or only pretends to, and nobody is
-    kept out: what the block writes must be right all the same, by names made of the content and by :func:`replaced`.
-
-    Parameters
-    ----------
-    path : Path
-        The file that is locked; it is made, with its folder, and stays.
-    patience_s : float
-        How long to wait for another process.
-
-    Raises
-    ------
-    StoreError
-        If another process has it for that long.
-    OSError
-        If the file cannot be made.
+    Yields True if it excludes others, False if the file system has no locks or only pretends to: what the block writes
+    must be right all the same, by names made of the content and by :func:`replaced`. ``path`` is created, with its
+    folder, and stays. StoreError if another process holds the lock for ``patience_s`` seconds.
     """
     from filelock import FileLock, Timeout  # 60 ms, which listing and reading do without
 
@@ -332,7 +264,7 @@ def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[bool]:
 
 
 def _excludes(path: Path) -> bool:
-    """False if a file that is locked can be locked a second time, as where locks do nothing."""
+    """False if a locked file can be locked a second time, as where locks do nothing."""
     from filelock import FileLock, Timeout
 
     second = FileLock(path, fallback_to_soft=False)

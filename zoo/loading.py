@@ -1,4 +1,14 @@
-"""From the name of an encoder to the encoder and its preprocessing."""
+"""From a card to an encoder with its trained weights, and its preprocessing.
+
+Weights are looked for in this order: the user's registered encoders, the mirror if ``ZOO_MIRROR`` names one (and then
+nothing else), the cache, the places of the card, the best one first. What is not stored in converted form is fetched,
+read, converted and stored with its provenance. A later place is tried if an earlier one cannot be reached; a file that
+is there and wrong ends the search.
+
+Weights that come with the zoo need neither network nor mirror, and are written into the lock file of an experiment
+alone: a place among the zoo's files is no download. They, and a user's file, load even if the cache cannot be written;
+they are then converted at each load.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +61,7 @@ _LIBRARIES = ("torch", "torchvision", "timm", "safetensors", "numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StoredWeights:
     """Converted weights on this machine."""
 
     path: Path
@@ -60,15 +70,7 @@ class Found:
     held: Mapping[str, Tensor] | None = None  # the weights themselves, where the file could not be written
 
     def tensors(self, *, remedy: str) -> dict[str, Tensor]:
-        """The state dict, once every byte is what was written; ``remedy`` says what to do otherwise.
-
-        Raises
-        ------
-        WeightsRefused
-            If the file is damaged.
-        StoreError
-            If it cannot be read.
-        """
+        """The state dict, once every byte is what was written; ``remedy`` ends the sentence on a damaged file."""
         if self.held is not None:
             return dict(self.held)
         record = self.record
@@ -81,31 +83,23 @@ def registered_place(sha256: str) -> str:
     return f"{store.REGISTERED}{sha256}"
 
 
-def found_in(folder: Path, key: str) -> Found | None:
-    """What a folder of converted weights has under a key; None if nothing.
-
-    Raises
-    ------
-    WeightsRefused
-        If the record is damaged.
-    StoreError
-        If it cannot be read.
-    """
+def found_in(folder: Path, key: str) -> StoredWeights | None:
+    """The weights with a key in a folder of converted weights; None if it has none."""
     record = store.find(folder, key)
     if record is None:
         return None
-    return Found(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
+    return StoredWeights(path=store.tensors_path(folder, record.sha256), record=record, is_new=False)
 
 
 def architecture_hash(encoder: Encoder) -> str:
-    """Hash of the names, shapes and types of a state dict; encoders that agree in it can share weights."""
+    """Hash of the names, shapes and types of a state dict; encoders with the same one can share weights."""
     digest = blake2b(digest_size=16)
     for name, tensor in encoder.state_dict().items():
         digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
     return digest.hexdigest()
 
 
-def keep(
+def store_weights(
     folder: Path,
     name: str,
     tensors: Mapping[str, Tensor],
@@ -117,17 +111,12 @@ def keep(
     selection: str = "",
     reading: store.Reading | None = None,
     may_be_held: bool = False,
-) -> Found:
+) -> StoredWeights:
     """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
 
-    The record is found by the places of the files; registered weights are found by their own hash. Of a user's own file
-    it says which encoder in it was asked for (``selection``), and what was taken and done (``reading``). With
-    ``may_be_held`` weights that cannot be written are held in memory instead.
-
-    Raises
-    ------
-    StoreError
-        If they cannot be written and may not be held; nothing is left of them.
+    The key of the record is made of the places of the files, of registered weights of their hash. For a user's file the
+    record has which encoder in it was asked for (``selection``), and how it was read (``reading``). With
+    ``may_be_held`` weights that cannot be written are held in memory instead; otherwise nothing is left of them.
     """
     version_of_layout = layout_named(layout).version
     read_as = reading.layout if reading else layout
@@ -140,11 +129,11 @@ def keep(
         if not may_be_held:
             raise
         content = content_of(tensors, about=about)
-        held = {key: tensor.clone() for key, tensor in tensors.items()}  # no pages of a file that may change
+        held = {key: tensor.clone() for key, tensor in tensors.items()}  # not pages of a file that may change
     if is_registered:
         first = origins[0]
         place, address = registered_place(content.sha256), portable(first.address)
-        origins = (replace(first, place=place, address=address),)  # this folder may be moved, or copied to a mirror
+        origins = (replace(first, place=place, address=address),)  # the folder may be moved, or copied to a mirror
         layout, version_of_layout, selection = "zoo", layout_named("zoo").version, ""
     record = store.Record(
         encoder=name,
@@ -163,33 +152,33 @@ def keep(
     path = store.tensors_path(folder, content.sha256)
     known = store.find(folder, record.key) if is_registered else None
     if known is not None:  # a second encoder of the same weights: the provenance of the first stands
-        return Found(path=path, record=known, is_new=False)
+        return StoredWeights(path=path, record=known, is_new=False)
     if held is None:
-        store.keep(folder, record)
-    return Found(path=path, record=record, is_new=held is None, held=held)
+        store.write_record(folder, record)
+    return StoredWeights(path=path, record=record, is_new=held is None, held=held)
 
 
-def discard(found: Found) -> None:
-    """Takes back what :func:`keep` has just written, because the encoder cannot be right."""
-    folder = found.path.parent.parent
-    store.record_path(folder, found.record.key).unlink(missing_ok=True)
-    if all(record is None or record.sha256 != found.record.sha256 for _, record in store.records(folder)):
-        found.path.unlink(missing_ok=True)
+def discard(stored: StoredWeights) -> None:
+    """Removes what :func:`store_weights` has just written, because the encoder cannot be right."""
+    folder = stored.path.parent.parent
+    store.record_path(folder, stored.record.key).unlink(missing_ok=True)
+    if all(record is None or record.sha256 != stored.record.sha256 for _, record in store.records(folder)):
+        stored.path.unlink(missing_ok=True)
 
 
 def _versions() -> dict[str, str]:
-    found = {"ssl-zoo": __version__}
+    by_library = {"ssl-zoo": __version__}
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            by_library[library] = version(library)
         except PackageNotFoundError:  # a source tree on the path has no distribution
             continue
-    return found
+    return by_library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """How a user's own file is searched for the encoder; a published file is not searched."""
+class UserFile:
+    """How a user's file is searched for the encoder; a published file is not searched."""
 
     checkpoint_key: str = ""  # which of several encoders in it is meant
     role: Role = ""  # which of student and teacher the method publishes
@@ -203,52 +192,40 @@ class Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One place from which an encoder can be had, and how the file there is laid out."""
+    """One place from which an encoder can be loaded, and how the file there is laid out."""
 
     places: tuple[str, ...]  # the file itself, then its companions
     layout: str
     sha256: str | None  # of the file, where the card knows it
     size_bytes: int | None
     key: str
-    own: Own | None = None  # of a user's own file
-    key_alone: str = ""  # of a user's own file that needs no companion, for it holds all of the encoder
-    mirrored_key: str = ""  # under which a mirror has them, where that is another one: paths do not travel
+    search: UserFile | None = None  # of a user's file
+    key_alone: str = ""  # of a user's file that needs no companion, for it holds all of the encoder
+    mirrored_key: str = ""  # in a mirror, which does not know the paths of this machine
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Under which the converted weights may be kept."""
+        """Keys that the record of the converted weights may have."""
         return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
 
 
 def candidates(
     card: EncoderCard, encoder: Encoder, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
 ) -> list[Candidate]:
-    """Where the weights of an encoder can be had, the best place first.
+    """Where the weights of an encoder can be loaded from, the best place first.
 
-    Parameters
-    ----------
-    card : EncoderCard
-    encoder : Encoder
-        As the card builds it, with or without weights.
-    weights : sequence of str
-        The user's own places instead of those of the card: of the file, then of its companions, as far as they are not
-        those of the card.
-    checkpoint_key, layout : str
-        Of the user's own file: which encoder in it is meant, and how it is laid out; empty for what the card says.
-
-    Raises
-    ------
-    QueryError
-        If there are more files than the encoder is made of.
+    ``weights`` are the user's places instead of those of the card: of the file, then of its companions; companions that
+    are not given are those of the card. ``checkpoint_key`` and ``layout`` are of the user's file: which encoder in it
+    is meant, and how it is laid out; if empty, what the card says.
     """
     known = card.weights
     given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
-    own = None
+    search = None
     if weights:
         role = published_role(card.objective.name)
-        own = Own(checkpoint_key=checkpoint_key, role=role, is_layout_given=bool(layout))
+        search = UserFile(checkpoint_key=checkpoint_key, role=role, is_layout_given=bool(layout))
     architecture = architecture_hash(encoder)
-    found = []
+    choices = []
     for place in given:
         if isinstance(place, Missing):
             continue
@@ -268,29 +245,29 @@ def candidates(
             layout=chosen,
             layout_version=layout_named(chosen).version,
             architecture=architecture,
-            selection=own.selection if own else "",
+            selection=search.selection if search else "",
         )
-        names = list(map(store.kept_name, files))
-        found.append(
+        names = list(map(store.recorded_name, files))
+        choices.append(
             Candidate(
                 places=files,
                 layout=chosen,
-                own=own,
+                search=search,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
-                mirrored_key=key([store.kept_name(portable(file)) for file in files]),
+                mirrored_key=key([store.recorded_name(portable(file)) for file in files]),
             )
         )
-    return found
+    return choices
 
 
 def _layout_of(card: EncoderCard, place: str) -> str:
     converter = card.weights.converter
     if isinstance(converter, Missing) or place.startswith(store.REGISTERED):
         return "zoo"
-    is_rewritten = place.startswith("timm:") and converter not in ("clip", "openclip", "lossyless")
+    is_rewritten = place.startswith("timm:") and not layout_named(converter).reads_timm_copies
     return "timm" if is_rewritten else converter
 
 
@@ -298,11 +275,8 @@ def _value(fact: Any) -> Any:
     return None if isinstance(fact, Missing) else fact
 
 
-_HASHED = "sha256:"
-"""Scheme under which the cache knows the user's own files: their SHA-256."""
-
+_HASHED = "sha256:"  # scheme of the user's files in the cache, before their SHA-256
 _WITHOUT = "(For the architecture with random weights, pass pretrained=False.)"
-
 _ATTEMPTS = 20  # of finding or fetching, while other processes are at the same weights
 
 
@@ -313,37 +287,23 @@ def obtain(
     weights: str | Sequence[str] = (),
     checkpoint_key: str = "",
     layout: str = "",
-) -> Found:
-    """The converted weights of an encoder, fetched and converted if they are not there yet.
+) -> StoredWeights:
+    """The converted weights of an encoder, fetched and converted if they are not stored yet.
 
-    Parameters
-    ----------
-    card : EncoderCard
-    encoder : Encoder
-        As the card builds it, with or without weights; only names, shapes and types are read.
-    weights : str or sequence of str
-        Paths or addresses of the user's own checkpoint, and of companions of it in place of those of the card.
-    checkpoint_key, layout : str
-        Of the user's own checkpoint: which encoder in it is meant, and how it is laid out, if the card does not say.
+    Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`candidates`.
 
-    Raises
-    ------
-    WeightsUnavailable
-        If they cannot be had from any place; says why for each. A host that cannot be reached is asked once a call,
-        or once in a whole command.
-    WeightsRefused
-        If a file is not exactly what it must be, or not safe to read.
-    StoreError
-        If the cache, the mirror or the lock file cannot be read or written.
+    WeightsUnavailable if no place has them, with the reason for each; a host that cannot be reached is asked once a
+    call, or once in a whole command. WeightsRefused if a file is not exactly what it must be, or not safe to read.
+    StoreError if the cache, the mirror or the lock file cannot be read or written.
     """
     given = (weights,) if isinstance(weights, str) else tuple(weights)
     choices = candidates(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
     if given and any(source(place).kind == "path" for place in given):
         return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
     for attempt in range(_ATTEMPTS):
-        found = kept(choices, is_own=bool(given))
-        if found is not None:
-            return found
+        stored = cached(choices, is_user_file=bool(given))
+        if stored is not None:
+            return stored
         place = mirror_place()
         if place and not given and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
@@ -359,45 +319,34 @@ def obtain(
     raise AssertionError("unreachable")
 
 
-def kept(choices: Sequence[Candidate], *, is_own: bool = False) -> Found | None:
-    """What is on this machine or in the mirror of any of these candidates; None if nothing.
+def cached(choices: Sequence[Candidate], *, is_user_file: bool = False) -> StoredWeights | None:
+    """The weights of the first of these candidates that this machine or the mirror has; None if there are none.
 
-    Parameters
-    ----------
-    choices : sequence of Candidate
-    is_own : bool
-        They are the user's own place and not the card's, so that no mirror has them.
-
-    Raises
-    ------
-    WeightsRefused
-        If it came from another file than the card or a lock file says, or its record is damaged.
-    StoreError
-        If a folder cannot be read.
+    A mirror never has a user's file. WeightsRefused if they came from another file than the card or a lock file says.
     """
     keys = [key for choice in choices for key in choice.keys]
-    place = None if is_own or _come_with_the_zoo(choices) else mirror_place()
-    for folder in (own_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
+    place = None if is_user_file or _come_with_the_zoo(choices) else mirror_place()
+    for folder in (registered_store(), weights_folder() if place is None else mirror.local_copy(place, keys)):
         for choice in choices:
             for key in choice.keys:
-                found = found_in(folder, key)
-                if found is not None:
-                    _require_known(choice, found.record)
-                    return found
+                stored = found_in(folder, key)
+                if stored is not None:
+                    _require_known(choice, stored.record)
+                    return stored
     return None
 
 
-def remedy(found: Found, *, name: str) -> str:
+def remedy(stored: StoredWeights, *, name: str) -> str:
     """What to do about damaged weights, to end a sentence with."""
-    if found.path.is_relative_to(own_store()):
+    if stored.path.is_relative_to(registered_store()):
         return "restore the file, or register the encoder again from its checkpoint"
-    if mirror_place() and not found.path.is_relative_to(weights_folder()):
+    if mirror_place() and not stored.path.is_relative_to(weights_folder()):
         return "remove that file from the mirror and make the mirror again"
     return f"run 'zoo cache rm {name}' and load it again"
 
 
-def own_store() -> Path:
-    """Where the weights of registered encoders are, in the user's own folder."""
+def registered_store() -> Path:
+    """Where the weights of registered encoders are, in the user's folder."""
     return user_folder() / "weights"
 
 
@@ -407,8 +356,8 @@ def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
 
 def _obtain_files(
     card: EncoderCard, encoder: Encoder, given: Sequence[str], *, checkpoint_key: str, layout: str
-) -> Found:
-    """The user's own files, those of this machine found again by their content."""
+) -> StoredWeights:
+    """The weights from a user's files; those of this machine are recognised by their content."""
     places, fetched = [], []
     for place in given:
         is_path = source(place).kind == "path"
@@ -416,14 +365,14 @@ def _obtain_files(
         places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
     (choice,) = candidates(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
     for key in choice.keys:
-        found = found_in(weights_folder(), key)
-        if found is not None:
-            return found
-    return _kept_anew(card, encoder, choice, there=fetched)
+        stored = found_in(weights_folder(), key)
+        if stored is not None:
+            return stored
+    return _fetch_and_convert(card, encoder, choice, there=fetched)
 
 
-def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> Found:
-    """From the first place that can be reached."""
+def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> StoredWeights:
+    """The weights from the first place that can be reached."""
     if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
         raise WeightsUnavailable(
             f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
@@ -436,15 +385,17 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
         )
     if not choices:
         raise WeightsUnavailable(
-            f"Nobody has published where the weights of {card.id!r} are; pass weights='PATH' or pretrained=False."
+            f"No place of the weights of {card.id!r} has been published; pass weights='PATH' or pretrained=False."
         )
     reasons, unreached = [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
-            reasons.append(f"the registered file is not in {own_store()}; register it again, or restore the folder.")
+            reasons.append(
+                f"the registered file is not in {registered_store()}; register it again, or restore the folder."
+            )
             continue
         try:
-            return _kept_anew(card, encoder, choice)
+            return _fetch_and_convert(card, encoder, choice)
         except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
             unreached.append(error.unreached)
@@ -458,24 +409,24 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
     )
 
 
-def _kept_anew(
+def _fetch_and_convert(
     card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
-) -> Found:
-    """Fetched, converted, remembered and kept, in this order, so that a refused file leaves nothing."""
+) -> StoredWeights:
+    """Fetches, converts, locks and stores, in this order, so that a refused file leaves nothing."""
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
                 is_download = not is_shipped(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
         is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
-        return keep(
+        return store_weights(
             weights_folder(),
             card.id,
             tensors,
             encoder=encoder,
             origins=origins,
             layout=choice.layout,
-            selection=choice.own.selection if choice.own else "",
+            selection=choice.search.selection if choice.search else "",
             reading=reading,
             may_be_held=is_here,  # what had to be fetched is not fetched again at every load
         )
@@ -485,24 +436,12 @@ def _kept_anew(
 def converted(
     card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
 ) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None]]:
-    """The state dict that the files of a candidate make, where they came from, and how the user's own was read.
+    """The state dict from the files of a candidate, where they came from, and how a user's file was read.
 
-    Downloads are removed at the end of the block, however it ends; the tensors may be pages of them.
-
-    Parameters
-    ----------
-    card, encoder
-        As for :func:`obtain`.
-    choice : Candidate
-    there : sequence of Fetched
-        The files that are there already, in the order of the candidate's places; None for one that is not.
-
-    Raises
-    ------
-    WeightsUnavailable, WeightsRefused, StoreError
-        As :func:`obtain`.
+    Downloads are removed at the end of the block, however it ends; the tensors may be pages of them. ``there`` has the
+    files that are there already, in the order of the candidate's places; None for one that is not.
     """
-    own = choice.own
+    search = choice.search
 
     @cache
     def untrained() -> Mapping[str, bytes]:
@@ -521,22 +460,22 @@ def converted(
             read.append(_read(files[-1], what=f"{card.id!r} ({files[0].origin})"))
         what, contents = f"{card.id!r} ({files[0].origin})", [checkpoint.content for checkpoint in read]
         reading: store.Reading | None = None
-        if own is None:
+        if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
             tensors, reading = convert_own(
                 contents,
                 encoder,
                 layout=choice.layout,
-                is_only=own.is_layout_given,
-                checkpoint_key=own.checkpoint_key,
-                role=own.role,
+                is_only=search.is_layout_given,
+                checkpoint_key=search.checkpoint_key,
+                role=search.role,
                 what=what,
                 untrained=untrained,
             )
         origins = tuple(
             store.Origin(
-                place=store.kept_name(place),
+                place=store.recorded_name(place),
                 address=place if is_shipped(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
@@ -558,11 +497,11 @@ def _read(file: Fetched, *, what: str) -> Checkpoint:
 
 @contextmanager
 def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
-    """A file of a candidate; if it is ours it is removed at the end, whatever that is."""
+    """A file of a candidate; if it is a download of ours it is removed at the end, however the block ends."""
     file = there
     if file is None:
         expected, size = (choice.sha256, choice.size_bytes) if number == 0 else (None, None)
-        entry = lock.known(store.kept_name(place))
+        entry = lock.known(store.recorded_name(place))
         if entry is not None and expected not in (None, entry.sha256):
             raise WeightsRefused(
                 f"The card says sha256 {expected} of {shown(place)}, and {entry.lock} locked it at {entry.sha256}; "
@@ -580,21 +519,21 @@ def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | Non
 
 
 def _located(place: str) -> str:
-    """A place as it can be opened: a relative path of a card is below the user's own folder."""
+    """A place as it can be opened: a relative path of a card is below the user's folder."""
     if not is_path(place) or place.startswith(("~", "file:")):
         return place
-    own = user_folder() / place
-    return str(own) if own.exists() else place
+    path = user_folder() / place
+    return str(path) if path.exists() else place
 
 
 def _require_known(choice: Candidate, record: store.Record) -> None:
-    """What was converted once must still be what the card and the lock files say."""
+    """Refuses stored weights that are not of the file that the card and the lock files name."""
     first = record.origins[0]
     if first.place.startswith(store.REGISTERED):  # found by the very hash that the card says
         return
     if choice.sha256 not in (None, first.sha256):
         raise WeightsRefused(
-            f"The weights of {record.encoder!r} that are kept came from a file with sha256 {first.sha256} at "
+            f"The stored weights of {record.encoder!r} came from a file with sha256 {first.sha256} at "
             f"{first.place}, but the card says {choice.sha256}; run 'zoo cache rm {record.encoder}'."
         )
     for origin in record.origins:
@@ -616,7 +555,60 @@ def load(
     features: str | None = None,
     layers: int | Iterable[int] | None = None,
 ) -> tuple[torch.nn.Module, Any]:
-    """An encoder and its preprocessing; see :func:`zoo.load`."""
+    """An encoder and the preprocessing that belongs to it.
+
+    The first load fetches the weights, checks them, reads them without running anything that is in them, and keeps them
+    converted; later loads map what was kept, checked again.
+
+    Parameters
+    ----------
+    name : str
+        Id of the encoder; case does not matter. With other features it is the same as with ``features`` and ``layers``:
+        ``dino_vitS16@cls:9+10+11``.
+    pretrained : bool
+        With the trained weights; ``False`` gives the same architecture with random ones.
+    weights : path or address, or a list of them, optional
+        A checkpoint of your own to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
+        the encoder is looked for in it, and half precision is widened. ``encoder.reading`` says what was taken and
+        done. A list gives the file and its companions, for encoders of several files.
+    checkpoint_key : str, optional
+        Which of several encoders in your own checkpoint is meant: ``"student"``, ``"state_dict"``,
+        ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
+        student the one that the method publishes; anything else is refused, and the message lists the keys.
+    layout : str, optional
+        How your own checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
+    seed : int
+        Of the random weights, where there are any.
+    device : str or torch.device, optional
+        Where the encoder is built; ``"meta"`` gives shapes without memory and needs no weights.
+    features : str, optional
+        What is taken from a vision transformer in place of what its card says: ``cls``, ``avg`` (mean of the patch
+        tokens), ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection. The weights are the same.
+    layers : int or iterable of int, optional
+        Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
+        the end; or how many of the last. The last one unless given. :mod:`zoo.cards.representations` says more.
+
+    Returns
+    -------
+    encoder : torch.nn.Module
+        From images float32 (n, 3, px, px) to features float32 (n, dim); in eval mode.
+    preprocess : torchvision transform
+        From a PIL image to a tensor float32 (3, px, px).
+
+    Raises
+    ------
+    WeightsUnavailable
+        If the weights cannot be had; says from where they could not, and why.
+    WeightsRefused
+        If a file is not exactly what it must be, or not safe to read.
+    StoreError
+        If the cache, the lock file or the mirror cannot be read or written.
+    DataError
+        If the features of the bundled images, which the first load keeps for ``zoo check``, are not finite.
+    QueryError
+        If the encoder does not have such features; says which it has.
+    UnknownName, BuildError, MissingExtra
+    """
     card = catalogue()[name]
     if features is not None or layers is not None:
         card = derived(card, features=features, layers=layers)
@@ -627,25 +619,25 @@ def load(
         )
     if (checkpoint_key or layout) and not places:
         option = "checkpoint_key" if checkpoint_key else "layout"
-        raise QueryError(f"Found {option} without weights for {card.id!r}; it is about a file of your own, give both.")
+        raise QueryError(f"Found {option} without weights for {card.id!r}; it concerns a file of your own, give both.")
     preprocess = build_preprocess(card.preprocess)
     target = torch.get_default_device() if device is None else torch.device(device)
     if not pretrained or target.type == "meta" or (card.is_untrained and not places):
         return build_encoder(card, seed=seed, device=target), preprocess
-    own = own_card(card)
-    encoder, found = trained(own, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    encoder_card = own_card(card)
+    encoder, stored = trained(encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
     encoder = encoder.to(target)
-    if found.is_new and not places:
+    if stored.is_new and not places:
         try:
-            remember_features(own, found, encoder, preprocess)  # its own features, whichever are asked for
+            remember_features(encoder_card, stored, encoder, preprocess)
         except DataError:  # finite weights, and features that are not
-            discard(found)
+            discard(stored)
             raise
-    return encoder if card is own else with_features(encoder, card), preprocess
+    return encoder if card is encoder_card else with_features(encoder, card), preprocess
 
 
 def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:
-    """The user's own files as places: one, or a file and its companions; none for None."""
+    """The user's files as places: one, or a file and its companions; none for None."""
     if weights is None:
         return ()
     given = (weights,) if isinstance(weights, (str, os.PathLike)) else tuple(weights)
@@ -656,29 +648,18 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 def trained(
     card: EncoderCard, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
-) -> tuple[Encoder, Found]:
-    """An encoder with its trained weights, on the CPU, and where they came from.
+) -> tuple[Encoder, StoredWeights]:
+    """An encoder with its trained weights, on the CPU, and where they came from; parameters as for :func:`candidates`.
 
-    Parameters
-    ----------
-    card : EncoderCard
-        Of a trained encoder; of other features of one, the weights are those of the encoder.
-    weights : sequence of str
-        Paths or addresses of the user's own checkpoint and its companions, instead of the places of the card.
-    checkpoint_key, layout : str
-        Of the user's own checkpoint, as for :func:`zoo.load`.
-
-    Raises
-    ------
-    WeightsUnavailable, WeightsRefused, StoreError, BuildError, MissingExtra
+    For a card of other features of an encoder, the weights are those of the encoder.
     """
-    own = own_card(card)
-    encoder = build_empty_encoder(own)
-    found = obtain(own, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)
-    state = found.tensors(remedy=remedy(found, name=own.id))
-    is_ours = found.path.is_relative_to(weights_folder() / "tensors") or found.path.is_relative_to(own_store())
-    require_fit(state, encoder, what=str(found.path), is_trusted=is_ours)  # a mirror was made by somebody
+    encoder_card = own_card(card)
+    encoder = build_empty_encoder(encoder_card)
+    stored = obtain(encoder_card, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)
+    state = stored.tensors(remedy=remedy(stored, name=encoder_card.id))
+    is_ours = stored.path.is_relative_to(weights_folder() / "tensors") or stored.path.is_relative_to(registered_store())
+    require_fit(state, encoder, what=str(stored.path), is_trusted=is_ours)  # a mirror was made elsewhere
     encoder.load_state_dict(state, assign=True)
     encoder = encoder.requires_grad_(False)
-    encoder.reading = found.record.reading
-    return encoder if card is own else with_features(encoder, card), found
+    encoder.reading = stored.record.reading
+    return encoder if card is encoder_card else with_features(encoder, card), stored

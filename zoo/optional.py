@@ -1,4 +1,4 @@
-"""Optional libraries, and names that are imported when they are first used.
+"""Missing optional libraries, and names that are imported on first use.
 
 >>> with requires_extra("models", needed_for="Reading images"):
 ...     import libraw  # doctest: +ELLIPSIS
@@ -22,21 +22,10 @@ _ZOO = __name__.partition(".")[0]
 
 @contextmanager
 def requires_extra(extra: str, *, needed_for: str) -> Iterator[None]:
-    """Raise MissingExtra if a library that is imported in the block is not installed.
+    """Raises MissingExtra if a library imported in the block is not installed.
 
-    Every other error stays what it is, also that of a library that is installed and cannot be imported, and of a module
-    of the zoo itself that is not there.
-
-    Parameters
-    ----------
-    extra : str
-        The extra of ssl-zoo that installs the library, such as ``"models"``.
-    needed_for : str
-        What needs it: the subject of the sentence "... needs the library 'torch'".
-
-    Raises
-    ------
-    MissingExtra
+    ``extra`` installs it (``"models"``); ``needed_for`` is the subject of "... needs the library 'torch'". Other errors
+    pass: a library that is installed and broken, or a missing module of the zoo.
     """
     try:
         yield
@@ -49,23 +38,15 @@ def requires_extra(extra: str, *, needed_for: str) -> Iterator[None]:
 def lazy(
     module: str, names: Mapping[str, Iterable[str]], *, submodules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a module whose public names are imported on first use.
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose public names are imported on first use.
 
-    Type checkers do not see the table; the module imports the same names for them::
+    ``names`` has the public names by the module of the package that defines them; ``submodules`` are attributes too,
+    and not in ``__all__``. Type checkers do not see the table; the package imports the same names for them::
 
         if TYPE_CHECKING:
             from .risk import decompose as decompose
         else:
             __getattr__, __dir__, __all__ = lazy(__name__, {"risk": ["decompose"]})
-
-    Parameters
-    ----------
-    module : str
-        ``__name__`` of the module.
-    names : mapping from str to str
-        The public names by the module that has them, which lies in the same package.
-    submodules : iterable of str
-        Modules of the package that are attributes too; they are not in ``__all__``.
     """
     this = sys.modules[module]
     homes = {name: home for home, public in names.items() for name in public}

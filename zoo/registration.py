@@ -1,11 +1,11 @@
-"""Encoders of the user's own: a checkpoint becomes a card in the user's folder, and its weights lie beside it.
+"""Encoders of the user: a checkpoint becomes a card in the user's folder, with its weights beside it.
 
     $ZOO_HOME/weights/                              converted weights, laid out as zoo.weights.store says
     $ZOO_HOME/metadata/registered/ID/FAMILY.toml    the card, with every fact written out
 
-A card stands on its own: it does not change when the encoder it was made like gets another card. What is registered is
-never changed either; a new version is a new id. Cards and records name weights by their content and hold no path, so
-that the folder may be moved.
+A card is complete: it does not change when the encoder it was made like gets another card. What is registered is never
+changed either; a new version is a new id. Cards and records name weights by their content and contain no path, so that
+the folder may be moved.
 
 What makes the features (architecture, representation, preprocessing) is that of the encoder it was made like, for its
 weights would not fit otherwise. How it was trained, by whom and under which licence is "not published" unless it is
@@ -36,7 +36,16 @@ from .encoders.layouts import layout_named
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
-from .loading import Found, candidates, converted, discard, keep, own_store, places_of, registered_place
+from .loading import (
+    StoredWeights,
+    candidates,
+    converted,
+    discard,
+    places_of,
+    registered_place,
+    registered_store,
+    store_weights,
+)
 from .optional import requires_extra
 from .results.recording import file_stem, sidecar_of
 from .results.values import read_files
@@ -55,7 +64,7 @@ INHERITABLE = {
     "licence": ("licence",),
     "paper": ("paper",),
 }
-"""What a new encoder may have from the one it is made like -> the parts of the card that this is."""
+"""What a new encoder may inherit from the one it is made like -> the parts of the card with these facts."""
 
 
 def register(
@@ -68,7 +77,7 @@ def register(
     layout: str | None = None,
     checkpoint_key: str | None = None,
 ) -> EncoderCard:
-    """Makes an encoder of the zoo from a checkpoint of one's own.
+    """Makes an encoder of the zoo from a user's checkpoint.
 
     Parameters
     ----------
@@ -120,9 +129,9 @@ def register(
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = candidates(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
 
-    def kept(tensors: Mapping[str, Tensor]) -> Found:
-        return keep(
-            own_store(),
+    def store_them(tensors: Mapping[str, Tensor]) -> StoredWeights:
+        return store_weights(
+            registered_store(),
             name,
             tensors,
             encoder=encoder,
@@ -135,29 +144,31 @@ def register(
     with converted(draft, encoder, choice) as (converted_tensors, origins, reading):
         if name in catalogue():
             return _same(catalogue()[name], draft, origins[0].sha256, reading)
-        found = kept(converted_tensors)
+        stored = store_them(converted_tensors)
     state: dict[str, Tensor] = {}
     try:
-        state |= found.tensors(remedy="register it again")
+        state |= stored.tensors(remedy="register it again")
         encoder.load_state_dict(state, assign=True)
-        recording = observed(found, encoder, build_preprocess(draft.preprocess))
+        recording = observed(stored, encoder, build_preprocess(draft.preprocess))
         require_finite(draft, recording)
         with _alone():
             if name in catalogue():  # another process has been quicker
                 raise _TakenError
-            merged["weights"] |= _place_of(found)
+            merged["weights"] |= _place_of(stored)
             merged["weights"]["note"] += f" {reading}"
             card = _written(_card(name, model.family, merged), merged)
-            if store.find(own_store(), found.record.key) is None:  # another process, which lost its race, had them
-                kept(state)
+            if (
+                store.find(registered_store(), stored.record.key) is None
+            ):  # another process, which lost its race, had them
+                store_them(state)
             _record_features(card, recording)
             _restore_rows(card)
     except _TakenError:
-        _take_back(found, state, kept)
+        _take_back(stored, state, store_them)
         return _same(catalogue()[name], draft, origins[0].sha256, reading)
     except ZooError:
         if name not in catalogue():  # it is there if only making its name lasting has failed
-            _take_back(found, state, kept)
+            _take_back(stored, state, store_them)
         raise
     return card
 
@@ -171,11 +182,6 @@ def facts_of_file(path: Path) -> Facts:
 
     A table is a part of the card (``[pretraining]``); dotted names at the top (``"pretraining.epochs"``) are understood
     too.
-
-    Raises
-    ------
-    QueryError
-        If the file cannot be read, is of another format or holds something that is no fact.
     """
     suffix = path.suffix.casefold()
     if suffix not in (".toml", ".json"):
@@ -205,25 +211,17 @@ def facts_of_file(path: Path) -> Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unregistered:
-    """What became of an encoder that is no longer registered."""
+    """What was done to unregister an encoder."""
 
     encoder: str
     freed_bytes: int
-    kept_rows: tuple[Path, ...]  # files that have its results, which no listing reads any more
+    kept_rows: tuple[Path, ...]  # files of its results, which no listing reads any more
     n_rows: int  # in them
-    stray_rows: tuple[Path, ...]  # the user's other files that name it, whose rows are left out from now on
+    stray_rows: tuple[Path, ...]  # the user's other files that name it; their rows are ignored from now on
 
 
 def require_registered(names: Sequence[str]) -> list[EncoderCard]:
-    """The cards of registered encoders that nothing else is built on.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such encoder.
-    QueryError
-        If one was not registered, or another encoder that is not among these depends on it.
-    """
+    """The cards of registered encoders; refused if one was not registered, or others depend on it."""
     cards = catalogue()
     wanted = {card.id: card for card in (cards[name] for name in names)}
     for card in wanted.values():
@@ -245,17 +243,10 @@ def require_registered(names: Sequence[str]) -> list[EncoderCard]:
 
 
 def unregister(names: Sequence[str]) -> list[Unregistered]:
-    """Takes registered encoders out of the zoo: cards, checks, and the weights that no other encoder reads.
+    """Removes registered encoders: cards, checks, and the weights that no other encoder reads.
 
-    Their results are kept, under a name that nothing reads; registering the same weights under the same id brings them
-    back. No lock file speaks of registered weights.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        As :func:`require_registered`; nothing is changed.
-    StoreError
-        If a file cannot be moved or removed.
+    Their results stay, under a name that no listing reads; registering the same weights under the same id restores
+    them. Lock files have no lines of registered weights.
     """
     cards = require_registered(names)
     cards.sort(key=lambda card: isinstance(card.weights.same_file_as, Missing))  # those that others need come last
@@ -299,7 +290,7 @@ def _plain(value: Any) -> Any:
 
 
 def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
-    """What is true of the encoder that served as a model and not, as far as is known, of the new one."""
+    """Removes the facts that are true of the model encoder and not, as far as is known, of the new one."""
     for what in inherit:
         if what not in INHERITABLE:
             expected = ", ".join(map(repr, INHERITABLE))
@@ -329,7 +320,7 @@ def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
 
 
 def _name_of(weights: str) -> str:
-    """Where a checkpoint was, for everybody: its address, or the name of the user's own file."""
+    """Where a checkpoint was, for publication: its address, or the name of the user's file."""
     path = source(weights).path if is_path(weights) else None
     return shown(weights) if path is None else path.name
 
@@ -353,28 +344,30 @@ def _card(name: str, family: str, facts: Facts) -> EncoderCard:
 
 
 def record_of(card: EncoderCard) -> store.Record | None:
-    """Where the weights of a registered encoder came from, and how its file was read; None if it is not registered."""
-    found = (record for _, record in store.records(own_store()) if record and record.sha256 == card.weights.sha256)
-    return next(found, None)
+    """The record of the weights of a registered encoder; None if it is not registered."""
+    records = (
+        record for _, record in store.records(registered_store()) if record and record.sha256 == card.weights.sha256
+    )
+    return next(records, None)
 
 
 def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
-    """The encoder that has this id already, if it is the very same one."""
-    own = record_of(existing)
+    """The encoder that has this id already, if it is the very same one; otherwise refuses."""
+    record = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
-    is_file = own is not None and own.origins[0].sha256 == source_sha256
-    if own is not None and is_file and alike and own.reading in (None, reading):
+    is_file = record is not None and record.origins[0].sha256 == source_sha256
+    if record is not None and is_file and alike and record.reading in (None, reading):
         return existing
-    if own is None:
-        found = f"an encoder of the family {existing.family!r}"
+    if record is None:
+        there = f"an encoder of the family {existing.family!r}"
     elif alike and is_file:
-        found = f"read otherwise: {str(own.reading).removesuffix('.')}"
+        there = f"read otherwise: {str(record.reading).removesuffix('.')}"
     elif alike:
-        found = f"made from a file with sha256 {own.origins[0].sha256}, not {source_sha256}"
+        there = f"made from a file with sha256 {record.origins[0].sha256}, not {source_sha256}"
     else:
-        found = "an encoder with other facts"
+        there = "an encoder with other facts"
     raise QueryError(
-        f"The id {existing.id!r} is taken: it is {found}, and what is registered is never changed; choose another id."
+        f"The id {existing.id!r} is taken: it is {there}, and what is registered is never changed; choose another id."
     )
 
 
@@ -392,7 +385,7 @@ def _alone() -> Iterator[None]:
 
 
 def _record_features(card: EncoderCard, recording: Recording) -> None:
-    """For ``zoo check``; in place of what an encoder of this id, if there ever was one, has left."""
+    """For ``zoo check``; replaces what a former encoder of this id has left."""
     try:
         keep_recording(card, recording)
     except ZooError:
@@ -400,21 +393,23 @@ def _record_features(card: EncoderCard, recording: Recording) -> None:
         raise
 
 
-def _take_back(found: Found, state: Mapping[str, Tensor], kept: Callable[[Mapping[str, Tensor]], Found]) -> None:
-    """Removes the weights of an encoder that is not registered after all, unless another encoder has them by now."""
-    url = registered_place(found.record.sha256)
-    if found.is_new and not _is_named(url):
-        discard(found)
+def _take_back(
+    stored: StoredWeights, state: Mapping[str, Tensor], store_again: Callable[[Mapping[str, Tensor]], StoredWeights]
+) -> None:
+    """Removes the weights of an encoder that is not registered after all, unless another encoder has them now."""
+    url = registered_place(stored.record.sha256)
+    if stored.is_new and not _is_named(url):
+        discard(stored)
         if state and _is_named(url):
-            kept(state)
+            store_again(state)
 
 
 def _is_named(url: object) -> bool:
     return any(card.weights.url == url for card in catalogue().values())
 
 
-def _place_of(found: Found) -> Facts:
-    record = found.record
+def _place_of(stored: StoredWeights) -> Facts:
+    record = stored.record
     url = registered_place(record.sha256)
     first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
     return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
@@ -429,7 +424,6 @@ def _card_folder(card: EncoderCard) -> Path | None:
 
 
 def _remove_card(card: EncoderCard) -> None:
-    """The card, in one step."""
     folder = _card_folder(card)
     if folder is None:  # removed by another process
         return
@@ -440,24 +434,24 @@ def _remove_card(card: EncoderCard) -> None:
 
 
 def _remove_weights(card: EncoderCard) -> int:
-    """The weights of a registered encoder; returns the bytes that are freed."""
-    found = care.kept(care.Shelf(kind="registered", folder=own_store()))
-    return care.remove([one for one in found if one.record and one.record.origins[0].place == card.weights.url])
+    """Removes the weights of a registered encoder; returns the bytes that are freed."""
+    stored = care.stored(care.Shelf(kind="registered", folder=registered_store()))
+    return care.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])
 
 
 def _files_of_rows(card: EncoderCard) -> tuple[Path, Path]:
-    """The files that ``zoo.results.recording`` has of an encoder: rows and their provenance."""
+    """The files of ``zoo.results.recording`` for an encoder: rows and their provenance."""
     rows = user_folder() / "results" / "measured" / f"{file_stem(card.id)}.csv"
     return rows, sidecar_of(rows)
 
 
 def _aside(path: Path, card: EncoderCard) -> Path:
-    """Under which name results of an unregistered encoder are kept: that of its weights is part of it."""
+    """Name of the results of an unregistered encoder: the hash of its weights is part of it."""
     return path.with_name(f"{path.name}.unregistered-{str(card.weights.sha256)[:12]}")
 
 
 def _set_rows_aside(card: EncoderCard) -> tuple[tuple[Path, ...], int]:
-    """Renames the results of an encoder, so that no encoder of the same id takes them for its own."""
+    """Renames the results of an encoder, so that no encoder of the same id takes them over."""
     moved, n_rows = [], 0
     with locked(user_folder() / "results" / ".lock"):
         for path in _files_of_rows(card):
@@ -470,7 +464,7 @@ def _set_rows_aside(card: EncoderCard) -> tuple[tuple[Path, ...], int]:
 
 
 def _restore_rows(card: EncoderCard) -> None:
-    """Gives the results of an encoder with these very weights, which was unregistered, their name back."""
+    """Restores the name of the results of an unregistered encoder with the same weights."""
     for path in _files_of_rows(card):
         if _aside(path, card).exists() and not path.exists():
             os.replace(_aside(path, card), path)

@@ -17,50 +17,43 @@ Command: zoo study full_shot_or_few_shot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations, pairwise, product
-from typing import TYPE_CHECKING
+from itertools import combinations, product
 
-from zoo.analysis.columns import ERRORS, Estimate
+from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import beyond_selection, correlation_change, pareto_front, rank_correlations
-from zoo.analysis.groups import PARTS, TABLE_2, best_fraction_of_each, members, risks_of_best
+from zoo.analysis.groups import PARTS, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Findings, answered, excludes_zero, one_of, some_of
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import doubts, rows_used, with_interval
+from zoo.studies.tables import doubts, rows_used
 
+from .claims import RECENT, SETTINGS, Found, claims_of
 from .figures import correlations_figure, full_against_few_figure, pairs_figure, settings_figure, tradeoff_figure
-from .printed import (
+from .tables import (
     FEATURES,
     FULL,
     SHOWN,
     THREE,
     accuracy_estimates,
+    best_of_years_table,
     costs_of_choosing,
-    feature_claims,
-    features_report,
-    winner_claims,
-    winners_report,
+    costs_table,
+    features_table,
+    front_table,
+    winners_table,
 )
-from .tables import best_of_years_table, costs_table, encoders_table
+from .winners import TABLE_2, members
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-SETTINGS = tuple(outcome.column for outcome in ERRORS)
-BEST, FEW, RECENT, NOW = 0.2, 0.1, 2019, 2022  # best 20 % in Figures 5a and 6, best 10 % since 2019 in Figure 31b
-NAMED = ("msn_vitb4_ep300", "msn_vitl7_ep200", "mugs_vitl16_ep250")  # "best-performing models for 2022"
+BEST, FEW = 0.2, 0.1  # best 20 % in Figures 5a and 6, best 10 % since 2019 in Figure 31b
 CHANGES = {
     "probe_gen ranks few-shot more than full-shot": (("probe_gen", THREE), ("probe_gen", FULL)),
     "usability ranks full-shot more than few-shot": (("usability", FULL), ("usability", THREE)),
     "probe_gen ranks few-shot more than usability does": (("probe_gen", THREE), ("usability", THREE)),
     "usability ranks full-shot more than probe_gen does": (("usability", FULL), ("probe_gen", FULL)),
 }
-TRADED = -0.1  # a tau below this, over the pairs of encoders of one year, is a curve that can be seen in a figure
-Found = Mapping[str, Sequence[Estimate]]
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -73,49 +66,39 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     best = best_fraction_of_each(complete, "year", by=FULL, fraction=BEST)
     few = best_fraction_of_each(complete[complete["year"] >= RECENT], "year", by=FULL, fraction=FEW)
     recent = imagenet.only(few.index, because=f"not among the best 10 % of a year since {RECENT}")
-    found, missing = _estimated(table, imagenet, recent, options.seed)
+    estimates, missing = _estimated(table, imagenet, recent, options.seed)
     costs = costs_of_choosing(table)
     front = pareto_front(table.frame, FULL, THREE)
     return Findings(
-        claims=[
-            *winner_claims(table),
-            *feature_claims(table),
-            *_claims_of_settings(found),
-            *_claims_of_tradeoffs(best, found),
-        ],
+        claims=claims_of(Found(table, best, estimates)),
         estimates=[
             *accuracy_estimates(table),
-            *(one for several in found.values() for one in several),
+            *(one for several in estimates.values() for one in several),
             *(one for row in costs for one in row[1:]),
         ],
         tables=[
-            winners_report(table),
-            features_report(table),
+            winners_table(table),
+            features_table(table),
             costs_table(costs),
-            encoders_table(
-                f"The {len(front)} encoders that no other one beats in both full-shot and 3-shot",
-                front,
-                SHOWN,
-                note="Accuracy in percent, higher is better.",
-            ),
-            best_of_years_table(best, FULL),
+            front_table(front),
+            best_of_years_table(best),
         ],
         figures=[
-            settings_figure(found["best 20 %"], SETTINGS, BEST),
+            settings_figure(estimates["best 20 %"], SETTINGS, BEST),
             tradeoff_figure(best, since=RECENT),
             pairs_figure(
                 "all_pairs_of_risks",
                 "Pairs of risks, all ImageNet-1K encoders (Figure 31a)",
                 imagenet.frame,
-                found["pairs, all"],
+                estimates["pairs, all"],
             ),
             pairs_figure(
                 "best_pairs_of_risks",
                 f"Pairs of risks, best 10 % of each year since {RECENT} (Figure 31b)",
                 recent.frame,
-                found["pairs, best"],
+                estimates["pairs, best"],
             ),
-            correlations_figure(found["ranks"], SETTINGS),
+            correlations_figure(estimates["ranks"], SETTINGS),
             full_against_few_figure(table.frame, THREE),
         ],
         rows=[
@@ -143,7 +126,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     )
 
 
-def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed: int) -> tuple[Found, list[str]]:
+def _estimated(
+    table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed: int
+) -> tuple[dict[str, Sequence[Estimate]], list[str]]:
+    """Every estimate that claims need, by what it is of; and why some could not be made."""
     pairs = list(combinations(PARTS, 2))
     parts: dict[str, Callable[[], Sequence[Estimate]]] = {
         "best 20 %": lambda: risks_of_best(table, SETTINGS, PARTS, fraction=BEST, seed=seed),
@@ -164,15 +150,15 @@ def _estimated(table: StudyTable, imagenet: StudyTable, recent: StudyTable, seed
     }
     for name, (first, second) in CHANGES.items():
         parts[name] = partial(_change, table, first, second, seed)
-    found: dict[str, Sequence[Estimate]] = {}
+    estimates: dict[str, Sequence[Estimate]] = {}
     missing = []
-    for name, estimates in parts.items():
+    for name, estimate in parts.items():
         try:
-            found[name] = estimates()
+            estimates[name] = estimate()
         except QueryError as error:
-            found[name] = []
+            estimates[name] = []
             missing.append(str(error))
-    return found, missing
+    return estimates, missing
 
 
 def _change(table: StudyTable, first: tuple[str, str], second: tuple[str, str], seed: int) -> list[Estimate]:
@@ -181,196 +167,3 @@ def _change(table: StudyTable, first: tuple[str, str], second: tuple[str, str], 
         correlation_change(table, first, second, drawn=drawn, seed=seed, n_resamples=4_000)
         for drawn in (None, "objective")
     ]
-
-
-def _claims_of_settings(found: Found) -> list[Claim]:
-    def moves(part: str, sign: int) -> Answer:
-        means = [one_of(found["best 20 %"], f"best 20 % by {setting}", part) for setting in SETTINGS]
-        change = one_of(found["best 20 %"], f"best 20 % by {THREE} - by {FULL}", part)
-        values = [sign * (mean.value or 0.0) for mean in means]
-        steady = all(later - earlier > -1e-6 for earlier, later in pairwise(values))
-        shown = ", ".join(f"{mean.value:.1f}" for mean in means)
-        return Answer(
-            ours=f"{shown} points; change {with_interval(change)}, n = {change.n}",
-            value=change.value,
-            holds=steady and excludes_zero(change),
-            reason="the interval of the change includes 0, or it is not steady",
-        )
-
-    def ranks(part: str, setting: str) -> Answer:
-        tau = one_of(found["ranks"], part, setting)
-        return Answer(
-            ours=f"tau {with_interval(tau)}, n = {tau.n}",
-            value=tau.value,
-            holds=tau.ci_low is not None and tau.ci_low > 0,
-            reason="the interval includes 0",
-        )
-
-    def more(name: str) -> Answer:
-        by_encoder, by_objective = some_of(found[name], "the components and errors")
-        return Answer(
-            ours=f"tau {with_interval(by_encoder)} higher, n = {by_encoder.n}; objectives drawn "
-            f"[{by_objective.ci_low:.2f}, {by_objective.ci_high:.2f}]",
-            value=by_encoder.value,
-            holds=(by_encoder.value or 0.0) > 0 and excludes_zero(by_encoder) and excludes_zero(by_objective),
-            reason="the rows do not show it: the interval of the difference includes 0, or it has the other sign",
-        )
-
-    source, figure = "Section 5.2.1", "Section 5.2.1, Figure 5a"
-    return [
-        answered(
-            "Probe generalization of the best 20 % falls with fewer labels",
-            source=figure,
-            paper="decreases",
-            answer=lambda: moves("probe_gen", -1),
-        ),
-        answered(
-            "Usability error of the best 20 % rises with fewer labels",
-            source=figure,
-            paper="increases",
-            answer=lambda: moves("usability", 1),
-        ),
-        answered(
-            "Low probe generalization goes with low 3-shot error",
-            source=source,
-            paper="better in few-shot",
-            answer=lambda: ranks("probe_gen", THREE),
-        ),
-        answered(
-            "Low usability error goes with low full-shot error",
-            source=source,
-            paper="better in full-shot",
-            answer=lambda: ranks("usability", FULL),
-        ),
-        answered(
-            "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
-            source=source,
-            paper="sample efficiency",
-            answer=lambda: more("probe_gen ranks few-shot more than full-shot"),
-        ),
-        answered(
-            "Usability ranks encoders more alike in full-shot than in 3-shot",
-            source=source,
-            paper="bias",
-            answer=lambda: more("usability ranks full-shot more than few-shot"),
-        ),
-    ]
-
-
-def _claims_of_tradeoffs(best: pd.DataFrame, found: Found) -> list[Claim]:
-    def named() -> Answer:
-        those = best.index[best["year"] == NOW]
-        if those.empty:
-            raise QueryError(f"No ImageNet-1K encoder of {NOW} has all components, expected the best of them.")
-        gone = [encoder for encoder in NAMED if encoder not in those]
-        return Answer(
-            ours=f"{len(NAMED) - len(gone)} of {len(NAMED)} are among the best {len(those)} of {NOW}",
-            holds=not gone,
-            reason=f"not {' and '.join(gone)}",
-        )
-
-    def curve(name: str) -> Answer:
-        *years, observed, alone, beyond = some_of(found[name], "usability and probe_gen")
-        shown = ", ".join(f"{year.value:.2f} ({year.term}, n = {year.n})" for year in years)
-        p = beyond.p if beyond.p is not None else 1.0
-        seen = (observed.value or 0.0) < TRADED
-        return Answer(
-            ours=f"together tau {observed.value:.2f}, by choosing alone {with_interval(alone)}, p {p:.2f}",
-            value=observed.value,
-            holds=seen and (beyond.value or 0.0) < 0 and p < 0.05,
-            held_as_the_paper_did=seen,
-            reason=f"choosing encoders for a low sum of both makes such a curve by itself, so it is no evidence; by "
-            f"year tau is {shown}"
-            if seen
-            else f"there is no such curve: tau over all years is not below {TRADED:g}",
-        )
-
-    def no_tradeoff() -> Answer:
-        taus = some_of(found["pairs, all"], "the components")
-        lowest = min(taus, key=lambda tau: tau.value or 0.0)
-        drawn = one_of(found["pairs, all, by objective"], lowest.term, lowest.outcome)
-        against = [tau for tau in taus if _rate(tau) < 0.05 and (tau.value or 0.0) < 0]
-        names = " and ".join(f"{tau.term} goes against {tau.outcome}" for tau in against)
-        sure = [
-            tau for tau in against if excludes_zero(one_of(found["pairs, all, by objective"], tau.term, tau.outcome))
-        ]
-        return Answer(
-            ours=f"lowest of {len(taus)} tau: {lowest.term} with {lowest.outcome} {with_interval(lowest)}, "
-            f"n = {lowest.n}, false-discovery rate {_rate(lowest):.3f}",
-            value=lowest.value,
-            holds=not against,
-            contradicted=bool(sure),
-            reason=f"{names}: weakly (tau {with_interval(lowest)}), and {'' if excludes_zero(drawn) else 'un'}certain "
-            f"when whole objectives are drawn [{drawn.ci_low:.2f}, {drawn.ci_high:.2f}]",
-        )
-
-    def best_pair(first: str, second: str, *, traded: bool) -> Answer:
-        tau = one_of(found["pairs, best"], first, second)
-        against = tau.ci_high is not None and tau.ci_high < 0
-        return Answer(
-            ours=f"tau {with_interval(tau)}, n = {tau.n}",
-            value=tau.value,
-            holds=against is traded,
-            contradicted=against is not traded and not traded,
-            reason="the interval includes 0" if traded else "they go against each other",
-        )
-
-    def within_years() -> Answer:
-        *years, observed, _, beyond = some_of(found["all of a year"], "usability and probe_gen")
-        return Answer(
-            ours=f"tau {observed.value:.2f} over all encoders of a year [{beyond.ci_low:.2f}, {beyond.ci_high:.2f}], "
-            f"n = {observed.n}, {len(years)} years, p {beyond.p:.3f}",
-            value=observed.value,
-            holds=(beyond.value or 0.0) < 0 and (beyond.p or 0.0) < 0.05,
-            reason="they are unrelated within years",
-        )
-
-    appendix = "Appendix F.5, Figure 31"
-    return [
-        answered(
-            f"The best of {NOW} include {', '.join(NAMED)}",
-            source="Appendix F.5, Figure 6",
-            paper="include",
-            answer=named,
-        ),
-        answered(
-            "Decreasing usability error tends to increase probe generalization (ImageNet-1K, within years)",
-            source="Section 5.2.2",
-            paper="tends to increase",
-            answer=within_years,
-        ),
-        answered(
-            "At every point in time, the best 20 % form a usability/probe generalization tradeoff",
-            source="Section 5.2.2, Figure 6",
-            paper="tradeoff curve",
-            answer=lambda: curve("chosen 20 %"),
-        ),
-        answered(
-            "All ImageNet-1K encoders together show no tradeoff",
-            source=f"{appendix}a",
-            paper="none",
-            answer=no_tradeoff,
-        ),
-        answered(
-            f"The best 10 % since {RECENT} show the usability/probe generalization tradeoff",
-            source=f"{appendix}b",
-            paper="tradeoff",
-            answer=lambda: curve("chosen 10 %"),
-        ),
-        answered(
-            f"The best 10 % since {RECENT} show a glimpse of an approximation/probe generalization tradeoff",
-            source=f"{appendix}b",
-            paper="glimpse",
-            answer=lambda: best_pair("approx", "probe_gen", traded=True),
-        ),
-        answered(
-            f"The best 10 % since {RECENT} show no approximation/encoder generalization tradeoff",
-            source=f"{appendix}b",
-            paper="none",
-            answer=lambda: best_pair("approx", "enc_gen", traded=False),
-        ),
-    ]
-
-
-def _rate(tau: Estimate) -> float:
-    return 1.0 if tau.p_adjusted is None else tau.p_adjusted

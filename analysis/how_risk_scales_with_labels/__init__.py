@@ -70,7 +70,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     laws = _laws(rows, every, options)
     law, comparable = laws[COMPLETE], comparable_rows(rows)
     scores = compare_laws(
-        comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed, told=options.progress
+        comparable, n_repeats=N_REPEATS, n_resamples=N_RESAMPLES, seed=options.seed, progress=options.progress
     )
     older = _older(rows, laws, options)
     either_sign = compare_laws(

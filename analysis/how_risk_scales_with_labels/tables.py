@@ -132,14 +132,8 @@ def pairs_used(
 ) -> Rows:
     """How many pairs of encoder and setting a law used, of all that the table could have.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`~zoo.analysis.scaling_law.law_rows` makes them of the table.
-    complete_only : bool
-        As it was given to that function.
-    used : int, optional
-        Those of the rows that have a year, a size and all groups; by default all rows.
+    ``rows`` are those of :func:`~zoo.analysis.scaling_law.law_rows` with the same ``complete_only``; ``used`` are those
+    that have a year, a size and all groups, by default all.
     """
     names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
     lacking = table.n_left_out("approx_plus_usability", *names)

@@ -38,13 +38,7 @@ class Held:
 
     @property
     def found(self) -> Predictions:
-        """The predictions.
-
-        Raises
-        ------
-        QueryError
-            If there are none; says why.
-        """
+        """The predictions; QueryError with the reason if there are none."""
         if isinstance(self.predictions, str):
             raise QueryError(self.predictions)
         return self.predictions

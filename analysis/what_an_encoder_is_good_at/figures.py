@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zoo.analysis.correlations import AXES
-from zoo.evaluation.drawing import FULL_WIDTH, SMALLEST, new_figure
+from zoo.analysis.table import StudyTable
+from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, SMALLEST, Figure, new_figure
 from zoo.optional import requires_extra
+
+from .profiles import AXES, Profiles
 
 with requires_extra("study", needed_for="A radar"):
     from matplotlib.lines import Line2D
@@ -30,6 +33,7 @@ LABELS = {
     "usability": "Usability",
     "approx": "Approx.",
 }
+ASSUMED = "approx_is_assumed"
 PER_PAGE = 35  # radars of a page: 5 columns of 7
 _SHORT = {"train_test": "F", "enc_gen": "E", "probe_gen": "P", "usability": "U", "approx": "A"}
 _UNKNOWN, _RIM = "#999999", "#BBBBBB"
@@ -45,14 +49,49 @@ class Radar:
     assumed: frozenset[str] = frozenset()  # axes whose place is an assumption rather than a measurement
 
 
-def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
-    """A few radars, four in a row, each with the names of its axes.
+def average_radar(profiles: Profiles) -> Radar:
+    """The mean of the encoders that have every axis."""
+    mean = {str(axis): place for axis, place in profiles.average().items()}
+    return Radar(title=f"average of {len(profiles.reference)}", places=mean)
 
-    Parameters
-    ----------
-    legend : mapping, optional
-        Words -> colour.
-    """
+
+def figure_1(table: StudyTable, profiles: Profiles, chosen: Sequence[str], average: Radar, *, asked: bool) -> Figure:
+    """The average and the chosen encoders, or those of the paper where a user asked for none."""
+    return Figure(
+        name="figure1",
+        title="Chosen encoders" if asked else "What encoders are good at (Figure 1)",
+        caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; farther "
+        "out is better. Dashed: half way. Full-shot is the error of the linear probe on ImageNet-1K, the others are "
+        "its components; a hollow corner is an approximation error that was assumed to be 0. Colours are types of "
+        "objective.",
+        draw=lambda: radar_row(
+            [average, *(_radar(table, profiles, encoder) for encoder in chosen)], legend=_modes(table, chosen)
+        ),
+    )
+
+
+def figure_26(table: StudyTable, profiles: Profiles, complete: Sequence[str], average: Radar) -> list[Figure]:
+    """Every encoder that has all axes, in pages."""
+    ordered = sorted(complete, key=str.casefold)
+    radars = [_radar(table, profiles, encoder) for encoder in ordered]
+    figures, done = [], 0
+    for number, page in enumerate(pages(radars, first=average), start=1):
+        shown = ordered[done : done + len(page) - 1]
+        done += len(shown)
+        figure = Figure(
+            name=f"figure26_page{number}",
+            title=f"All encoders, {shown[0]} to {shown[-1]} (Figure 26)",
+            caption=f"Each axis from the worst encoder (centre) to the best (rim) of {len(profiles.reference)}; "
+            "farther out is better. F full-shot, E encoder generalization, P probe generalization, U usability, A "
+            "approximation, hollow where it was assumed to be 0. Dashed: half way.",
+            draw=partial(radar_page, page, legend=_modes(table, shown)),
+        )
+        figures.append(figure)
+    return figures
+
+
+def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
+    """A few radars, four in a row, each with the names of its axes; ``legend`` has words -> colour."""
     n_columns = min(4, len(radars))
     n_rows = math.ceil(len(radars) / n_columns)
     width = FULL_WIDTH * n_columns / 4
@@ -63,10 +102,7 @@ def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = Non
 
 
 def radar_page(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:
-    """A page of small radars, five in a row; the first carries the names of the axes, the others their first letters.
-
-    Parameters are those of :func:`radar_row`.
-    """
+    """A page of small radars, five in a row; the first has the names of the axes, the others their first letters."""
     n_rows = math.ceil(len(radars) / 5)
     drawing, panels = new_figure(height=1.5 * n_rows + 0.3, n_rows=n_rows, n_columns=5)
     _fill(panels, radars, long_labels=False)
@@ -138,6 +174,23 @@ def wrapped(name: str, *, width: int = 24) -> str:
             lines.append("")
         lines[-1] += f"_{part}"
     return "\n".join(lines)
+
+
+def _radar(table: StudyTable, profiles: Profiles, encoder: str) -> Radar:
+    mode = table.frame.at[encoder, "ssl_mode"]
+    mine = " (yours)" if encoder in table.mine else ""
+    assumed = frozenset({"approx"} if table.frame.at[encoder, ASSUMED] is True else ())
+    return Radar(
+        title=wrapped(f"{encoder}{mine}"),
+        places=profiles.places_of(encoder),
+        colour=MODE_COLOURS.get(str(mode), "#444444"),
+        assumed=assumed,
+    )
+
+
+def _modes(table: StudyTable, encoders: Sequence[str]) -> dict[str, str]:
+    modes = set(table.frame.loc[encoders, "ssl_mode"])
+    return {mode: colour for mode, colour in MODE_COLOURS.items() if mode in modes}
 
 
 def _fill(panels: Sequence[Axes], radars: Sequence[Radar], *, long_labels: bool) -> None:

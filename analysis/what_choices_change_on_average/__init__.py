@@ -21,19 +21,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
-from zoo.analysis.linear import LinearEffect, artefact_records, global_linear_effect
+from zoo.analysis.columns import COMPONENTS, TREE_OUTCOMES, Estimate
+from zoo.analysis.linear import LinearEffect, global_linear_effect
 from zoo.analysis.ols import adjusted
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.findings import NOT_AVAILABLE, Claim, Findings, number_claim, undone_by_hc3
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import probability, read_printed
 
-from .claims import Effect, artefacts_of, published, statements
+from .artefacts import artefact_records
+from .claims import ALL_OF_IT, HIDDEN, PRINTED, PROJECTOR, Effect, Found, artefacts_of, claims_of, described
 from .figures import CHOICES, effect_figure, rank_figure
 from .tables import (
     artefact_table,
@@ -47,8 +46,6 @@ from .tables import (
 )
 
 FAMILY = "main choices and risks of the global linear analysis"
-PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"
-MLP, LINEAR, TRANSFORM = f"{PROJECTOR}[mlp]", f"{PROJECTOR}[linear]", "ssl_mode[transform]"
 HOW: dict[str, dict[str, Any]] = {
     "family": {"levels": ("resnet", "vit")},
     "optimizer": {"references": {"optimizer": "sgd"}},
@@ -67,18 +64,6 @@ TREATMENTS = (
     "ssl_mode",
     "optimizer",
 )
-PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
-WORDS = {
-    "family[vit]": "ViTs, not ResNets,",
-    "log(n_parameters)": "log parameters",
-    "log(z_dim)": "log dimensions",
-    "log(train_rank)": "log effective dimensionality",
-    "log(n_augmentations)": "log augmentations",
-    MLP: "an MLP projector, not none,",
-    f"log({ALL_OF_IT})": "log projector parameters",
-    LINEAR: "a linear projector, not none,",
-    TRANSFORM: "transformation-predicting objectives",
-}
 NOTES = (
     "Coefficients of logarithms are per unit of the natural logarithm; figure and tables show them per doubling.",
     "Approximation is a property of the architecture, measured on its supervised twin: choices that leave the "
@@ -110,7 +95,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     further, artefacts, ranks = _further(effect), artefacts_of(table), rank_figure(table)
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
-        claims=[*(_number(table, effect, **row) for row in PRINTED), *statements(table, effect)],
+        claims=claims_of(Found(table, effect)),
         estimates=[
             *estimates,
             *tests,
@@ -133,53 +118,6 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *unanswered_notes(unanswered),
         ],
     )
-
-
-def _number(
-    table: StudyTable, effect: Effect, treatment: str, term: str, outcome: str, what: str, printed: str, source: str
-) -> Claim:
-    label = OUTCOMES[outcome].label.lower() if outcome in OUTCOMES else table.column(outcome).label
-    claim, theirs = f"Effect of {WORDS[term]} on {label}: {what}".replace(",:", ":"), None
-    caveat = ""
-    try:
-        found = effect(treatment, outcome)
-        ours, reason = _quantity(found, term, what), f"ours is {_described(found, term)}"
-        caveat = undone_by_hc3(found.estimate(term)) if what == "p-value" else ""
-        if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
-            theirs = global_linear_effect(published(table), treatment, "approx").estimate(term).p
-            reason = (
-                f"the printed p-value is that of approximation, where the published rows give "
-                f"{probability(theirs)}; of usability {reason}"
-            )
-        if treatment == ALL_OF_IT:
-            hidden = effect(HIDDEN, outcome)
-            theirs = _quantity(hidden, f"log({HIDDEN})", what)
-            beyond = _described(hidden, f"log({HIDDEN})")
-            reason = (
-                f"what is printed is of the parameters beyond the projector's first layer, {beyond}; of all its "
-                f"parameters, as the text says, {reason}"
-            )
-        if treatment == "z_dim":
-            freer = global_linear_effect(table, treatment, outcome, without=("n_parameters",)).estimate(term)
-            reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
-    except (QueryError, UnknownName) as error:
-        return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
-    return number_claim(
-        claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason, caveat=caveat
-    )
-
-
-def _quantity(found: LinearEffect, term: str, what: str) -> float | None:
-    if what == "standard error":
-        return found.standard_error(term)
-    return found.estimate(term).p if what == "p-value" else found.estimate(term).value
-
-
-def _described(found: LinearEffect, term: str) -> str:
-    estimate, error = found.estimate(term), found.standard_error(term)
-    if estimate.value is None or error is None:
-        return estimate.note
-    return f"{estimate.value:.3g} +- {error:.2g} with p {probability(estimate.p)}, of {found.used} encoders"
 
 
 def _printed(effect: Effect) -> list[Estimate]:
@@ -223,5 +161,5 @@ def _sizes_of_projectors(table: StudyTable) -> list[str]:
         return []
     return [
         "Beside the hidden parameters of the projector, the second projector alone is a control, for so the printed "
-        f"coefficient comes out; with the fallback of other models it is {_described(both, f'log({HIDDEN})')}."
+        f"coefficient comes out; with the fallback of other models it is {described(both, f'log({HIDDEN})')}."
     ]

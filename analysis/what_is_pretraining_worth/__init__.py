@@ -23,7 +23,6 @@ Command: zoo study what_is_pretraining_worth
 
 from __future__ import annotations
 
-from zoo.analysis.curve_comparisons import gain_estimates, improvement_estimates
 from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.curves.figures import curves_figure
@@ -32,9 +31,10 @@ from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
 
 from . import tables
-from .claims import NO_CURVES, curve_claims
+from .claims import NO_CURVES, claims
+from .comparisons import gain_estimates, improvement_estimates
 
-MOST = 8  # curves that can be told apart in one figure
+MOST_CURVES = 8  # of one figure, so that colours and marks differ
 NOTES = (
     "Nothing here is the paper's: its encoders are ResNet-50s that were trained on 1.3 million images, those of the "
     "pocket tiny ones that were trained on a few thousand. A claim that fails here is not shown to be wrong, nor one "
@@ -65,7 +65,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     panels = [panel for panel in every if panel.curves]
     main = main_panels(panels)
     return Findings(
-        claims=curve_claims(main),
+        claims=claims.judged(main),
         estimates=[one for panel in panels for one in (*improvement_estimates(panel), *gain_estimates(panel))],
         tables=[
             *tables.improvement_tables(panels),
@@ -74,33 +74,32 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         ],
         figures=[one for panel in panels for one in _figures(panel)],
         rows=tables.rows_of(every),
-        notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _own_notes(panel))],
+        notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _notes_of(panel))],
     )
 
 
 def _figures(panel: Panel) -> list[Figure]:
-    """One figure with both plots, or several where there are more curves than can be told apart."""
+    """One figure with both plots, or several where there are more curves than colours."""
     curves = [one.curve for one in panel.curves]
     name = "curves_" + "".join(each if each.isalnum() else "_" for each in panel.name).strip("_")
-    starts = range(0, len(curves), MOST)
+    starts = range(0, len(curves), MOST_CURVES)
     return [
-        curves_figure(curves[start : start + MOST], name=name if len(starts) == 1 else f"{name}_{place}")
+        curves_figure(curves[start : start + MOST_CURVES], name=name if len(starts) == 1 else f"{name}_{place}")
         for place, start in enumerate(starts, start=1)
     ]
 
 
-def _own_notes(panel: Panel) -> list[str]:
-    """What curves say of themselves, each sentence once with the encoders that it is about."""
-    told: dict[str, list[str]] = {}
+def _notes_of(panel: Panel) -> list[str]:
+    """The notes of the curves of a panel, each sentence once with the encoders that it is about."""
+    by_sentence: dict[str, list[str]] = {}
     for one in panel.curves:
         for sentence in one.curve.notes:
-            told.setdefault(sentence, []).append(one.encoder)
+            by_sentence.setdefault(sentence, []).append(one.encoder)
         if one.rows.n_alone:
             sentence = f"Data sizes that scratch was not trained with are left out ({one.rows.n_alone})."
-            told.setdefault(sentence, []).append(one.encoder)
-    everybody = len(panel.curves)
+            by_sentence.setdefault(sentence, []).append(one.encoder)
     notes = [
-        f"{panel.name}{'' if len(encoders) == everybody else ', ' + ', '.join(encoders)}: {sentence}"
-        for sentence, encoders in told.items()
+        f"{panel.name}{'' if len(encoders) == len(panel.curves) else ', ' + ', '.join(encoders)}: {sentence}"
+        for sentence, encoders in by_sentence.items()
     ]
     return [*notes, *panel.refused]

@@ -1,4 +1,4 @@
-"""What the paper of calibrated learning curves finds in its sections 5.1 to 5.4, held against encoders measured here.
+"""What the paper of calibrated learning curves says in its sections 5.1 to 5.4, each above what decides it here.
 
 A statement agrees if it holds on our encoders beyond chance, where chance is other test images and other seeds.
 Everything else is *not reproducible*, also where our encoders show the opposite beyond chance: they are not those of
@@ -9,9 +9,18 @@ most of them. How many encoders were compared stands beside every number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.curve_comparisons import (
+from zoo.analysis.curves import HOW_TO_MEASURE, MeasuredCurve, Panel, estimate_of
+from zoo.cards.catalogue import catalogue
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn
+from zoo.studies.findings import Answer, Claims
+from zoo.studies.tables import interval
+
+from .comparisons import (
     CALIBRATED,
     CCI,
     METHOD,
@@ -26,217 +35,207 @@ from zoo.analysis.curve_comparisons import (
     spread_with_most_labels,
     wins_of,
 )
-from zoo.analysis.curves import HOW_TO_MEASURE, MeasuredCurve, Panel, estimate_of
-from zoo.cards.catalogue import catalogue
-from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import Drawn
-from zoo.studies.findings import Answer, Claim, answered
-from zoo.studies.tables import interval
 
 NO_CURVES = (
     "No encoder of results/ has a complete learning curve, which is its rows and those of scratch, maximal supervision "
     f"and the blind guess on the same data; {HOW_TO_MEASURE}, and add --with-mine to the study if rows are your own."
 )
+MINOR = 0.1  # difference in CCI up to which pre-trainings are "about as good": a tenth of the most that there is
 _NOTHING = "results/ has no complete learning curve; a note says how to measure one"
-MINOR = 0.1
-"""A difference in CCI up to which two kinds of pre-training are called about as good: a tenth of the most there is."""
 _FEW = "few tiny networks on the same test images, of which nobody knows how another pre-training run would do"
-_Of = Callable[[Sequence[MeasuredCurve]], Drawn]
+Panels: TypeAlias = Sequence[Panel]  # one a task and data set
+Summary = Callable[[Sequence[MeasuredCurve]], Drawn]
+
+claims = Claims(source="Section 5")
 
 
-def curve_claims(panels: Sequence[Panel]) -> list[Claim]:
-    """Every claim, on panels of which there is one a task and data set; not available where there is no curve."""
-    return [
-        *_scratch_claims(panels),
-        *_task_claims(panels),
-        *_contrastive_claims(panels),
-        _supervised_claim(panels, is_dense=False),
-        _supervised_claim(panels, is_dense=True),
-    ]
+# Against scratch
 
 
-def _scratch_claims(panels: Sequence[Panel]) -> list[Claim]:
-    """Section 5.1."""
-
-    def wins() -> Answer:
-        found = wins_of(_contrastive(panels))
-        return Answer(
-            ours=f"in {found.better} of {found.n} regimes, beyond chance in {found.clearly_better}; scratch is better "
-            f"beyond chance in {found.clearly_worse}; gain at worst {_cell(found.worst_gain)}, {found.worst}",
-            value=float(found.better),
-            holds=found.better == found.n and 2 * found.clearly_better > found.n,
-            reason=f"scratch has the lower risk in {found.n - found.better} regimes, beyond chance in "
-            f"{found.clearly_worse}, where {0.025 * found.n:.1f} are to be expected of one that is worth nothing"
-            if found.better < found.n
-            else "no gain is below 0, but most are within chance, so that these encoders do not tell",
-        )
-
-    def margin() -> Answer:
-        found = [(panel, [curve for curve in panel.of("contrastive") if curve.improvement]) for panel in panels]
-        means = [(panel, _estimate(mean_improvement(curves), n=len(curves))) for panel, curves in found if curves]
-        if not means:
-            raise _none_of("contrastive")
-        least = min((one for _, one in means), key=lambda one: one.value or 0.0)
-        return Answer(
-            ours="mean CCI " + ", ".join(f"{_cell(one)} ({panel.name}, {_encoders(one.n)})" for panel, one in means),
-            value=least.value,
-            holds=all(one.ci_low is not None and one.ci_low > 0 for _, one in means),
-            reason="an interval reaches down to 0 or lies below it: there these encoders show no gain beyond chance",
-        )
-
-    def fades() -> Answer:
-        curves = [curve for _, curve in _contrastive(panels) if len(curve.gains) > 1]
-        n = len({curve.encoder for curve in curves})
-        first, last, lost = (_estimate(one, n=n, unit=CALIBRATED) for one in gain_at_ends(curves))
-        smaller = sum(curve.gains[-1].value < curve.gains[0].value for curve in curves)
-        return _beyond_chance(
-            lost,
-            f"mean gain {_cell(first)} with the fewest labels, {_cell(last)} with the most; difference",
-            f"smaller at the end on {smaller} of {len(curves)} curves",
-        )
-
-    source, cut = "Section 5.1, Figure 2", "in all data-regimes"
-    return [
-        answered(
-            "Contrastive pre-training has a lower risk than scratch in every regime of every task",
-            source=source,
-            paper=f"on all downstream tasks {cut}",
-            answer=_some(panels, wins),
-        ),
-        answered(
-            "Contrastive pre-training improves on scratch over all regimes of every task (CCI)",
-            source=source,
-            paper="a relatively large margin",
-            answer=_some(panels, margin),
-        ),
-        answered(
-            "The gain of contrastive pre-training over scratch diminishes with more labels",
-            source=source,
-            paper="diminishes with more labelled data",
-            answer=_some(panels, fades),
-        ),
-    ]
-
-
-def _task_claims(panels: Sequence[Panel]) -> list[Claim]:
-    """Section 5.2."""
-
-    def larger(of: _Of, what: str, unit: str, *, least: int = 2) -> Callable[[], Answer]:
-        def answer() -> Answer:
-            both = comparable(panels, *SELF_SUPERVISED)
-            if len(both.encoders) < least:
-                raise QueryError(
-                    f"{_encoders(len(both.encoders))} without labels on classification and on a dense task of "
-                    f"{both.dataset}, expected at least {least}; {HOW_TO_MEASURE} with more."
-                )
-            return _across(both, of, what, unit)
-
-        return _some(panels, answer)
-
-    source, spread = "Section 5.2, Figure 3", "standard deviation of"
-    return [
-        answered(
-            "Self-supervised methods differ more in CCI on classification than on dense tasks",
-            source=source,
-            paper="larger on classification",
-            answer=larger(spread_of_improvements, f"{spread} CCI", CCI),
-        ),
-        answered(
-            "With the most labels, methods differ more in calibrated risk on classification than on dense tasks",
-            source=source,
-            paper="insignificant for pixel-wise regression",
-            answer=larger(spread_with_most_labels, f"{spread} calibrated risk", CALIBRATED),
-        ),
-        answered(
-            "The best self-supervised pre-training is worth more on classification than on dense tasks (CCI)",
-            source=source,
-            paper="notably better",
-            answer=larger(best_improvement, "best CCI", CCI, least=1),
-        ),
-    ]
-
-
-def _contrastive_claims(panels: Sequence[Panel]) -> list[Claim]:
-    """Section 5.3."""
-
-    def ahead(curves: Sequence[MeasuredCurve]) -> Drawn:
-        return advantage(curves, "contrastive", "non-contrastive")
-
-    def on_classification() -> Answer:
-        both = comparable(panels, *SELF_SUPERVISED)
-        one, _, _ = both.across(ahead)
-        return _beyond_chance(_estimate(one, n=len(both.encoders)), "difference in mean CCI", _groups(both))
-
-    def less_on_dense() -> Answer:
-        return _across(comparable(panels, *SELF_SUPERVISED), ahead, "difference in mean CCI", CCI, of_groups=True)
-
-    source = "Section 5.3, Figure 4"
-    return [
-        answered(
-            "Contrastive methods outperform non-contrastive ones on classification (CCI)",
-            source=source,
-            paper="a significant improvement",
-            answer=_some(panels, on_classification),
-        ),
-        answered(
-            "Contrastive methods outperform non-contrastive ones by less on dense tasks (CCI)",
-            source=source,
-            paper="less pronounced",
-            answer=_some(panels, less_on_dense),
-        ),
-    ]
-
-
-def _supervised_claim(panels: Sequence[Panel], *, is_dense: bool) -> Claim:
-    """Section 5.4; classification and dense tasks apart, for the labels of the former may be those of pre-training."""
-
-    def answer() -> Answer:
-        found = []
-        for panel in panels:
-            supervised, contrastive = panel.of("supervised"), panel.of("contrastive")
-            both = [[curve for curve in some if curve.improvement] for some in (supervised, contrastive)]
-            if panel.is_dense == is_dense and all(both):
-                drawn = advantage([*both[0], *both[1]], "supervised", "contrastive")
-                found.append((panel, both, _estimate(drawn, n=sum(map(len, both)))))
-        if not found:
-            raise _none_of("supervised and contrastive")
-        widest = max((one for _, _, one in found), key=lambda one: abs(one.value or 0.0))
-        seen = sorted(
-            {
-                f"{curve.encoder} has seen the labels of {panel.name}"
-                for panel, both, _ in found
-                for curve in both[0]
-                if not is_dense and _has_seen(curve, panel)
-            }
-        )
-        return Answer(
-            ours="difference in mean CCI "
-            + ", ".join(
-                f"{_cell(one, signed=True)} ({panel.name}, {len(both[0])} against {_encoders(len(both[1]))})"
-                for panel, both, one in found
-            )
-            + "".join(f"; {one}" for one in seen),
-            value=widest.value,
-            holds=all(
-                one.ci_low is not None and one.ci_high is not None and one.ci_low >= -MINOR and one.ci_high <= MINOR
-                for _, _, one in found
-            ),
-            reason=_why_not_minor(found),
-        )
-
-    where = "dense tasks" if is_dense else "classification"
-    return answered(
-        f"Supervised pre-training is about as good as contrastive on {where} (CCI within {MINOR:g})",
-        source="Section 5.4, Figure 5",
-        paper="a relatively minor difference",
-        answer=_some(panels, answer),
+@claims(
+    "Contrastive pre-training has a lower risk than scratch in every regime of every task",
+    source="Section 5.1, Figure 2",
+    paper="on all downstream tasks in all data-regimes",
+)
+def contrastive_beats_scratch_everywhere(panels: Panels) -> Answer:
+    wins = wins_of(contrastive_of(panels))
+    return Answer(
+        ours=f"in {wins.better} of {wins.n} regimes, beyond chance in {wins.clearly_better}; scratch is better "
+        f"beyond chance in {wins.clearly_worse}; gain at worst {cell(wins.worst_gain)}, {wins.worst}",
+        value=float(wins.better),
+        holds=wins.better == wins.n and 2 * wins.clearly_better > wins.n,
+        reason=f"scratch has the lower risk in {wins.n - wins.better} regimes, beyond chance in "
+        f"{wins.clearly_worse}, where {0.025 * wins.n:.1f} are to be expected of one that is worth nothing"
+        if wins.better < wins.n
+        else "no gain is below 0, but most are within chance, so that these encoders do not tell",
     )
 
 
-def _why_not_minor(found: Sequence[tuple[Panel, object, Estimate]]) -> str:
+@claims(
+    "Contrastive pre-training improves on scratch over all regimes of every task (CCI)",
+    source="Section 5.1, Figure 2",
+    paper="a relatively large margin",
+)
+def contrastive_improves_on_scratch(panels: Panels) -> Answer:
+    by_panel = [(panel, with_cci(panel.of("contrastive"))) for panel in require_some(panels)]
+    means = [(panel, estimate(mean_improvement(curves), n=len(curves))) for panel, curves in by_panel if curves]
+    if not means:
+        raise none_of("contrastive")
+    least = min((one for _, one in means), key=lambda one: one.value or 0.0)
+    return Answer(
+        ours="mean CCI " + ", ".join(f"{cell(one)} ({panel.name}, {encoders(one.n)})" for panel, one in means),
+        value=least.value,
+        holds=all(one.ci_low is not None and one.ci_low > 0 for _, one in means),
+        reason="an interval reaches down to 0 or lies below it: there these encoders show no gain beyond chance",
+    )
+
+
+@claims(
+    "The gain of contrastive pre-training over scratch diminishes with more labels",
+    source="Section 5.1, Figure 2",
+    paper="diminishes with more labelled data",
+)
+def the_gain_diminishes(panels: Panels) -> Answer:
+    curves = [curve for _, curve in contrastive_of(panels) if len(curve.gains) > 1]
+    n = len({curve.encoder for curve in curves})
+    first, last, lost = (estimate(one, n=n, unit=CALIBRATED) for one in gain_at_ends(curves))
+    smaller = sum(curve.gains[-1].value < curve.gains[0].value for curve in curves)
+    return beyond_chance(
+        lost,
+        f"mean gain {cell(first)} with the fewest labels, {cell(last)} with the most; difference",
+        f"smaller at the end on {smaller} of {len(curves)} curves",
+    )
+
+
+# Classification against dense tasks
+
+
+@claims(
+    "Self-supervised methods differ more in CCI on classification than on dense tasks",
+    source="Section 5.2, Figure 3",
+    paper="larger on classification",
+)
+def methods_differ_more_on_classification(panels: Panels) -> Answer:
+    both = comparable_methods(panels, least=2)
+    return larger_on_classification(both, spread_of_improvements, "standard deviation of CCI", CCI)
+
+
+@claims(
+    "With the most labels, methods differ more in calibrated risk on classification than on dense tasks",
+    source="Section 5.2, Figure 3",
+    paper="insignificant for pixel-wise regression",
+)
+def methods_differ_more_with_the_most_labels(panels: Panels) -> Answer:
+    both = comparable_methods(panels, least=2)
+    return larger_on_classification(both, spread_with_most_labels, "standard deviation of calibrated risk", CALIBRATED)
+
+
+@claims(
+    "The best self-supervised pre-training is worth more on classification than on dense tasks (CCI)",
+    source="Section 5.2, Figure 3",
+    paper="notably better",
+)
+def the_best_is_worth_more_on_classification(panels: Panels) -> Answer:
+    return larger_on_classification(comparable_methods(panels, least=1), best_improvement, "best CCI", CCI)
+
+
+# Contrastive against non-contrastive
+
+
+@claims(
+    "Contrastive methods outperform non-contrastive ones on classification (CCI)",
+    source="Section 5.3, Figure 4",
+    paper="a significant improvement",
+)
+def contrastive_is_ahead_on_classification(panels: Panels) -> Answer:
+    both = comparable(require_some(panels), *SELF_SUPERVISED)
+    ahead, _, _ = both.across(lead_of_contrastive)
+    return beyond_chance(estimate(ahead, n=len(both.encoders)), "difference in mean CCI", kinds_of(both))
+
+
+@claims(
+    "Contrastive methods outperform non-contrastive ones by less on dense tasks (CCI)",
+    source="Section 5.3, Figure 4",
+    paper="less pronounced",
+)
+def contrastive_is_less_ahead_on_dense_tasks(panels: Panels) -> Answer:
+    both = comparable(require_some(panels), *SELF_SUPERVISED)
+    # A difference of means is no larger for noise, unlike a maximum or a spread.
+    return larger_on_classification(both, lead_of_contrastive, "difference in mean CCI", CCI, is_pulled=False)
+
+
+# Supervised against contrastive; apart, for the labels of classification may be those of pre-training
+
+
+@claims(
+    f"Supervised pre-training is about as good as contrastive on classification (CCI within {MINOR:g})",
+    source="Section 5.4, Figure 5",
+    paper="a relatively minor difference",
+)
+def supervised_is_as_good_on_classification(panels: Panels) -> Answer:
+    return supervised_is_as_good(panels, is_dense=False)
+
+
+@claims(
+    f"Supervised pre-training is about as good as contrastive on dense tasks (CCI within {MINOR:g})",
+    source="Section 5.4, Figure 5",
+    paper="a relatively minor difference",
+)
+def supervised_is_as_good_on_dense_tasks(panels: Panels) -> Answer:
+    return supervised_is_as_good(panels, is_dense=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Supervised and contrastive encoders of one task."""
+
+    panel: Panel
+    supervised: Sequence[MeasuredCurve]
+    contrastive: Sequence[MeasuredCurve]
+    difference: Estimate  # in mean CCI
+
+
+def supervised_is_as_good(panels: Panels, *, is_dense: bool) -> Answer:
+    """Whether supervised and contrastive encoders differ in mean CCI by less than a minor difference on every task."""
+    compared: list[Compared] = []
+    for panel in require_some(panels):
+        supervised, contrastive = with_cci(panel.of("supervised")), with_cci(panel.of("contrastive"))
+        if panel.is_dense == is_dense and supervised and contrastive:
+            drawn = advantage([*supervised, *contrastive], "supervised", "contrastive")
+            difference = estimate(drawn, n=len(supervised) + len(contrastive))
+            compared.append(Compared(panel, supervised, contrastive, difference))
+    if not compared:
+        raise none_of("supervised and contrastive")
+    widest = max((one.difference for one in compared), key=lambda one: abs(one.value or 0.0))
+    seen = sorted(
+        {
+            f"{curve.encoder} has seen the labels of {one.panel.name}"
+            for one in compared
+            for curve in one.supervised
+            if not is_dense and has_seen(curve, one.panel)
+        }
+    )
+    return Answer(
+        ours="difference in mean CCI "
+        + ", ".join(
+            f"{cell(one.difference, signed=True)} ({one.panel.name}, {len(one.supervised)} against "
+            f"{encoders(len(one.contrastive))})"
+            for one in compared
+        )
+        + "".join(f"; {one}" for one in seen),
+        value=widest.value,
+        holds=all(
+            one.ci_low is not None and one.ci_high is not None and one.ci_low >= -MINOR and one.ci_high <= MINOR
+            for one in (each.difference for each in compared)
+        ),
+        reason=why_not_minor(compared),
+    )
+
+
+def why_not_minor(compared: Sequence[Compared]) -> str:
     clear = [
         f"{'supervised' if (one.value or 0) > 0 else 'contrastive'} on {panel.name}"
-        for panel, _, one in found
+        for panel, one in ((each.panel, each.difference) for each in compared)
         if one.ci_low is not None and one.ci_high is not None and (one.ci_low > MINOR or one.ci_high < -MINOR)
     ]
     if clear:
@@ -244,24 +243,26 @@ def _why_not_minor(found: Sequence[tuple[Panel, object, Estimate]]) -> str:
     return f"an interval reaches beyond {MINOR:g}, so that these encoders do not settle it: {_FEW}"
 
 
-def _across(both: Comparable, of: _Of, what: str, unit: str, *, of_groups: bool = False) -> Answer:
-    """That a quantity is larger on classification than on dense tasks."""
-    is_pulled = not of_groups  # a difference of means is no larger for noise
+# What several statements ask
+
+
+def larger_on_classification(
+    both: Comparable, summary: Summary, what: str, unit: str, *, is_pulled: bool = True
+) -> Answer:
+    """Whether a summary of encoders is larger on classification than on dense tasks."""
     n = len(both.encoders)
-    one, other, more = both.across(of)
-    cells = [_cell(_estimate(each, n=n, unit=unit, is_pulled=is_pulled)) for each in (one, other)]
+    one, other, more = (estimate(drawn, n=n, unit=unit, is_pulled=is_pulled) for drawn in both.across(summary))
     dense = " and ".join(panel.task for panel in both.dense)
-    return _beyond_chance(
-        _estimate(more, n=n, unit=unit, is_pulled=is_pulled),
-        f"{what} {cells[0]} on classification, {cells[1]} on {dense}; difference",
-        _groups(both),
+    return beyond_chance(
+        more, f"{what} {cell(one)} on classification, {cell(other)} on {dense}; difference", kinds_of(both)
     )
 
 
-def _beyond_chance(estimate: Estimate, what: str, where: str) -> Answer:
-    low, high = estimate.ci_low, estimate.ci_high
+def beyond_chance(difference: Estimate, what: str, where: str) -> Answer:
+    """Whether a difference lies above 0 with its whole interval."""
+    low, high = difference.ci_low, difference.ci_high
     if low is None or high is None:
-        reason = f"there is no interval: {estimate.note}"
+        reason = f"there is no interval: {difference.note}"
     elif high < 0:
         reason = f"it is the other way round on these encoders, which are not the paper's: {_FEW}"
     else:
@@ -269,53 +270,69 @@ def _beyond_chance(estimate: Estimate, what: str, where: str) -> Answer:
         if low > 0:
             reason = ""  # it holds
     return Answer(
-        ours=f"{what} {_cell(estimate, signed=True)}, {_encoders(estimate.n)} ({where})",
-        value=estimate.value,
+        ours=f"{what} {cell(difference, signed=True)}, {encoders(difference.n)} ({where})",
+        value=difference.value,
         holds=low is not None and low > 0,
         reason=reason,
     )
 
 
-def _contrastive(panels: Sequence[Panel]) -> list[tuple[Panel, MeasuredCurve]]:
-    found = [(panel, curve) for panel in panels for curve in panel.of("contrastive")]
+def lead_of_contrastive(curves: Sequence[MeasuredCurve]) -> Drawn:
+    return advantage(curves, "contrastive", "non-contrastive")
+
+
+def comparable_methods(panels: Panels, *, least: int) -> Comparable:
+    """Self-supervised encoders on classification and on dense tasks of one data set, if there are so many."""
+    both = comparable(require_some(panels), *SELF_SUPERVISED)
+    if len(both.encoders) < least:
+        raise QueryError(
+            f"{encoders(len(both.encoders))} without labels on classification and on a dense task of "
+            f"{both.dataset}, expected at least {least}; {HOW_TO_MEASURE} with more."
+        )
+    return both
+
+
+def contrastive_of(panels: Panels) -> list[tuple[Panel, MeasuredCurve]]:
+    """Every curve of a contrastive encoder, with its panel."""
+    found = [(panel, curve) for panel in require_some(panels) for curve in panel.of("contrastive")]
     if not found:
-        raise _none_of("contrastive")
+        raise none_of("contrastive")
     return found
 
 
-def _some(panels: Sequence[Panel], answer: Callable[[], Answer]) -> Callable[[], Answer]:
-    """The same answer, or why there is none."""
-
-    def checked() -> Answer:
-        if not panels:
-            raise QueryError(_NOTHING)
-        return answer()
-
-    return checked
+def require_some(panels: Panels) -> Panels:
+    if not panels:
+        raise QueryError(_NOTHING)
+    return panels
 
 
-def _none_of(kinds: str) -> QueryError:
+def with_cci(curves: Sequence[MeasuredCurve]) -> list[MeasuredCurve]:
+    return [curve for curve in curves if curve.improvement]
+
+
+def none_of(kinds: str) -> QueryError:
     return QueryError(f"No task has curves of {kinds} encoders with a CCI; {HOW_TO_MEASURE} with such encoders.")
 
 
-def _has_seen(curve: MeasuredCurve, panel: Panel) -> bool:
+def has_seen(curve: MeasuredCurve, panel: Panel) -> bool:
     """True if an encoder was pre-trained with the labels of the task."""
     return str(catalogue()[curve.encoder].pretraining.dataset) == panel.dataset
 
 
-def _groups(both: Comparable) -> str:
+def kinds_of(both: Comparable) -> str:
+    """How many encoders of each kind are compared, and on which data set."""
     kinds = {curve.encoder: curve.kind for panel in both.classification for curve in panel.curves}
-    counts = {kind: sum(own == kind for own in kinds.values()) for kind in SELF_SUPERVISED}
+    counts = {kind: [*kinds.values()].count(kind) for kind in SELF_SUPERVISED}
     return f"{both.dataset}: " + ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
 
 
-def _encoders(n: int) -> str:
+def encoders(n: int) -> str:
     return f"{n} encoder{'s' * (n != 1)}"
 
 
-def _estimate(drawn: Drawn, *, n: int, unit: str = CCI, is_pulled: bool = False) -> Estimate:
+def estimate(drawn: Drawn, *, n: int, unit: str = CCI, is_pulled: bool = False) -> Estimate:
     return estimate_of(drawn, term="", outcome="", n=n, unit=unit, method=METHOD, is_pulled=is_pulled)
 
 
-def _cell(estimate: Estimate, *, signed: bool = False) -> str:
-    return interval(estimate, digits=2, signed=signed)
+def cell(one: Estimate, *, signed: bool = False) -> str:
+    return interval(one, digits=2, signed=signed)

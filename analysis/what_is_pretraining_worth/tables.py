@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from zoo.analysis.curve_comparisons import (
+from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn, Interval
+from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
+from zoo.studies.findings import Rows, Table
+from zoo.studies.tables import cross_table, interval
+
+from .comparisons import (
     CALIBRATED,
     CCI,
     METHOD,
@@ -16,13 +23,6 @@ from zoo.analysis.curve_comparisons import (
     spread_of_improvements,
     spread_with_most_labels,
 )
-from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
-from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint
-from zoo.evaluation.curves.texts import improvement_text, words_of
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 
@@ -66,7 +66,7 @@ def regimes_table(panel: Panel) -> Table:
             )
     first = panel.curves[0].curve
     controls = {f"{_cell(one.curve.blind, 3)} and {_cell(one.curve.maximal, 3)}": one.encoder for one in panel.curves}
-    told = "; ".join(f"{risks} ({encoder})" if len(controls) > 1 else risks for risks, encoder in controls.items())
+    shown = "; ".join(f"{risks} ({encoder})" if len(controls) > 1 else risks for risks, encoder in controls.items())
     return Table(
         title=f"Every regime: {panel.name}",
         headers=[
@@ -82,7 +82,7 @@ def regimes_table(panel: Panel) -> Table:
         ],
         rows=rows,
         note=f"Risk: {words_of(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. Blind guess and "
-        f"maximal supervision: {told}. {_ranges(panel)} Protocol: {panel.protocol}.",
+        f"maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
     )
 
 
@@ -158,8 +158,8 @@ def _ranges(panel: Panel) -> str:
     ranges = {curve.curve.improvement_range for curve in panel.curves if curve.curve.improvement_range is not None}
     if not ranges:
         return "No curve has a CCI."
-    told = " or ".join(f"{first:.2f} to {last:.2f}" for first, last in sorted(ranges, reverse=True))
-    return f"CCI is of calibrated risks of scratch from {told}."
+    ends = " or ".join(f"{first:.2f} to {last:.2f}" for first, last in sorted(ranges, reverse=True))
+    return f"CCI is of calibrated risks of scratch from {ends}."
 
 
 def _labels(point: CurvePoint) -> str:

@@ -17,39 +17,27 @@ Command: zoo study what_one_choice_changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, controlled_effect
 from zoo.analysis.ols import adjusted
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Findings, answered, number_claim, undone_by_hc3
+from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import probability, read_printed
 
-from . import tables
+from .claims import PROJECTOR, SIGNIFICANT, Effect, Found, claims_of
 from .figures import controlled_figures
-from .tables import short
+from .tables import estimates_table, overview_table, repetition_table, rows_used
 
-Effect = Callable[..., ControlledEffect]
-SIGNIFICANT = 0.05
-TYPICAL = 2 / 3  # share of pairs from which "typically" is said
 COMPLETE = "encoders with every component"
-FEW_SHOT = "train-nperclass-3_test"
-DATA = "Section 5.3.2, Appendix D.2, Figure 21"
-PROJECTOR = "projection2_arch"
 SHOWN = ("z_dim", PROJECTOR, "epochs", "nviews", "pretraining_data")  # in the paper
 OTHERS = (name for name in CORE_COLUMNS if name not in SHOWN and name not in VARIED_TOGETHER)
 TREATMENTS = (*SHOWN, *(name for name in OTHERS if name != "other"))  # remarks in free text are no single choice
 FAMILY = "all choices and risks of the controlled analysis"
-PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
-WORDS = {"z_dim": "log dimensions", PROJECTOR: "an MLP against no projector", "epochs": "log epochs"}
 NOTES = (
     "Numbers enter as natural logarithms, decided beforehand. The paper took the logarithm or the number, whichever is "
     "best; every coefficient that it prints here is of a logarithm.",
@@ -73,7 +61,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         return controlled_effect(table, treatment, outcome, **how)
 
     @cache
-    def printed(treatment: str, outcome: str, *, repeated: bool = True) -> ControlledEffect:
+    def as_printed(treatment: str, outcome: str, *, repeated: bool = True) -> ControlledEffect:
         # printed numbers of choices that vary with other columns are of encoders with every component
         chosen = complete if treatment in VARIED_TOGETHER else table
         return controlled_effect(chosen, treatment, outcome, as_the_paper_did=repeated)
@@ -87,9 +75,9 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             except QueryError as error:
                 unanswered[treatment, outcome] = str(error)
     estimates = adjusted([one for found in effects for one in found.estimates], family=FAMILY)
-    pairs = _repeated(printed)
+    pairs = _repeated(as_printed)
     return Findings(
-        claims=[*(_number(effect, printed, row) for row in PRINTED), *_statements(table, effect, estimates)],
+        claims=claims_of(Found(table, effect, as_printed, estimates)),
         estimates=[
             *estimates,
             *_against_linear(effect),
@@ -97,23 +85,23 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *(one for _, repeated in pairs for one in repeated.estimates),
         ],
         tables=[
-            tables.overview_table(effects, TREE_OUTCOMES),
-            tables.estimates_table(effects, estimates),
-            tables.repetition_table(pairs),
+            overview_table(effects, TREE_OUTCOMES),
+            estimates_table(effects, estimates),
+            repetition_table(pairs),
         ],
         figures=controlled_figures(table),
-        rows=tables.rows_used(effects),
+        rows=rows_used(effects),
         notes=[*NOTES, *_lonely(effect), _surviving(estimates), *_unanswered(unanswered)],
     )
 
 
-def _repeated(printed: Effect) -> list[tuple[ControlledEffect, ControlledEffect]]:
+def _repeated(as_printed: Effect) -> list[tuple[ControlledEffect, ControlledEffect]]:
     """Effects of what varies with other columns, of encoders with every component: each once, and as published."""
     pairs = []
     for treatment in ("z_dim", PROJECTOR):
         for outcome in ("usability", "probe_gen"):
             try:
-                pairs.append((printed(treatment, outcome, repeated=False), printed(treatment, outcome)))
+                pairs.append((as_printed(treatment, outcome, repeated=False), as_printed(treatment, outcome)))
             except QueryError:
                 continue  # the claim about it says why
     return pairs
@@ -159,179 +147,10 @@ def _surviving(estimates: Sequence[Estimate]) -> str:
     )
 
 
-def _unanswered(reasons: dict[tuple[str, str], str]) -> list[str]:
+def _unanswered(reasons: Mapping[tuple[str, str], str]) -> list[str]:
     never = [one for one in TREATMENTS if all((one, outcome) in reasons for outcome in TREE_OUTCOMES)]
     some = [f"{one} on {OUTCOMES[outcome].label.lower()}" for one, outcome in reasons if one not in never]
     named = ", ".join([*never, *some])
     if not named:
         return []
     return [f"No effect can be judged of {named}: too few encoders differ in it alone, or a value has no logarithm."]
-
-
-def _quantity(found: ControlledEffect, level: str | None, what: str) -> float | None:
-    estimate = found.estimate(level)
-    if what == "standard error":
-        return found.standard_error(level)
-    return estimate.p if what.startswith("p-value") else estimate.value
-
-
-def _number(effect: Effect, printed: Effect, row: Mapping[str, str]) -> Claim:
-    """One printed number beside ours; ``row`` is one of :data:`PRINTED`."""
-    treatment, level, outcome, what = row["treatment"], row["level"] or None, row["outcome"], row["what"]
-    number, source, misprint_of, caveat = row["printed"], row["source"], row["meant"] or None, ""
-    claim = f"Effect of {WORDS[treatment]} on {OUTCOMES[outcome].label.lower()}: {what}"
-    try:
-        # the printed numbers of choices that vary with other columns are of encoders with every component, so ours too
-        ours, theirs = printed(treatment, outcome, repeated=False), printed(treatment, outcome)
-        value, repeated = _quantity(ours, level, what), _quantity(theirs, level, what)
-        reason = tables.why_it_differs(
-            ours,
-            theirs,
-            effect(treatment, outcome),
-            level=level,
-            misprint_of=misprint_of,
-            bound=float(number[1:]) if number.startswith("<") else None,
-        )
-        caveat = undone_by_hc3(ours.estimate(level)) if what.startswith("p-value") else ""
-    except QueryError as error:
-        return number_claim(claim, source=source, printed=number, ours=None, shown=NOT_AVAILABLE, reason=str(error))
-    return number_claim(
-        claim,
-        source=source,
-        printed=number,
-        ours=value,
-        as_the_paper_did=repeated,
-        misprint_of=misprint_of,
-        cut_off=row["cut_off"] == "yes",
-        reason=reason,
-        caveat=caveat,
-    )
-
-
-def _statements(table: StudyTable, effect: Effect, tested: Sequence[Estimate]) -> list[Claim]:
-    def trade_off() -> Answer:
-        vits = table.only(table.frame.index[table.frame["family"] == "vit"], because="no ViT")
-        usable = vits.only(vits.complete("usability", "probe_gen").index, because="a component is missing")
-        usability, probe = (controlled_effect(usable, "z_dim", one).changes() for one in ("usability", "probe_gen"))
-        trading = int(((usability < 0) & (probe > 0)).sum())
-        return Answer(
-            ours=f"in {trading} of {len(usability)} networks",
-            holds=trading == len(usability),
-            value=trading,
-            reason="one network does not trade the one for the other",
-        )
-
-    def few_shot() -> Answer:
-        estimate = effect("z_dim", FEW_SHOT).estimate()
-        return Answer(
-            ours=short(estimate), holds=_is(estimate, 1), value=estimate.value, reason="the effect is not significant"
-        )
-
-    def views() -> Answer:
-        found = effect("nviews", "usability")
-        usability, probe = found.estimate(), effect("nviews", "probe_gen").estimate()
-        rate = next(one.p_adjusted for one in tested if (one.term, one.outcome) == (usability.term, "usability"))
-        mostly = abs(usability.value or 0.0) > abs(probe.value or 0.0)
-        ours = (
-            f"usability {short(usability)}, false-discovery rate {probability(rate)}; probe generalization "
-            f"{short(probe)}; {found.n_encoders} encoders in {found.n_groups} groups"
-        )
-        return Answer(
-            ours=ours,
-            holds=_is(usability, -1) and mostly,
-            value=usability.value,
-            reason="the effect on usability is not significant, or the other one is larger",
-        )
-
-    def views_and_probe() -> Answer:
-        changes = effect("nviews", "probe_gen").changes()
-        better = int((changes < 0).sum())
-        return Answer(
-            ours=f"lower in {better} of {len(changes)} groups",
-            holds=better > 0,
-            value=better,
-            reason="it is lower in no group",
-        )
-
-    def projector(outcome: str, share: float) -> Answer:
-        found = effect(PROJECTOR, outcome)
-        changes = pd.concat([found.changes(level, "mlp") for level in ("linear", "identity")])
-        better = int((changes < 0).sum())
-        linear = short(effect(PROJECTOR, outcome, reference="linear").estimate("mlp"))
-        return Answer(
-            ours=f"lower in {better} of {len(changes)} pairs; than with a linear one {linear}",
-            value=better,
-            holds=better > 0 and better >= share * len(changes),
-            reason="in fewer pairs",
-        )
-
-    def encoder_generalization() -> Answer:
-        changes = effect("epochs", "enc_gen").changes()
-        better, worse = int((changes < 0).sum()), int((changes > 0).sum())
-        return Answer(
-            ours=f"lower in {better} groups, higher in {worse}",
-            holds=better > 0 and worse > 0,
-            reason="it goes the same way in every group",
-        )
-
-    def more_data(outcome: str, sign: int) -> Answer:
-        found = effect("pretraining_data", outcome)
-        changes, estimate = found.changes("ImageNet-1K", "ImageNet-22K"), found.estimate("ImageNet-22K")
-        as_said = int((changes * sign > 0).sum())
-        return Answer(
-            ours=f"in {as_said} of {len(changes)} pairs; {short(estimate)}",
-            value=estimate.value,
-            holds=as_said == len(changes) > 0,
-            reason="it is not so in every pair",
-        )
-
-    dimensions, figure_9b, typical = "Section 5.3.1, Figure 8", "Section 5.3.2, Figure 9b", "Appendix D.3, Figure 11"
-    rows: Sequence[tuple[str, str, str, Callable[[], Answer]]] = [
-        (
-            "More dimensions of one ViT lower its usability error and raise its probe generalization error",
-            dimensions,
-            "a tradeoff",
-            trade_off,
-        ),
-        ("Fewer dimensions lower the 3-shot error", "Section 5.3.1, Appendix D.1", "improve", few_shot),
-        ("More views mostly improve usability", figure_9b, "mostly usability", views),
-        ("More views can also improve probe generalization", figure_9b, "can help", views_and_probe),
-        (
-            "An MLP projector improves usability",
-            "Section 5.3.3, Figure 11",
-            "improves",
-            lambda: projector("usability", 1.0),
-        ),
-        (
-            "An MLP projector typically improves probe generalization",
-            typical,
-            "typically",
-            lambda: projector("probe_gen", TYPICAL),
-        ),
-        (
-            "Longer training improves encoder generalization of some encoders and worsens that of others",
-            "Appendix D.5, Figure 25",
-            "not very clear",
-            encoder_generalization,
-        ),
-        (
-            "Pretraining on ImageNet-22k worsens probe generalization",
-            DATA,
-            "worsens",
-            lambda: more_data("probe_gen", 1),
-        ),
-        (
-            "Pretraining on ImageNet-22k worsens encoder generalization",
-            DATA,
-            "worsens",
-            lambda: more_data("enc_gen", 1),
-        ),
-        ("Pretraining on ImageNet-22k can improve usability", DATA, "can improve", lambda: more_data("usability", -1)),
-    ]
-    return [answered(claim, source=source, paper=paper, answer=answer) for claim, source, paper, answer in rows]
-
-
-def _is(estimate: Estimate, sign: int) -> bool:
-    """True if the effect has the sign and is significant."""
-    significant = estimate.p is not None and estimate.p < SIGNIFICANT
-    return significant and estimate.value is not None and estimate.value * sign > 0

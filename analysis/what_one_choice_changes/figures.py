@@ -55,7 +55,7 @@ _OBJECTIVES = {
     "vicreg": "VICReg",
     "vicregl": "VICRegL",
 }
-_SAID = {  # how a choice that tells groups apart is said, those that readers know best first
+_SAID = {  # words for a choice in which groups differ, those that readers know best first
     "epochs": "{} epochs",
     "nviews": "{} views",
     "projection2_arch": "{} projector",
@@ -136,13 +136,7 @@ def controlled_figures(table: StudyTable) -> list[Figure]:
 
 
 def members_of(table: StudyTable, treatment: str, outcomes: Sequence[str], *, all_of_them: bool = False) -> Members:
-    """The groups in which a treatment varies, with the outcomes.
-
-    Parameters
-    ----------
-    all_of_them : bool
-        Only encoders that have every outcome; else those that have any.
-    """
+    """The groups in which a treatment varies, with the outcomes; of encoders that have any or ``all_of_them``."""
     varied = VARIED_TOGETHER.get(treatment, (treatment,))
     groups = controlled_groups(table, varied)
     frame = groups.drop(columns="n_varying").join(table.frame[list(outcomes)])
@@ -158,17 +152,8 @@ def members_of(table: StudyTable, treatment: str, outcomes: Sequence[str], *, al
 def group_words(table: StudyTable, groups: Sequence[str], varied: Sequence[str]) -> dict[str, str]:
     """Words for groups: objective and architecture, and no more choices than it takes to tell them apart.
 
-    Parameters
-    ----------
-    groups : sequence of str
-        Their names: ids of encoders of the table, one of each.
-    varied : sequence of str
-        Columns that differ inside the groups, which cannot name them.
-
-    Returns
-    -------
-    dict
-        Group -> "SimCLR, ResNet-50, 100 epochs".
+    Groups are named by the id of one of their encoders; ``varied`` are the columns that differ inside them and cannot
+    name them. The words are like ``"SimCLR, ResNet-50, 100 epochs"``.
     """
     fixed = [name for name in CORE_COLUMNS if name not in varied]
     reasons = table.why_missing.loc[list(groups), fixed]

@@ -130,40 +130,6 @@ def rows_used(effects: Sequence[ControlledEffect]) -> list[Rows]:
     return rows
 
 
-def why_it_differs(
-    ours: ControlledEffect,
-    theirs: ControlledEffect,
-    of_all: ControlledEffect,
-    *,
-    level: str | None,
-    bound: float | None,
-    misprint_of: str | None,
-) -> str:
-    """Why a printed number is not ours, from what differs between the computations.
-
-    ``theirs`` has rows repeated, ``of_all`` is of all encoders with the outcome; ``bound`` is one that a p-value is
-    printed to be below.
-    """
-    estimate, error = ours.estimate(level), ours.standard_error(level)
-    if theirs.fit.n > theirs.n_encoders:
-        reason = (
-            f"the published code counted {theirs.n_encoders} encoders {theirs.fit.n} times, once for each column that "
-            f"varies in their group ({theirs.fit.residual_df} residual degrees of freedom instead of "
-            f"{ours.fit.residual_df}), which gives {short(theirs.estimate(level))}; each once: {short(estimate)}"
-        )
-        if bound is not None and all((one.estimate(level).p or 0.0) >= bound for one in (ours, theirs)):
-            reason += f"; neither is below {bound:.0e}" + (
-                f", and the appendix prints {misprint_of}" if misprint_of else ""
-            )
-        if of_all.n_encoders != ours.n_encoders:
-            reason += f"; all {of_all.n_encoders} encoders with this risk give {short(of_all.estimate(level))}"
-        return reason
-    found = f"{estimate.value:.3f} +- {error:.3f} with {ours.fit.residual_df} degrees of freedom"
-    if misprint_of is not None:
-        return f"a misprint of {misprint_of}: an effect of {found} has p {probability(estimate.p)}"
-    return f"no encoder is counted twice here, and the effect is {found}, p {probability(estimate.p)}"
-
-
 def short(estimate: Estimate) -> str:
     """ "-3.82 (p 2e-04)", or why there is no such number."""
     if estimate.value is None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from zoo.analysis.columns import OUTCOMES
-from zoo.analysis.groups import PARTS, risks_of_best_by_year
+from zoo.analysis.groups import PARTS
 from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several
 from zoo.evaluation.drawing import Figure
 from zoo.studies.findings import Findings
@@ -27,6 +27,7 @@ from zoo.studies.tables import doubts, rows_used
 from .claims import TURN, Found, claims
 from .figures import over_time_figure
 from .tables import Years, years_estimates, years_table
+from .years import risks_of_best_by_year
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:

@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import (
-    PARTS,
+from zoo.analysis.groups import PARTS
+from zoo.analysis.table import StudyTable, in_groups, those
+from zoo.studies.findings import Answer, Claims, excludes_zero
+from zoo.studies.tables import listed, with_interval
+
+from .tables import Years
+from .years import (
     carried_by,
     changes_between,
     known,
@@ -21,11 +26,6 @@ from zoo.analysis.groups import (
     slope_over_years,
     years_differ,
 )
-from zoo.analysis.table import StudyTable, in_groups, those
-from zoo.studies.findings import Answer, Claims, excludes_zero
-from zoo.studies.tables import listed, with_interval
-
-from .tables import Years
 
 START, TURN, GAP, NOW = 2016, 2019, 2021, 2022  # years of which the paper speaks
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, YearRisks
+from zoo.analysis.groups import PARTS
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
 from zoo.optional import requires_extra
 from zoo.studies.tables import COMPONENT_MARKS, draw_with_bars
 
 from .tables import Years, not_measured
+from .years import YearRisks
 
 with requires_extra("study", needed_for="A figure"):
     from matplotlib.figure import Figure as Drawing
@@ -28,7 +29,7 @@ _FAMILIES = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
 
 
 class _QuestionMark(HandlerBase):
-    """The mark of a component that nobody has measured, as text in a legend."""
+    """The mark of a component that was not measured, as text in a legend."""
 
     def create_artists(self, legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans):  # type: ignore
         return [Text(width / 2, 0, "?", ha="center", weight="bold", size=8, transform=trans)]
@@ -55,7 +56,7 @@ def over_time_figure(name: str, title: str, panels: Mapping[str, Years]) -> Figu
 
 
 def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
-    """Components by year, one panel a title; a component that nobody has measured leaves a gap and a question mark.
+    """Components by year, one panel a title; a component that was not measured leaves a gap and a question mark.
 
     Bars are 95 % intervals, where there are any and the year has at least 3 encoders.
     """

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.groups import PARTS, YearRisks
+from zoo.analysis.groups import PARTS
 from zoo.studies.findings import Table
+
+from .years import YearRisks
 
 if TYPE_CHECKING:
     pass

@@ -14,7 +14,7 @@ from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, number_claim
 from zoo.studies.trees import Choice, Trees, claim_of_way, error_of
 
-from .explained import Explained, claim_of_definition, claim_of_number
+from .explained import Explained, claim_of_number, of_definition
 
 SETS = {"filtered": "before filtering", "few": "after filtering"}  # 26 and 14 choices
 FULL, FEW = "train_test", "train-nperclass-3_test"
@@ -64,7 +64,11 @@ def claims_of(explained: Explained, trees: Mapping[str, Trees]) -> list[Claim]:
             for name, numbers in TABLE_6.items()
             for outcome, number in numbers.items()
         ),
-        *(claim_of_definition(explained, "few", outcome, number) for outcome, number in TABLE_6["few"].items()),
+        *(
+            claim
+            for outcome, number in TABLE_6["few"].items()
+            for claim in of_definition.judged(explained, "few", outcome, error=error_of(outcome), printed=number)
+        ),
         *of_variance.judged(explained),
         *(
             claim_of_way(one.choice, one.outcome, one.way, trees[one.features], source=one.source)

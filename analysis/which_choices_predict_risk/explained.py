@@ -13,7 +13,7 @@ from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.table import StudyTable
 from zoo.analysis.trees import TREE_FEATURES, stored_tuning
 from zoo.errors import QueryError
-from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Table, answered, number_claim
+from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Table, number_claim
 from zoo.studies.running import StudyOptions
 from zoo.studies.trees import error_of
 
@@ -28,13 +28,7 @@ class Explained:
     refused: Mapping[tuple[str, str], str]  # the sentence of the error
 
     def of(self, features: str, outcome: str) -> ExplainedVariance:
-        """That of one outcome.
-
-        Raises
-        ------
-        QueryError
-            With the reason, if it could not be computed.
-        """
+        """That of one outcome; QueryError with the reason if it could not be computed."""
         if (features, outcome) not in self.found:
             raise QueryError(self.refused.get((features, outcome), f"Nobody asked for the trees of {outcome}."))
         return self.found[features, outcome]
@@ -50,12 +44,8 @@ def explained_variances(
 ) -> Explained:
     """Cross-validation of each outcome with each set of features.
 
-    Parameters
-    ----------
-    repeats : mapping
-        Set of features -> divisions into folds.
-    parameters : mapping
-        Set of features -> outcome -> settings of the trees; the stored ones where there are none.
+    ``repeats`` are divisions into folds by set of features; ``parameters`` settings of the trees by set and outcome,
+    the stored ones where there are none.
     """
     found: dict[tuple[str, str], ExplainedVariance] = {}
     refused: dict[tuple[str, str], str] = {}
@@ -87,7 +77,7 @@ def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list
         for outcome in outcomes:
             try:
                 stored = stored_tuning(outcome, name)
-            except QueryError:  # nobody tuned it
+            except QueryError:  # no settings are stored
                 continue
             for definition in ("by_fold", "pooled"):
                 if f"nested_{definition}" in stored:
@@ -136,27 +126,22 @@ def claim_of_number(explained: Explained, features: str, outcome: str, printed: 
     )
 
 
-def claim_of_definition(explained: Explained, features: str, outcome: str, printed: str) -> Claim:
-    """That a printed percentage is one of explained test variance: of all encoders out of fold, pooled."""
+of_definition = Claims(source="Table 6, Appendix C.4")
 
-    def answer() -> Answer:
-        found = explained.of(features, outcome)
-        least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
-        sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
-        return Answer(
-            ours=f"pooled {_pooled(found)}",
-            value=found.pooled,
-            holds=found.by_fold - found.pooled < SAME,
-            contradicted=found.by_fold - found.pooled >= SAME,
-            reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
-            f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
-        )
 
-    return answered(
-        f"Table 6 gives the percentage of explained test variance: {error_of(outcome)}",
-        source="Table 6, Appendix C.4",
-        paper=printed,
-        answer=answer,
+@of_definition("Table 6 gives the percentage of explained test variance: {error}", paper="{printed}")
+def the_percentage_is_of_test_variance(explained: Explained, features: str, outcome: str) -> Answer:
+    """Explained test variance is that of all encoders out of fold, pooled."""
+    found = explained.of(features, outcome)
+    least, most = found.n // found.n_folds, -(-found.n // found.n_folds)
+    sizes = f"{least} or {most} encoders" if least < most else f"{most} encoder{'' if most == 1 else 's'}"
+    return Answer(
+        ours=f"pooled {_pooled(found)}",
+        value=found.pooled,
+        holds=found.by_fold - found.pooled < SAME,
+        contradicted=found.by_fold - found.pooled >= SAME,
+        reason=f"the mean of root-mean-square errors, of folds of {sizes}, is below the root of their "
+        f"mean square, which turns {found.pooled:.1f} into {found.by_fold:.1f}",
     )
 
 

@@ -108,10 +108,7 @@ def choice_swarms(
 ) -> list[Swarm]:
     """SHAP values of one feature on several outcomes, a row an outcome, with the feature's published values.
 
-    Parameters
-    ----------
-    normalised : bool
-        SHAP values as shares of the mean absolute value of the outcome, as in Figure 17; else in the outcome's unit.
+    Normalised they are shares of the mean absolute value of the outcome, as in Figure 17; else in the outcome's unit.
     """
     swarms = []
     for one in found:

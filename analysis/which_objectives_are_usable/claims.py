@@ -32,12 +32,8 @@ def claims_of(
 ) -> list[Claim]:
     """All claims.
 
-    Parameters
-    ----------
-    means, pairs : sequence of Estimate
-        Usability by type, the lowest first, and differences between types.
-    fixed : mapping
-        What is held fixed, in words -> differences to contrastive encoders.
+    ``means`` are usability by type, the lowest first, ``pairs`` differences between types; ``fixed`` has differences to
+    contrastive encoders by what is held fixed, in words.
     """
     tests = [claim for mode in HIGH for claim in of_tests.judged(mode, pairs, fixed["nothing"], mode=mode.capitalize())]
     figure_22 = [

@@ -177,12 +177,8 @@ def draw_objectives(
 ) -> Drawing:
     """SHAP values of the objective: a row an objective, a panel an outcome; colours are representation dimensions.
 
-    Parameters
-    ----------
-    fewest : int
-        Objectives with fewer encoders that have the outcome are left empty in its panel.
-    one_scale : bool
-        All panels have the same axis.
+    Objectives with fewer than ``fewest`` encoders that have the outcome are left empty in its panel. With ``one_scale``
+    all panels have the same axis.
     """
     n_rows = -(-len(found) // n_columns)
     height = n_rows * (0.19 * len(names) + 0.85) + 0.3

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from zoo.analysis.groups import (
-    ANY_FEATURES,
-    TABLE_2,
-    Category,
-    best_fraction,
-    best_fraction_of_each,
-    best_of_each,
-    error_difference,
-    members,
-    risks_of_best,
-    winner,
-)
+from tests.shipped import study_module
+from zoo.analysis.groups import best_fraction, best_fraction_of_each, best_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 
-RESNET, VIT = Category("ResNets", {"family": ("resnet",)}), Category("ViTs", {"family": ("vit",)})
+winners = study_module("full_shot_or_few_shot", "winners")
+
+RESNET, VIT = winners.Category("ResNets", {"family": ("resnet",)}), winners.Category("ViTs", {"family": ("vit",)})
 SETTINGS = ("train_test", "train-nperclass-3_test")
 
 
@@ -36,34 +28,34 @@ def planted(**changes: dict[str, object]) -> StudyTable:
 
 
 def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_first_id() -> None:
-    found = winner(planted(), RESNET, "train_test")
+    found = winners.winner(planted(), RESNET, "train_test")
     assert (found.encoder, found.runner_up, found.error, found.margin, found.n) == ("b", "c", 20.0, 0.0, 3)
 
 
 def test_a_winner_without_rivals_has_no_runner_up() -> None:
-    found = winner(planted(), VIT, "train_test")
+    found = winners.winner(planted(), VIT, "train_test")
     assert (found.encoder, found.runner_up, found.margin, found.n) == ("v", None, None, 1)
 
 
 def test_an_encoder_that_lacks_the_column_of_a_category_is_in_none() -> None:
-    assert list(members(planted(), RESNET).index) == ["d", "c", "b", "a"]
-    assert winner(planted(), ANY_FEATURES, "train_test").encoder == "w"
+    assert list(winners.members(planted(), RESNET).index) == ["d", "c", "b", "a"]
+    assert winners.winner(planted(), winners.ANY_FEATURES, "train_test").encoder == "w"
 
 
 def test_a_category_that_nobody_is_in_is_refused_in_one_sentence() -> None:
     with pytest.raises(
         QueryError, match=r"^No encoder of the 6 in the table is in the category 'Swin' and has train_test"
     ):
-        winner(planted(), Category("Swin", {"family": ("swin",)}), "train_test")
+        winners.winner(planted(), winners.Category("Swin", {"family": ("swin",)}), "train_test")
     with pytest.raises(QueryError, match="train-nperclass-3_test"):
-        winner(planted(), RESNET, "train-nperclass-3_test")
+        winners.winner(planted(), RESNET, "train-nperclass-3_test")
 
 
 def test_unknown_columns_are_named() -> None:
     with pytest.raises(UnknownName, match="family"):
-        members(planted(), Category("?", {"famly": ("vit",)}))
+        winners.members(planted(), winners.Category("?", {"famly": ("vit",)}))
     with pytest.raises(UnknownName, match="train_test"):
-        winner(planted(), RESNET, "train_tset")
+        winners.winner(planted(), RESNET, "train_tset")
 
 
 def test_the_best_of_each_year_keeps_a_missing_usability_missing() -> None:
@@ -88,11 +80,11 @@ def test_a_fraction_out_of_range_is_refused(fraction: float) -> None:
 def test_the_order_of_the_rows_changes_no_winner() -> None:
     table = planted()
     turned = StudyTable(table.frame.iloc[::-1], table.why_missing.iloc[::-1], False, (), {})
-    assert winner(turned, RESNET, "train_test") == winner(table, RESNET, "train_test")
+    assert winners.winner(turned, RESNET, "train_test") == winners.winner(table, RESNET, "train_test")
 
 
 def test_a_difference_of_errors_has_the_interval_of_two_proportions() -> None:
-    found = error_difference(planted(), "d", "c", "train_test")
+    found = winners.error_difference(planted(), "d", "c", "train_test")
     # 1.96 sqrt((.25 .75 + .2 .8) / 50000) by hand, in percentage points
     assert found.value == pytest.approx(5.0)
     assert found.ci_low == pytest.approx(5.0 - 0.517, abs=0.01)
@@ -101,7 +93,7 @@ def test_a_difference_of_errors_has_the_interval_of_two_proportions() -> None:
 
 
 def test_equal_errors_do_not_differ() -> None:
-    found = error_difference(planted(), "b", "c", "train_test")
+    found = winners.error_difference(planted(), "b", "c", "train_test")
     assert found.value == 0.0 and found.p == pytest.approx(1.0)
     assert found.ci_low is not None and found.ci_high is not None and found.ci_low < 0 < found.ci_high
 
@@ -109,7 +101,7 @@ def test_equal_errors_do_not_differ() -> None:
 def test_a_difference_with_an_encoder_that_is_not_there_is_refused() -> None:
     for encoder in ("nobody", "a"):
         with pytest.raises(QueryError, match=f"^{encoder} has no train_test"):
-            error_difference(planted(), encoder, "b", "train_test")
+            winners.error_difference(planted(), encoder, "b", "train_test")
 
 
 def traded(n: int = 50) -> StudyTable:
@@ -153,4 +145,4 @@ def test_too_few_encoders_have_no_best_fraction() -> None:
 
 
 def test_the_categories_of_table_2_are_five() -> None:
-    assert len(TABLE_2) == 5
+    assert len(winners.TABLE_2) == 5

@@ -8,20 +8,14 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
-from tests.shipped import shipped_table
-from zoo.analysis.linear import (
-    CONTROLS,
-    GENERATIVE,
-    TIED,
-    LinearEffect,
-    generative_artefacts,
-    global_linear_effect,
-    pseudo_inverse,
-)
+from tests.shipped import shipped_table, study_module
+from zoo.analysis.linear import CONTROLS, TIED, LinearEffect, global_linear_effect
 from zoo.analysis.table import StudyTable, table_of
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import agrees_with
+
+artefacts = study_module("what_choices_change_on_average", "artefacts")
 
 pytestmark = pytest.mark.filterwarnings("error")
 PUBLISHED = shipped_table()
@@ -162,15 +156,15 @@ def test_a_linear_projector_goes_along_with_lower_effective_dimensionality() -> 
 
 def test_generative_objectives_are_not_identified_on_the_published_rows() -> None:
     found = global_linear_effect(PUBLISHED, "ssl_mode", "usability")
-    estimate = found.estimate(GENERATIVE)
+    estimate = found.estimate(artefacts.GENERATIVE)
     assert (estimate.value, estimate.p, estimate.p_robust) == (None, None, None)
     assert estimate.note == "not identified: coincides with projector[none]"
     assert (found.fit.rank, found.fit.n_columns) == (25, 26)
-    assert set(found.fit.not_identified) == {GENERATIVE, "projector[none]"}
+    assert set(found.fit.not_identified) == {artefacts.GENERATIVE, "projector[none]"}
 
 
 def test_the_printed_p_values_of_generative_objectives_are_those_of_a_pseudo_inverse() -> None:
-    found = list(generative_artefacts(PUBLISHED).values())
+    found = list(artefacts.generative_artefacts(PUBLISHED).values())
     assert [one.p for one in found] == pytest.approx([1.765e-4, 3.131e-4, 2.01e-6, 1.18e-5, 0.553], rel=0.01)
     assert agrees_with("3e-4", found[1].p or 0.0)  # Section 5.3.4; Appendix D.4 prints 1e-4
     assert (found[0].value or 0.0) > 500.0  # a thousand percentage points, which no error can have
@@ -184,16 +178,16 @@ def test_a_missing_projector_that_counts_as_none_makes_generative_objectives_ide
     )
     known = PUBLISHED.why_missing.assign(projection1_arch="", projection2_arch="")
     table = StudyTable(merged, known, False, (), {})
-    estimate = global_linear_effect(table, "ssl_mode", "usability").estimate(GENERATIVE)
+    estimate = global_linear_effect(table, "ssl_mode", "usability").estimate(artefacts.GENERATIVE)
     assert estimate.p == pytest.approx(0.553, abs=1e-3)
-    assert generative_artefacts(table) == {}
+    assert artefacts.generative_artefacts(table) == {}
 
 
 def test_a_pseudo_inverse_says_the_same_of_what_is_identified() -> None:
     found = global_linear_effect(PUBLISHED, "ssl_mode", "usability")
     transform = found.estimate("ssl_mode[transform]")
     for shifts in ({}, {"year": 2000.0}):
-        same = pseudo_inverse(found.fit, "ssl_mode[transform]", shifts=shifts)
+        same = artefacts.pseudo_inverse(found.fit, "ssl_mode[transform]", shifts=shifts)
         assert (same.value, same.p, same.ci_low) == pytest.approx((transform.value, transform.p, transform.ci_low))
         assert same.note == ""
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from tests.shipped import shipped_table
-from zoo.analysis.correlations import AXES, profiles_of
+from tests.shipped import shipped_table, study_module
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 
-NAMES = [axis.column for axis in AXES]
+of_encoders = study_module("what_an_encoder_is_good_at", "profiles")
+
+NAMES = [axis.column for axis in of_encoders.AXES]
 
 
 def row(*values: float) -> dict[str, float]:
@@ -38,14 +39,14 @@ def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
 
 
 def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:
-    places = profiles_of(table_of(PLANTED)).places
+    places = of_encoders.profiles_of(table_of(PLANTED)).places
     assert places.loc["good"].tolist() == [1.0] * 5
     assert places.loc["bad"].tolist() == [0.0] * 5
     assert places.loc["half"].tolist() == pytest.approx([0.5] * 5)
 
 
 def test_an_axis_that_was_not_measured_has_no_place() -> None:
-    profiles = profiles_of(table_of(PLANTED))
+    profiles = of_encoders.profiles_of(table_of(PLANTED))
     assert profiles.known("without_twin") == ["train_test", "enc_gen", "probe_gen"]
     assert profiles.places.loc["without_twin", ["usability", "approx"]].isna().all()
     assert profiles.places.loc["without_twin", "probe_gen"] == pytest.approx(0.75)
@@ -53,14 +54,17 @@ def test_an_axis_that_was_not_measured_has_no_place() -> None:
 
 
 def test_the_average_is_over_the_encoders_that_set_the_scale() -> None:
-    profiles = profiles_of(table_of(PLANTED))
+    profiles = of_encoders.profiles_of(table_of(PLANTED))
     assert profiles.reference == ("good", "half", "bad")
     assert profiles.average().tolist() == pytest.approx([0.5] * 5)
 
 
 def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
     table = table_of(PLANTED)
-    before, after = profiles_of(table), profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0)))
+    before, after = (
+        of_encoders.profiles_of(table),
+        of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0))),
+    )
     assert after.places.loc[list(PLANTED)].equals(before.places)
     assert after.reference == before.reference
     assert after.beyond("my_encoder") == ["train_test", "enc_gen"]
@@ -70,12 +74,12 @@ def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_sc
 
 def test_shifting_and_stretching_a_risk_moves_no_place() -> None:
     stretched = {encoder: {name: 3 * value + 7 for name, value in cells.items()} for encoder, cells in PLANTED.items()}
-    ours, theirs = (profiles_of(table_of(rows)).places for rows in (PLANTED, stretched))
+    ours, theirs = (of_encoders.profiles_of(table_of(rows)).places for rows in (PLANTED, stretched))
     pd.testing.assert_frame_equal(ours, theirs)
 
 
 def test_the_published_scale_is_that_of_146_encoders() -> None:
-    profiles = profiles_of(shipped_table())
+    profiles = of_encoders.profiles_of(shipped_table())
     assert len(profiles.reference) == 146  # published_results.csv: encoders with all four components
     within = profiles.places.loc[list(profiles.reference)]
     assert within.min().tolist() == [0.0] * 5
@@ -83,7 +87,7 @@ def test_the_published_scale_is_that_of_146_encoders() -> None:
 
 
 def test_signed_components_keep_the_scale_between_0_and_1() -> None:
-    profiles = profiles_of(shipped_table(corrected=True))
+    profiles = of_encoders.profiles_of(shipped_table(corrected=True))
     assert profiles.best["usability"] < 0
     within = profiles.places.loc[list(profiles.reference)]
     assert within.min().min() == 0.0 and within.max().max() == 1.0
@@ -98,4 +102,4 @@ def test_signed_components_keep_the_scale_between_0_and_1() -> None:
 )
 def test_a_table_without_a_scale_is_refused(rows: dict[str, dict[str, float]], words: str) -> None:
     with pytest.raises(QueryError, match=words):
-        profiles_of(table_of(rows))
+        of_encoders.profiles_of(table_of(rows))

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from zoo.analysis.correlations import _resampled, beyond_selection, correlation_change, pareto_front, rank_correlations
+from zoo.analysis.correlations import (
+    beyond_selection,
+    correlation_change,
+    drawn_counts,
+    kendall,
+    pareto_front,
+    rank_correlations,
+)
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 
@@ -38,10 +45,10 @@ def test_tau_and_its_p_value_are_those_of_scipy() -> None:
 
 def test_resampled_taus_are_those_of_scipy_on_the_drawn_rows() -> None:
     rows = population(20, tie=2.0).frame  # with ties
-    ours = _resampled(rows, [("usability", "train_test")], None, 3, 25)[0]
-    counts = np.random.default_rng(3).multinomial(20, np.full(20, 1 / 20), size=25)
+    counts = drawn_counts(20, 25, 3)
+    ours = kendall(rows["usability"].to_numpy(), rows["train_test"].to_numpy(), counts)
     for count, tau in zip(counts, ours, strict=True):
-        drawn = rows.iloc[np.repeat(np.arange(20), count)]
+        drawn = rows.iloc[np.repeat(np.arange(20), count.astype(int))]
         assert tau == pytest.approx(kendalltau(drawn["usability"], drawn["train_test"]).statistic)
 
 

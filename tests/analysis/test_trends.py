@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from zoo.analysis.groups import (
-    carried_by,
-    changes_between,
-    known,
-    mean_difference,
-    mean_risks_by_year,
-    of_year,
-    risks_of_best_by_year,
-    slope_over_years,
-    years_differ,
-)
+from tests.shipped import study_module
 from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, table_of, those
 from zoo.errors import QueryError
+
+years = study_module("where_the_risk_lies", "years")
 
 ROWS = {
     "old": {"year": 2016, "train_test": 60.0, "approx": 1.0, "usability": 40.0, "probe_gen": 15.0, "enc_gen": 4.0,
@@ -37,40 +29,45 @@ def planted() -> StudyTable:
 
 
 def test_the_best_of_each_year_has_the_lowest_error_and_says_of_how_many() -> None:
-    best = risks_of_best_by_year(planted())
+    best = years.risks_of_best_by_year(planted())
     assert {year: (risks.encoder, risks.n) for year, risks in best.items()} == {
         2016: ("old", 1), 2019: ("good", 2), 2021: ("bare", 1)
     }  # fmt: skip
-    assert known(best[2019], "usability") == 6.0
+    assert years.known(best[2019], "usability") == 6.0
 
 
 def test_a_risk_that_nobody_measured_stays_missing_with_what_is_known_of_it() -> None:
-    risks = risks_of_best_by_year(planted())[2021]
+    risks = years.risks_of_best_by_year(planted())[2021]
     assert risks.parts["usability"].value is None
     assert risks.parts["usability"].note == "usability of bare: not published"
     assert risks.known_sum == 2.5
-    assert mean_risks_by_year(planted())[2021].parts["usability"].value is None
+    assert years.mean_risks_by_year(planted())[2021].parts["usability"].value is None
     with pytest.raises(QueryError, match=r"^2021 has no usability"):
-        known(risks, "usability")
+        years.known(risks, "usability")
 
 
 def test_averages_have_the_interval_of_students_t() -> None:
-    mean = mean_risks_by_year(planted())[2019].parts["usability"]
+    mean = years.mean_risks_by_year(planted())[2019].parts["usability"]
     low, high = stats.t.interval(0.95, 1, loc=13.0, scale=stats.sem([6.0, 20.0]))
     assert (mean.value, mean.n) == (13.0, 2)
     assert (mean.ci_low, mean.ci_high) == (pytest.approx(low), pytest.approx(high))
-    assert mean_risks_by_year(planted())[2016].parts["usability"].ci_low is None
+    assert years.mean_risks_by_year(planted())[2016].parts["usability"].ci_low is None
 
 
 def test_changes_between_years_are_later_minus_earlier() -> None:
-    best = risks_of_best_by_year(planted())
-    assert changes_between(best, 2016, 2019) == {"approx": 0.0, "usability": -34.0, "probe_gen": 5.0, "enc_gen": -1.0}
+    best = years.risks_of_best_by_year(planted())
+    assert years.changes_between(best, 2016, 2019) == {
+        "approx": 0.0,
+        "usability": -34.0,
+        "probe_gen": 5.0,
+        "enc_gen": -1.0,
+    }
     with pytest.raises(QueryError, match=r"^None of the encoders is of 2017"):
-        of_year(best, 2017)
+        years.of_year(best, 2017)
 
 
 def test_the_shares_of_a_fall_add_up_and_show_who_carries_it() -> None:
-    shares = carried_by(planted(), "usability", "family", first=2016, last=2019)
+    shares = years.carried_by(planted(), "usability", "family", first=2016, last=2019)
     # from 40 to the average 13 of 2019: half of 40 - 6 = 34 by the ResNet, half of 40 - 20 = 20 by the ViT
     assert [(share.term, share.n) for share in shares] == [("resnet", 1), ("vit", 1)]
     assert shares[0].value == pytest.approx(100 * 17 / 27)
@@ -79,7 +76,7 @@ def test_the_shares_of_a_fall_add_up_and_show_who_carries_it() -> None:
 
 def test_groups_of_several_columns_are_named_by_their_values() -> None:
     table = table_of({name: {**row, "ssl_mode": "siamese"} for name, row in ROWS.items()})
-    shares = carried_by(table, "usability", ["family", "ssl_mode"], first=2016, last=2019)
+    shares = years.carried_by(table, "usability", ["family", "ssl_mode"], first=2016, last=2019)
     assert [share.term for share in shares] == ["resnet, siamese", "vit, siamese"]
 
 
@@ -89,7 +86,7 @@ def test_groups_of_several_columns_are_named_by_their_values() -> None:
 ])  # fmt: skip
 def test_a_fall_that_is_not_there_is_carried_by_nobody(first: int, last: int, message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        carried_by(planted(), "usability", "family", first=first, last=last)
+        years.carried_by(planted(), "usability", "family", first=first, last=last)
 
 
 def test_one_family_carries_nothing() -> None:
@@ -97,21 +94,21 @@ def test_one_family_carries_nothing() -> None:
     with pytest.raises(
         QueryError, match=r"^All 2 encoders that can be compared have the family resnet; expected several"
     ):
-        carried_by(table, "usability", "family", first=2016, last=2019)
+        years.carried_by(table, "usability", "family", first=2016, last=2019)
 
 
 def test_one_year_is_no_trend() -> None:
     table = planted().only(["good", "weak"], because="test")
     message = r"^All 2 encoders that can be compared have the year 2019; expected several to compare.$"
     with pytest.raises(QueryError, match=message):
-        slope_over_years(table, "usability")
+        years.slope_over_years(table, "usability")
     with pytest.raises(QueryError, match=message):
         require_several(table.frame["year"], "year")
 
 
 def test_the_slope_over_years_is_the_planted_one() -> None:
     table = table_of({f"e{i}": {"year": 2010 + i, "enc_gen": 5 - 0.25 * i + 0.01 * (-1) ** i} for i in range(10)})
-    slope = slope_over_years(table, "enc_gen")
+    slope = years.slope_over_years(table, "enc_gen")
     assert slope.value == pytest.approx(-0.25, abs=0.005)
     assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < -0.25 < slope.ci_high < -0.24
     assert slope.unit == "percentage points per year"
@@ -124,8 +121,8 @@ def test_a_rise_and_fall_is_a_difference_between_years_and_no_trend() -> None:
          for year, mean in middle.items() for i in range(10)}
         | {"alone": {"year": 2016, "enc_gen": 40.0}}
     )  # fmt: skip
-    anova, ranks = years_differ(table, "enc_gen")
-    slope = slope_over_years(table.only(table.frame.index.drop("alone"), because="test"), "enc_gen")
+    anova, ranks = years.years_differ(table, "enc_gen")
+    slope = years.slope_over_years(table.only(table.frame.index.drop("alone"), because="test"), "enc_gen")
     assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < 0 < slope.ci_high
     groups = [table.frame.loc[table.frame["year"] == year, "enc_gen"] for year in middle]
     assert (anova.value, anova.p) == pytest.approx(stats.f_oneway(*groups))
@@ -135,10 +132,10 @@ def test_a_rise_and_fall_is_a_difference_between_years_and_no_trend() -> None:
 
 def test_years_of_the_same_planted_risk_do_not_differ() -> None:
     table = table_of({f"e{i}": {"year": 2018 + i % 3, "enc_gen": 3 + 0.1 * (i % 7), "approx": 1.0} for i in range(60)})
-    assert all(test.p is not None and test.p > 0.2 for test in years_differ(table, "enc_gen"))
-    assert [test.p for test in years_differ(table, "approx")] == [1.0, 1.0]
+    assert all(test.p is not None and test.p > 0.2 for test in years.years_differ(table, "enc_gen"))
+    assert [test.p for test in years.years_differ(table, "approx")] == [1.0, 1.0]
     with pytest.raises(QueryError, match=r"have the year \(of the years with two encoders\) 2019; expected several"):
-        years_differ(planted().only(["old", "good", "weak"], because="test"), "enc_gen")
+        years.years_differ(planted().only(["old", "good", "weak"], because="test"), "enc_gen")
 
 
 def test_a_population_is_chosen_and_counted() -> None:
@@ -152,9 +149,9 @@ def test_a_population_is_chosen_and_counted() -> None:
 
 
 def test_a_mean_difference_is_paired() -> None:
-    found = mean_difference(planted(), "probe_gen", "usability")
+    found = years.mean_difference(planted(), "probe_gen", "usability")
     expected = stats.ttest_rel([15.0, 20.0, 20.0], [40.0, 6.0, 20.0])
     assert (found.value, found.n) == (pytest.approx(-11 / 3), 3)
     assert found.p == pytest.approx(expected.pvalue)
     with pytest.raises(QueryError, match=r"expected at least 2"):
-        mean_difference(planted().only(["old"], because="test"), "probe_gen", "usability")
+        years.mean_difference(planted().only(["old"], because="test"), "probe_gen", "usability")

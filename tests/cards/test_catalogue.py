@@ -19,7 +19,7 @@ from zoo.files import content_folder
 
 
 def parse(text: str, *, name: str = "tiny.toml") -> dict:
-    return parse_cards({Path(name): text.encode()})
+    return parse_cards({Path(name): text.encode()})[0]
 
 
 def test_defaults_like_and_own_facts_are_laid_over_each_other() -> None:

@@ -239,7 +239,7 @@ def test_addresses_are_well_formed(card: EncoderCard) -> None:
     assert [location for location in locations if not LOCATION.fullmatch(location)] == []
     assert len(locations) == len(set(locations))
     assert isinstance(card.paper.url, Missing) or ARXIV.fullmatch(card.paper.url)
-    ours = "benchmarks/train_pocket.py" if card.family == "pocket" else ""
+    ours = "scripts/train_pocket.py" if card.family == "pocket" else ""
     assert card.provenance.url == ours or card.provenance.url.startswith("https://github.com/")
 
 
@@ -267,7 +267,7 @@ def test_the_readme_counts_the_weights_that_can_be_had_as_the_cards_do() -> None
     trained = [catalogue()[encoder] for encoder in published if not catalogue()[encoder].is_untrained]
     n_open = sum(card.weights.availability == "open" for card in trained)
     text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
-    assert f"{n_open} of the {len(trained)} published ones that are trained can still be had" in text
+    assert f"{n_open} of the {len(trained)} published trained ones can still be downloaded" in text
     assert f"{len(published)} published encoders, one TOML entry each" in text
     assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"
 

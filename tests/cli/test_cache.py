@@ -32,7 +32,7 @@ def features(folder: Path, encoder: str) -> Path:
 class TestList:
     def test_an_empty_cache_is_said_to_be_empty(self, folders: Path) -> None:
         result = run("cache", "ls")
-        assert (result.stdout, result.stderr) == ("", f"nothing is kept in {folders}\n")
+        assert (result.stdout, result.stderr) == ("", f"nothing is stored in {folders}\n")
         assert document("cache", "ls") == {
             "folder": str(folders),
             "n_records": 0,
@@ -120,7 +120,7 @@ class TestRemove:
 
     def test_nobody_is_asked_in_a_pipe(self, folders: Path) -> None:
         put("mae_vitB16")
-        assert "expected it where nobody can be asked" in run("cache", "rm", "mae_vitB16", code=2).stderr
+        assert "expected it where no terminal can ask" in run("cache", "rm", "mae_vitB16", code=2).stderr
         assert len(left(folders)) == 2
 
     @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
@@ -137,7 +137,9 @@ class TestRemove:
             "Error: The cache has no weights of mae_vitB16.\n"
         )
         assert "did you mean" in run("cache", "rm", "mae_vit", "--yes", code=2).stderr
-        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == "Error: No encoder has a name like 'zzz*'.\n"
+        assert run("cache", "rm", "zzz*", "--yes", code=1).stderr == (
+            "Error: No encoder has a name like 'zzz*'; run 'zoo list' to see them all.\n"
+        )
 
     def test_registered_encoders_are_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from tests.tiny import write_card

@@ -126,7 +126,7 @@ def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(verb: str, monkeyp
     def interrupted(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    command = getattr(import_module(f"zoo.cli.{VERBS[verb].module}"), VERBS[verb].name)
+    command = getattr(import_module(f"zoo.cli.{VERBS[verb].module}"), f"{verb}_command")
     monkeypatch.setattr(command, "make_context", interrupted)
     result = run(verb, code=130)
     assert result.stdout == ""

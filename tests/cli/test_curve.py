@@ -13,7 +13,7 @@ from tests.cli_runner import document, run
 from tests.drawn_curves import curve
 from zoo.cli.curve import json_of, notes_of, print_curves, seeds_of
 from zoo.errors import QueryError
-from zoo.evaluation.curves.losses import task_of
+from zoo.evaluation.curves.inputs import task_of
 from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -187,7 +187,7 @@ def test_what_was_said_of_one_metric_is_not_said_again_of_the_next(capsys: pytes
     first, odd = curve("a"), curve("a", calibrated=[0.5, 0.4, 0.3, 0.1, -0.2])
     told = print_curves([first])
     assert len(told) >= 2 and all(note in capsys.readouterr().err for note in told[:1])
-    again = print_curves([odd], told=told)
+    again = print_curves([odd], shown_before=told)
     assert not set(told) & set(again) and any("is below 0" in note for note in again)
 
 

@@ -14,8 +14,9 @@ from tests.tiny import checkpoint, write_card
 from tests.weights.test_care import folders, left
 from tests.weights.test_store import files_below
 from zoo.cards.catalogue import catalogue
-from zoo.cli.output import NothingFound
-from zoo.cli.weights import licence_notes, licence_of, named, size, where
+from zoo.cli.facts import named
+from zoo.cli.output import NothingFound, place_name, size
+from zoo.cli.weights import licence_notes, licence_of
 from zoo.drift import recording_path
 from zoo.errors import UnknownName
 from zoo.weights.places import weights_folder
@@ -84,7 +85,7 @@ class TestGet:
             ["absent", "failed"],
             ["tiny", "fetched"],
         ]
-        assert "Error: 1 of 2 could not be had.\n  absent: " in result.stderr
+        assert "Error: 1 of 2 could not be obtained.\n  absent: " in result.stderr
         assert "404" in result.stderr
         found = document("get", "absent", "tiny", code=1)
         assert found["n_failed"] == 1
@@ -191,4 +192,4 @@ class TestNames:
 
     def test_a_place_is_shown_by_its_owner(self) -> None:
         places: dict[str, Any] = {"sha256:ab": "your own file", "/a/b.pth": "b.pth", "https://u:p@host:1/x": "host:1"}
-        assert {place: where(place) for place in places} == places
+        assert {place: place_name(place) for place in places} == places

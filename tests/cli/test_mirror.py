@@ -116,7 +116,7 @@ class TestCopying:
         body[7_000] ^= 1
         path.write_bytes(body)
         result = run("mirror", str(mirror), "tiny", "mine", code=1)
-        assert "1 of 2 could not be had" in result.stderr
+        assert "1 of 2 could not be obtained" in result.stderr
         assert f"The weights {path} are damaged: its sha256 is" in result.stderr
         assert list(json.loads((mirror / "manifest.json").read_bytes())["encoders"]) == ["mine"]
         assert path.name not in files_below(mirror / "tensors")

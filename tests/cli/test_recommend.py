@@ -14,7 +14,7 @@ from tests.each import for_each
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
 from zoo.cli.options import as_count
-from zoo.cli.recommend import PERMISSIVE, command
+from zoo.cli.recommend import PERMISSIVE, recommend_command
 from zoo.files import content_folder
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS, Setting
@@ -102,7 +102,7 @@ def test_what_is_no_count_is_refused_in_one_short_sentence(written: str) -> None
     ("written", "parameters"), [("4.1M", 4_100_000), ("0.3k", 300), ("1,500", 1_500), ("85.798656M", 85_798_656)]
 )
 def test_a_count_with_a_fraction_is_exact(written: str, parameters: int) -> None:
-    assert as_count(Context(command), Option(["--max-parameters"]), written) == parameters
+    assert as_count(Context(recommend_command), Option(["--max-parameters"]), written) == parameters
 
 
 @pytest.mark.parametrize("labels", ["8k", "30k", "1281167", "1500"])

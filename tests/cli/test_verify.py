@@ -28,7 +28,7 @@ def verified(*arguments: str, code: int = 0) -> dict[str, tuple[str, str | None]
 
 class TestWhole:
     def test_nothing_kept_is_nothing_wrong(self) -> None:
-        assert run("verify").stdout == "Nothing is kept here yet.\n"
+        assert run("verify").stdout == "Nothing is stored here yet.\n"
         assert document("verify") == {"sound": True, "n_problems": 0, "not_kept": [], "weights": []}
 
     def test_what_is_whole_is_listed_with_its_readers_and_counted_once(self) -> None:
@@ -104,7 +104,7 @@ class TestDamage:
         assert found[where]["detail"].startswith(detail)
         result = run("verify", "dino_vitS16", code=1)
         assert f"{path}: {detail}" in result.stdout
-        assert result.stderr.splitlines()[-1] == "Error: 1 of 4 are not as they were kept."
+        assert result.stderr.splitlines()[-1] == "Error: 1 of 4 differ from what was stored."
         assert f"{where}: {'re' if where in ('cache', 'registered') else ''}" in result.stderr
 
     def test_damaged_and_misnamed_records_are_found(self, folders: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_a_folder_is_told_by_what_is_in_its_files_and_not_by_their_names_and_siz
 
 def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(contents_module, "_KEPT_FROM_BYTES", 1)
+    monkeypatch.setattr(contents_module, "_CACHED_FROM_BYTES", 1)
     files = [str(noise(tmp_path / f"{number}.bmp", number)) for number in range(4)]
     for file in files:
         os.utime(file, ns=(10**18, 10**18))
@@ -108,7 +109,8 @@ def test_a_held_out_part_has_as_many_images_as_asked_for_and_no_copy_of_the_rest
 def test_no_probe_is_tuned_on_a_copy_of_what_it_is_trained_on(name: str) -> None:
     random = np.random.default_rng(2)
     labels, contents = np.arange(240) % 4, random.integers(0, 120, 240).astype(np.uint64)
-    division = divide(label_setting(name), labels, n_test=60, seed=0, parent="", contents=contents)
+    train = replace(features(np.zeros((240, 1), np.float32), labels), contents=contents)
+    division = divide(label_setting(name), train, n_test=60, seed=0)
     assert len(division.tuning) > 0
     assert not np.isin(
         contents[division.tuning], contents[division.choice if division.refits else division.train]

@@ -12,8 +12,8 @@ from torchvision import transforms
 
 from zoo.cards.schema import Preprocess
 from zoo.datasets import geometry, open_images, pixels_of, shapes
-from zoo.datasets.dense import DENSE_KINDS, open_dense, with_geometry
-from zoo.datasets.maps import DenseData, Maps, MapSet, aligned
+from zoo.datasets.dense import DenseData, Maps, MapSet, aligned, with_geometry
+from zoo.datasets.opening import DENSE_KINDS, open_dense
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, QueryError, UnknownName
 
@@ -137,7 +137,7 @@ def test_a_map_is_the_same_when_it_is_asked_for_again_and_nobody_can_write_to_it
 def test_what_stays_in_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[object, np.ndarray] = {}
     monkeypatch.setattr("zoo.datasets.dense._computed", kept)
-    monkeypatch.setattr("zoo.datasets.dense.KEPT_BYTES", 5 * 16 * 16 * 4)
+    monkeypatch.setattr("zoo.datasets.rendering.CACHE_BYTES", 5 * 16 * 16 * 4)
     maps = open_dense(SMALL, task="depth").train.maps
     values = [values for values, _ in maps]
     assert len(kept) == 5

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from zoo.datasets import open_images
-from zoo.datasets.dense import open_dense
+from zoo.datasets.opening import open_dense
 from zoo.errors import CorruptImage, DataError
 
 HEIGHT, WIDTH = 4, 6
@@ -85,7 +85,7 @@ def test_one_folder_is_split_by_names_as_a_folder_of_classes_is(rooms: Path, tmp
     for part in (dense.train, dense.val):
         for name, (values, _) in zip(part.images.names, part.maps, strict=True):
             assert values[0, 0, 0] == 1 + int(Path(name).stem)
-    with pytest.raises(DataError, match="leaves a part without an image; take another share or seed"):
+    with pytest.raises(DataError, match="leaves the validation part without an image; take another share"):
         open_dense(tmp_path / "flat", task="depth", val_share=1e-9)
     with pytest.raises(DataError, match="validation share of 2; expected above 0 and below 1"):
         open_dense(tmp_path / "flat", task="depth", val_share=2)

@@ -19,9 +19,9 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.image_files import exif, png, shades, stored, tiff
 from zoo.datasets import ImageData, ImageSet, open_images
-from zoo.datasets.dense import open_dense
 from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import digest
+from zoo.datasets.opening import open_dense
 from zoo.datasets.views import rotations_of
 from zoo.errors import CorruptImage, DataError, QueryError
 

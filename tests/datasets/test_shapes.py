@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from zoo.datasets import digits, geometry, open_images, pixels_of, shapes
-from zoo.datasets.shapes import (
+from zoo.datasets.rendering import (
     BACKGROUND,
     BACKGROUND_Z,
     BAR,
@@ -178,7 +178,7 @@ def test_no_object_can_reach_the_bar_or_the_background() -> None:
 def test_geometry_follows_an_image_into_a_subset_and_is_refused_for_other_images() -> None:
     images = shapes(train=20, val=20).train
     np.testing.assert_array_equal(geometry(images.subset([9], split="one"), 0).depth, geometry(images, 9).depth)
-    with pytest.raises(DataError, match="only the rendered set 'shapes' knows them"):
+    with pytest.raises(DataError, match="only the rendered set 'shapes' computes them"):
         geometry(digits(), 0)
 
 

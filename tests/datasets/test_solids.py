@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from zoo.datasets.shapes import REACH, SHAPES, Ball, Cone, HalfSpace, Piece, Torus, Tube, box, first_hits
+from zoo.datasets.rendering import REACH, SHAPES, Ball, Cone, HalfSpace, Piece, Torus, Tube, box, first_hits
 
 DOWN = np.array([0.0, 0.0, -1.0])
 

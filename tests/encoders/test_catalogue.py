@@ -33,7 +33,6 @@ def same_network() -> dict[str, list[list[EncoderCard]]]:
 NETWORKS = same_network()
 
 
-@pytest.mark.usefixtures("nothing_drawn_on_meta")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_encoder_is_what_its_card_says_and_every_card_names_places_and_layouts_that_exist(name: str) -> None:
     for number, cards in enumerate(NETWORKS[name]):

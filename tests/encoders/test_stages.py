@@ -59,7 +59,6 @@ def expected_of(card: EncoderCard) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (token,) * n_depths, (int(card.architecture.patch_size_px),) * n_depths
 
 
-@pytest.mark.usefixtures("nothing_drawn_on_meta")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_the_stages_that_its_name_says(name: str) -> None:
     card = ARCHITECTURES[name]

@@ -12,8 +12,8 @@ import pytest
 
 from tests.planted_features import features
 from zoo.errors import DataError, QueryError
-from zoo.evaluation import streamed as streamed_state
 from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate, features_digest, rows_of_evaluation
+from zoo.evaluation.streamed import SavedFit
 from zoo.features import Features, load_features
 from zoo.results.recording import PROVENANCE_KEYS
 
@@ -106,10 +106,10 @@ def test_a_run_goes_on_where_it_was_and_ends_as_if_it_had_not_been_stopped(
 
     request = Request(settings=("3-shot", "full"), n_seeds=2, n_bootstrap=200)
     with pytest.raises(StoppedError):
-        evaluate(train, test, request, kept=tmp_path, tell=stop_at_full)
+        evaluate(train, test, request, cache=tmp_path, tell=stop_at_full)
     kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(kept) == 2
-    resumed = evaluate(train, test, request, kept=tmp_path)
+    resumed = evaluate(train, test, request, cache=tmp_path)
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in kept} == kept  # found, not repeated
     whole = evaluate(train, test, request)
     for one, other in zip(resumed.settings, whole.settings, strict=True):
@@ -122,8 +122,8 @@ def test_a_kept_probe_is_not_taken_for_one_of_other_images_or_another_protocol(
     train: Features, test: Features, tmp_path: Path
 ) -> None:
     request = Request(settings=("3-shot",), n_seeds=1, neighbours=False, n_bootstrap=200)
-    evaluate(train, test, request, kept=tmp_path)
-    evaluate(clouds("train", 70, seed=5), test, request, kept=tmp_path)
+    evaluate(train, test, request, cache=tmp_path)
+    evaluate(clouds("train", 70, seed=5), test, request, cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -133,28 +133,28 @@ def test_a_long_fit_goes_on_within_a_probe_and_leaves_nothing_behind(
     changed = {"n_trials": 4, "epochs": 3, "candidates_per_pass": 2, "n_startup_trials": 2}
     request = Request(settings=("full",), probe="streamed", changed=changed, neighbours=False, n_bootstrap=200)
     whole = evaluate(train, test, request)
-    keep = streamed_state.Kept.keep_trials
+    keep = SavedFit.save_trials
 
-    def interrupted(self: streamed_state.Kept, trials: list[Any]) -> None:
+    def interrupted(self: SavedFit, trials: list[Any]) -> None:
         keep(self, trials)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(streamed_state.Kept, "keep_trials", interrupted)
+    monkeypatch.setattr(SavedFit, "save_trials", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(train, test, request, kept=tmp_path)
+        evaluate(train, test, request, cache=tmp_path)
     monkeypatch.undo()
     assert [path.suffix for path in tmp_path.iterdir()] == [".fit"]
-    resumed = evaluate(train, test, request, kept=tmp_path)
+    resumed = evaluate(train, test, request, cache=tmp_path)
     assert resumed.settings[0].error == whole.settings[0].error
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
 def test_a_damaged_kept_probe_is_measured_again(train: Features, test: Features, tmp_path: Path) -> None:
     request = Request(settings=("3-shot",), n_seeds=1, neighbours=False, n_bootstrap=200)
-    first = evaluate(train, test, request, kept=tmp_path)
+    first = evaluate(train, test, request, cache=tmp_path)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:100])
-    again = evaluate(train, test, request, kept=tmp_path)
+    again = evaluate(train, test, request, cache=tmp_path)
     assert again.settings[0].error == first.settings[0].error
 
 

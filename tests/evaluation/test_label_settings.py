@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.planted_features import balanced_labels
+from tests.planted_features import balanced_labels, features
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.measuring import PUBLISHED_SETTINGS, TUNING_SHARE, Division, divide, label_setting
+from zoo.features import Features
 from zoo.results.values import SETTINGS
 
 LABELS = balanced_labels(1000, 10)
 
 
+def labelled(labels: np.ndarray, *, classes: tuple[str, ...] = ()) -> Features:
+    return replace(features(np.zeros((len(labels), 1), np.float32), labels), classes=classes)
+
+
 def divided(name: str, *, n_test: int = 200, seed: int = 0) -> Division:
-    return divide(label_setting(name), LABELS, n_test=n_test, seed=seed, parent="p")
+    return divide(label_setting(name), labelled(LABELS), n_test=n_test, seed=seed)
 
 
 def test_the_published_settings_have_their_published_splits() -> None:
@@ -78,4 +85,4 @@ def test_a_seed_gives_the_same_rows_and_another_others() -> None:
 def test_fewer_images_than_shots_name_the_class_and_its_number() -> None:
     labels = np.append(LABELS, [10, 10])
     with pytest.raises(DataError, match="'crane' has 2"):
-        divide(label_setting("5-shot"), labels, n_test=9, seed=0, parent="", classes=(*"abcdefghij", "crane"))
+        divide(label_setting("5-shot"), labelled(labels, classes=(*"abcdefghij", "crane")), n_test=9, seed=0)

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.logistic_path import Path, Validation
+from zoo.evaluation.logistic_path import RegularisationPath, Validation
 from zoo.evaluation.logistic_solver import Exact, Memory, Problem, Solver, dot, problem_of
 
 CPU = torch.device("cpu")
@@ -145,8 +145,8 @@ def test_blocks_of_images_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch)
     exact, factor = exact_problem("digits")
     weights = torch.randn(10, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     certificate = exact.certificate(weights, factor)
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._NUMBERS_AT_A_TIME", 10 * 7)  # seven images, the last five
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._NUMBERS_IN_FLOAT64", 74 * 7)
+    monkeypatch.setattr("zoo.evaluation.logistic_solver._LOGITS_AT_A_TIME", 10 * 7)  # seven images, the last five
+    monkeypatch.setattr("zoo.evaluation.logistic_solver._FLOAT64_NUMBERS_AT_A_TIME", 74 * 7)
     in_blocks, same = problem.loss(logits)
     assert in_blocks == pytest.approx(loss, rel=1e-9)
     torch.testing.assert_close(same, residuals)
@@ -326,7 +326,9 @@ def test_a_path_begins_each_fit_where_the_last_two_lead() -> None:
     basis, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
     judge = Validation(basis.coordinates(x), torch.from_numpy(y))
     exact = Exact(x, problem.y, n_classes=10, basis=basis)
-    path = Path(basis, problem, exact, judge, select="log_loss", tol=1e-4, max_iterations=500, c_times_penalty=1.0)
+    path = RegularisationPath(
+        basis, problem, exact, judge, select="log_loss", tol=1e-4, max_iterations=500, c_times_penalty=1.0
+    )
     penalties = [float(problem.spectrum[0]) / 10 / 2**power for power in range(9)]
     path.along(penalties)
     apart = 0

@@ -11,7 +11,7 @@ from tests.planted_features import GridProbe, balanced_labels, features, gaussia
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import LogisticProbe
 from zoo.evaluation.arrays import RowView, chosen_rows, not_finite
-from zoo.evaluation.measuring import KeptRuns, label_setting, measure, measure_seeds
+from zoo.evaluation.measuring import ProbeCache, label_setting, measure, measure_seeds
 
 
 @pytest.mark.parametrize("name", ["full", "5-shot", "10%"])
@@ -80,18 +80,18 @@ def test_a_run_that_was_kept_is_found_again_and_another_is_not(tmp_path: Path) -
 
     class Unfit(GridProbe):
         def fit(self, x: object, y: object, *, x_val: object = None, y_val: object = None) -> Unfit:
-            raise AssertionError("a kept run was measured again")
+            raise AssertionError("a cached run was measured again")
 
-    kept = KeptRuns(tmp_path, protocol="grid-1")
-    first = measure_seeds(*pair, label_setting("3-shot"), probe=GridProbe, n_seeds=2, kept=kept)
-    again = measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=2, kept=kept)
+    kept = ProbeCache(tmp_path, protocol="grid-1")
+    first = measure_seeds(*pair, label_setting("3-shot"), probe=GridProbe, n_seeds=2, cache=kept)
+    again = measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=2, cache=kept)
     assert again.error == first.error
     for one, other in zip(first.runs, again.runs, strict=True):
         assert one.correct.tolist() == other.correct.tolist() and one.rows == other.rows and one.report == other.report
     with pytest.raises(AssertionError, match="measured again"):
-        measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=3, kept=kept)  # one seed more
+        measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=3, cache=kept)  # one seed more
     with pytest.raises(AssertionError, match="measured again"):
-        measure(*pair, label_setting("3-shot"), probe=Unfit, seed=0, kept=KeptRuns(tmp_path, protocol="grid-2"))
+        measure(*pair, label_setting("3-shot"), probe=Unfit, seed=0, cache=ProbeCache(tmp_path, protocol="grid-2"))
 
 
 def test_no_seed_is_refused() -> None:

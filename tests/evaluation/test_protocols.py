@@ -14,9 +14,7 @@ import pytest
 
 from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation import bootstrap as intervals
-from zoo.evaluation import measuring, risk
-from zoo.evaluation import measuring as settings
+from zoo.evaluation import bootstrap, measuring, risk
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
@@ -63,8 +61,8 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
 @for_each(PROTOCOLS.values(), name=lambda protocol: protocol.name)
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
-    assert rules.get("held_out_share") == (settings.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
-    assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, intervals.N_DRAWS)
+    assert rules.get("held_out_share") == (measuring.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
+    assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
     assert rules.get("n_subsets", risk.N_SUBSETS) == risk.N_SUBSETS
     assert rules.get("order", "standard") == risk.ORDERS[0]
     assert not rules.keys() & protocol.settings.keys()

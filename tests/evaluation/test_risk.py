@@ -12,7 +12,7 @@ from scipy.stats import ortho_group
 from tests.planted_features import GRID, GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.cards.schema import NOT_PUBLISHED
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.measuring import KeptRuns
+from zoo.evaluation.measuring import ProbeCache
 from zoo.evaluation.risk import ORDERS, RiskReport, decompose
 from zoo.features import Features, load_features
 
@@ -159,7 +159,7 @@ def test_a_seed_gives_the_same_report_and_another_other_subsets() -> None:
 
 
 def test_a_decomposition_that_ended_early_goes_on_to_the_same_report(tmp_path: Path) -> None:
-    pair, kept = gaussian_pair(), KeptRuns(tmp_path, protocol="grid-1")
+    pair, kept = gaussian_pair(), ProbeCache(tmp_path, protocol="grid-1")
     n_made = 0
 
     class Dying(GridProbe):
@@ -171,9 +171,9 @@ def test_a_decomposition_that_ended_early_goes_on_to_the_same_report(tmp_path: P
             super().__init__()
 
     with pytest.raises(KeyboardInterrupt):
-        decompose(*pair, probe=Dying, kept=kept)
+        decompose(*pair, probe=Dying, cache=kept)
     assert len(list(tmp_path.iterdir())) == 3
-    resumed, at_once = decompose(*pair, probe=GridProbe, kept=kept), decompose(*pair, probe=GridProbe)
+    resumed, at_once = decompose(*pair, probe=GridProbe, cache=kept), decompose(*pair, probe=GridProbe)
     assert resumed.decomposition == at_once.decomposition and resumed.intervals == at_once.intervals
 
 

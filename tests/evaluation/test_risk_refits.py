@@ -12,7 +12,7 @@ from tests.cli_runner import document, run
 from tests.planted_features import GridProbe, features, gaussian_pair
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import disagreement, outcomes_of
-from zoo.evaluation.measuring import KeptRuns
+from zoo.evaluation.measuring import ProbeCache
 from zoo.evaluation.risk import LEVEL, RiskReport, decompose
 from zoo.features import Features
 
@@ -116,12 +116,12 @@ def test_refits_that_were_stopped_go_on_where_they_were(tmp_path: Path) -> None:
             super().__init__()
 
     with pytest.raises(KeyboardInterrupt):
-        decompose(*pair, probe=Dying, n_refits=5, kept=KeptRuns(tmp_path, protocol="least-1"))
+        decompose(*pair, probe=Dying, n_refits=5, cache=ProbeCache(tmp_path, protocol="least-1"))
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(kept) == 11
     told: list[str] = []
     resumed = decompose(
-        *pair, probe=Least, n_refits=5, kept=KeptRuns(tmp_path, protocol="least-1"), progress=told.append
+        *pair, probe=Least, n_refits=5, cache=ProbeCache(tmp_path, protocol="least-1"), progress=told.append
     )
     assert {path: path.stat().st_mtime_ns for path in kept} == kept and "refit 5 of 5: R_AS" in told
     whole = decompose(*pair, probe=Least, n_refits=5)

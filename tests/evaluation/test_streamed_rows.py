@@ -94,7 +94,7 @@ def test_batches_are_nearly_equal_and_add_up(n: int, batch_rows: int) -> None:
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_moments_of_blocks_are_those_of_the_whole(offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.evaluation.streamed_training._SEQUENTIAL_BYTES", 4 * DIM * 17)
+    monkeypatch.setattr("zoo.evaluation.streamed_training._BYTES_AT_A_TIME", 4 * DIM * 17)
     x = numbered_rows(100) + np.float32(offset)
     moments = scanned(Labelled(x, np.zeros(100, dtype=np.int64)))
     np.testing.assert_allclose(moments.mean, x.mean(axis=0, dtype=np.float64), rtol=1e-12)

@@ -154,7 +154,7 @@ def test_a_candidate_that_diverges_is_given_up_and_harms_no_other(data: Labelled
 
 
 def test_error_and_log_loss_are_those_of_the_logits(data: Labelled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.evaluation.streamed_training._LOGITS", 100)  # several blocks
+    monkeypatch.setattr("zoo.evaluation.streamed_training._LOGITS_AT_A_TIME", 100)  # several blocks
     found = trained(data, VARIED)
     y = data.y.copy()
     y[:10] = -1  # of no class

@@ -46,7 +46,6 @@ def test_the_networks_are_those_of_every_vision_transformer() -> None:
     assert len(NETWORKS) >= 16
 
 
-@pytest.mark.usefixtures("nothing_drawn_on_meta")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_offered_representation_has_the_dimensions_that_are_stated(name: str) -> None:
     """Without the work of the blocks, which test_encoders_catalogue.py has done by every network."""

@@ -21,7 +21,7 @@ from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import QueryError, StoreError, WeightsRefused
 from zoo.hub.export import export_to_hub_folder
-from zoo.loading import Found, keep, load, obtain
+from zoo.loading import StoredWeights, load, obtain, store_weights
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS
 from zoo.weights.store import Origin
@@ -37,14 +37,14 @@ def small(name: str) -> EncoderCard:
     return replace(card, architecture=architecture, representation=replace(card.representation, dim=128))
 
 
-def kept(card: EncoderCard, folder: Path, *, place: str | None = None) -> Found:
+def kept(card: EncoderCard, folder: Path, *, place: str | None = None) -> StoredWeights:
     """Random weights, as if they had been fetched from the place of the card."""
     encoder = build_encoder(card)
     source = torch.Generator().manual_seed(1)
     tensors = {name: torch.randn(tensor.shape, generator=source) * 0.1 for name, tensor in encoder.state_dict().items()}
     where = str(card.weights.url) if place is None else place
     origin = Origin(place=where, address=where, sha256="1" * 64, size_bytes=12_345, format="torch pickle")
-    return keep(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
+    return store_weights(folder, card.id, tensors, encoder=encoder, origins=(origin,), layout="dino")
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,12 @@ def card() -> EncoderCard:
 
 
 @pytest.fixture(scope="module")
-def found(card: EncoderCard, tmp_path_factory: pytest.TempPathFactory) -> Found:
+def found(card: EncoderCard, tmp_path_factory: pytest.TempPathFactory) -> StoredWeights:
     return kept(card, tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module")
-def exported(card: EncoderCard, found: Found, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(card: EncoderCard, found: StoredWeights, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exports") / "below" / "dino"
     assert export_to_hub_folder(card, found, folder) == [folder / name for name in FILES]
     return folder
@@ -68,7 +68,9 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_folder_has_the_weights_byte_for_byte_and_nothing_but_three_files(exported: Path, found: Found) -> None:
+def test_a_folder_has_the_weights_byte_for_byte_and_nothing_but_three_files(
+    exported: Path, found: StoredWeights
+) -> None:
     files = content(exported)
     assert sorted(files) == sorted(FILES)
     assert files["model.safetensors"] == found.path.read_bytes()
@@ -77,7 +79,7 @@ def test_a_folder_has_the_weights_byte_for_byte_and_nothing_but_three_files(expo
 
 
 def test_the_facts_rebuild_the_encoder_and_say_where_it_comes_from(
-    exported: Path, card: EncoderCard, found: Found
+    exported: Path, card: EncoderCard, found: StoredWeights
 ) -> None:
     config = json.loads((exported / "config.json").read_bytes())
     assert config["encoder"] == "dino_vitS16"
@@ -130,7 +132,7 @@ def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
         "| resize | shorter side to 256 px, bicubic, antialiased |",
         "| 100% of the labels | 1,281,167 | 75.4 |",
         "state a top-1 accuracy of 77 %",
-        "| epochs | 800 |",
+        "| epochs of pretraining | 800 |",
         "Weights: Apache-2.0.",
         "eprint = {2104.14294}",
         "| torch pickle | 12,345 |",
@@ -138,7 +140,9 @@ def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
         assert part in text
 
 
-def test_exporting_again_gives_the_same_bytes(exported: Path, card: EncoderCard, found: Found, tmp_path: Path) -> None:
+def test_exporting_again_gives_the_same_bytes(
+    exported: Path, card: EncoderCard, found: StoredWeights, tmp_path: Path
+) -> None:
     first = content(exported)
     export_to_hub_folder(card, found, tmp_path)
     assert content(tmp_path) == first
@@ -149,7 +153,7 @@ def test_exporting_again_gives_the_same_bytes(exported: Path, card: EncoderCard,
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "sub"])
 
 
-def test_a_link_to_a_folder_stays_a_link(card: EncoderCard, found: Found, tmp_path: Path) -> None:
+def test_a_link_to_a_folder_stays_a_link(card: EncoderCard, found: StoredWeights, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     export_to_hub_folder(card, found, tmp_path / "link")
@@ -217,7 +221,7 @@ def make_it_anothers(folder: Path) -> None:
     ],
 )
 def test_nothing_of_anybodys_is_overwritten(
-    card: EncoderCard, found: Found, tmp_path: Path, change: Callable[[Path], None], reason: str
+    card: EncoderCard, found: StoredWeights, tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     folder = tmp_path / "out"
     export_to_hub_folder(card, found, folder)
@@ -243,7 +247,9 @@ def test_damaged_weights_are_not_exported_and_the_earlier_export_stays(card: Enc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "store"]
 
 
-def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(card: EncoderCard, found: Found, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(
+    card: EncoderCard, found: StoredWeights, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="nothing was changed there") as caught:
         export_to_hub_folder(card, found, tmp_path / "file" / "out")
@@ -252,7 +258,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(card: EncoderCard,
         export_to_hub_folder(card, found, tmp_path / "file")
 
 
-def test_an_untrained_encoder_is_refused(found: Found, tmp_path: Path) -> None:
+def test_an_untrained_encoder_is_refused(found: StoredWeights, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="random by definition"):
         export_to_hub_folder(catalogue()["init_rn50"], found, tmp_path / "out")
 
@@ -294,5 +300,5 @@ def test_a_registered_encoder_names_no_path_of_this_machine(home: Path) -> None:
     readme = (home / "out" / "README.md").read_text()
     assert str(home) not in readme + (home / "out" / "config.json").read_text()
     assert "zoo register hf:OWNER/REPO --like ID --id my_dino --layout zoo" in readme
-    assert "a file of the publisher's own" in readme
+    assert "a file of the publisher" in readme
     assert ModelCard.load(home / "out" / "README.md").data.license == "other"

@@ -233,7 +233,7 @@ def test_a_path_is_no_link_to_a_licence() -> None:
     [
         ("CC-BY-NC-4.0", "forbids commercial use. Read it before you publish"),
         ("CC-BY-NC-ND-4.0", "forbids commercial use and forbids altered copies"),
-        ("GPL-3.0-only", "has conditions of its own"),
+        ("GPL-3.0-only", "has further conditions"),
         (NOT_PUBLISHED, "No licence of these weights was published"),
     ],
 )
@@ -262,4 +262,4 @@ def test_what_users_write_into_a_card_breaks_neither_table_nor_front_matter() ->
     read = ModelCard(text_of(card))
     assert read.data.license == "apache-2.0"
     assert "<script>" not in read.text
-    assert "| optimizer | a \\| b --- &lt;script>" in read.text
+    assert "| optimizer of pretraining | a \\| b --- &lt;script>" in read.text

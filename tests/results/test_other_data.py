@@ -15,7 +15,7 @@ from zoo.errors import QueryError
 from zoo.hub.modelcard import measured
 from zoo.results.derived import summaries
 from zoo.results.rows import measurements
-from zoo.results.tables import measured_twice, own_rows, published_rows
+from zoo.results.tables import measured_twice, published_rows, unpublished_rows
 from zoo.results.values import PUBLISHED_SOURCE
 
 BASE = {
@@ -76,7 +76,7 @@ def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
         ]
         rows = [
             repr(rows_of(as_published=as_published, exclude_wrong=not as_published))
-            for rows_of in (published_rows, own_rows)
+            for rows_of in (published_rows, unpublished_rows)
             for as_published in (True, False)
         ]
         studied = [

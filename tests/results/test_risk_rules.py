@@ -188,7 +188,7 @@ def test_the_same_data_set_by_another_spelling_is_no_reason_to_warn() -> None:
     ("facts", "words"),
     [
         ({"dataset": "CLIP"}, "was pretrained on CLIP, not on imagenet-1k"),
-        ({"dataset": NOT_PUBLISHED}, "Nobody has published what dino_rn50 was pretrained on"),
+        ({"dataset": NOT_PUBLISHED}, "What dino_rn50 was pretrained on is not published"),
         ({"dataset": NOT_APPLICABLE}, "was not pretrained on images"),
         ({"dataset": "30% ImageNet-1K"}, "was pretrained on 30 % of ImageNet-1K"),
         ({"dataset": "ImageNet-1K", "finetuning_dataset": "mscoco"}, "was trained further on mscoco"),

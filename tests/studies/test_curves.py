@@ -23,7 +23,6 @@ from tests.planted_curves import (
     provenance,
 )
 from tests.shipped import shipped_table, study_module
-from zoo.analysis.curve_comparisons import comparable, gain_at_ends, improvement_estimates, wins_of
 from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
@@ -33,6 +32,8 @@ from zoo.results.recording import record
 from zoo.results.rows import Measurement
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
+
+comparisons = study_module("what_is_pretraining_worth", "comparisons")
 
 NAME = "what_is_pretraining_worth"
 tables, of_paper = study_module(NAME, "tables"), study_module(NAME, "claims")
@@ -45,7 +46,7 @@ def panels(rows: list[Measurement]) -> tuple[Panel, ...]:
 
 
 def claims(rows: list[Measurement]) -> list[Claim]:
-    return of_paper.curve_claims(panels(rows))
+    return of_paper.claims.judged(panels(rows))
 
 
 def claim(found: list[Claim], words: str) -> Claim:
@@ -115,7 +116,7 @@ def test_noise_leaves_claims_open_and_says_that_the_encoders_do_not_tell() -> No
 
 
 def test_encoders_equal_to_scratch_beat_it_in_no_regime() -> None:
-    found = wins_of([(panel, one) for panel in panels(curve(SIMCLR, 0.0)) for one in panel.curves])
+    found = comparisons.wins_of([(panel, one) for panel in panels(curve(SIMCLR, 0.0)) for one in panel.curves])
     assert (found.n, found.better, found.clearly_better, found.clearly_worse) == (3, 0, 0, 0)
     assert found.worst_gain.value == pytest.approx(0.0, abs=1e-12)
 
@@ -141,7 +142,7 @@ def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
 
 
 def test_without_any_curve_nothing_is_available_and_no_claim_is_lost(planted: list[Claim]) -> None:
-    found = of_paper.curve_claims(())
+    found = of_paper.claims.judged(())
     assert [one.claim for one in found] == [one.claim for one in planted]
     assert {one.ours for one in found} == {"not available"} and all(one.reason for one in found)
 
@@ -151,17 +152,17 @@ def test_one_regime_has_gains_and_no_improvement() -> None:
     assert claim(found, "in every regime").value == 1
     assert claim(found, "over all regimes").ours == "not available"
     with pytest.raises(QueryError, match="two data sizes at least"):
-        gain_at_ends(panels(curve(SIMCLR, 0.3, scratch={200: 0.5}))[0].curves)
+        comparisons.gain_at_ends(panels(curve(SIMCLR, 0.3, scratch={200: 0.5}))[0].curves)
 
 
 def test_tasks_are_compared_on_the_encoders_that_all_of_them_have() -> None:
     rows = [row for row in population() if not (row.encoder == VICREG and row.metric == "depth_l1_error")]
     rows += curve(SIMCLR, 0.9, dataset="digits")  # a data set without a dense task
-    both = comparable(panels(rows), "contrastive", "non-contrastive")
+    both = comparisons.comparable(panels(rows), "contrastive", "non-contrastive")
     assert (both.dataset, both.encoders) == ("planted", tuple(sorted([SIMCLR, ROTNET, MAE])))
     assert [len(panel.curves) for panel in (*both.classification, *both.dense)] == [3, 3, 3]
     with pytest.raises(QueryError, match="No data set has curves of the same supervised encoder"):
-        comparable(panels(curve(SUPERVISED, 0.1)), "supervised")
+        comparisons.comparable(panels(curve(SUPERVISED, 0.1)), "supervised")
 
 
 def test_a_fine_tuned_panel_is_held_against_claims_before_a_frozen_one() -> None:
@@ -237,7 +238,7 @@ def test_with_no_curve_at_all_the_study_runs_and_says_what_to_run(monkeypatch: p
 
 def test_every_estimate_has_its_unit_number_and_method() -> None:
     (panel,) = panels(curve(SIMCLR, 0.3))
-    (one,) = improvement_estimates(panel)
+    (one,) = comparisons.improvement_estimates(panel)
     assert (one.n, one.unit, one.method) == (3, "share of the area under the diagonal", "calibrated learning curves")
     assert one.ci_low is not None and one.ci_high is not None and 0.29 < one.ci_low < 0.3 < one.ci_high < 0.31
     assert 0 < of_paper.MINOR < 1

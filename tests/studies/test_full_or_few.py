@@ -11,21 +11,44 @@ import pytest
 from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import winner
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
-in_print = study_module("full_shot_or_few_shot", "printed")
+winners = study_module("full_shot_or_few_shot", "winners")
+
+in_print = study_module("full_shot_or_few_shot", "tables")
+statements = study_module("full_shot_or_few_shot", "claims")
 
 PUBLISHED = shipped_table()
+NO_ESTIMATES = {
+    name: []
+    for name in (
+        "best 20 %",
+        "ranks",
+        "pairs, all",
+        "pairs, all, by objective",
+        "pairs, best",
+        "all of a year",
+        "chosen 20 %",
+        "chosen 10 %",
+        "probe_gen ranks few-shot more than full-shot",
+        "usability ranks full-shot more than few-shot",
+    )
+}
 run = load_study(study_named("full_shot_or_few_shot"))
 
 
 def claims(found: list[Claim] | Findings) -> dict[str, Claim]:
     return {claim.claim: claim for claim in (found.claims if isinstance(found, Findings) else found)}
+
+
+def claims_on(table: StudyTable) -> list[Claim]:
+    """All claims; those that need estimates are not available."""
+    found: list[Claim] = statements.claims_of(statements.Found(table, table.frame.iloc[:0], NO_ESTIMATES))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +66,7 @@ def published() -> Findings:
     (10, "openclip_vitH14", "84.4 75.8 63.7"), (11, "msn_vitl7_ep200", "79.9 74.9 69.8"),
 ])  # fmt: skip
 def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: str) -> None:
-    row, claim = in_print.WINNERS[position], in_print.winner_claims(PUBLISHED)[position]
+    row, claim = in_print.WINNERS[position], claims_on(PUBLISHED)[position]
     assert " ".join(row.accuracies) == printed
     assert claim.verdict == "agrees"
     assert claim.ours.startswith(f"{encoder}, {row.million_parameters}M")
@@ -55,7 +78,7 @@ def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: s
     (0, "1536 77.3 62.9 49.6"), (1, "384 77.0 66.6 57.9"), (2, "1280 84.4 75.8 63.7"), (3, "1024 84.3 76.5 65.5"),
 ])  # fmt: skip
 def test_table_4_is_found_at_one_decimal(position: int, printed: str) -> None:
-    row, claim = in_print.FEATURES[position], in_print.feature_claims(PUBLISHED)[position]
+    row, claim = in_print.FEATURES[position], claims_on(PUBLISHED)[len(in_print.WINNERS) + 1 + position]
     assert f"{row.dimensions} {' '.join(row.accuracies)}" == printed
     assert (claim.verdict, row.ours) == ("agrees", position % 2 == 1)
     shown = " ".join(f"{accuracy:.1f}" for accuracy in in_print.accuracies_of(PUBLISHED, row.encoder))
@@ -97,7 +120,7 @@ def test_tables_2_and_4_are_estimates_too_with_the_accuracies_that_are_printed(p
     at = {in_print.FULL: "full-shot", in_print.ONE: "1 %", in_print.THREE: "3-shot"}
     for row in in_print.WINNERS:
         for best_at in row.best_at:
-            encoder = winner(PUBLISHED, row.category, best_at).encoder
+            encoder = winners.winner(PUBLISHED, row.category, best_at).encoder
             method = f"Table 2, {row.category.name}, best by {at[best_at]}"
             assert printed_alike(found[method, encoder, setting].value for setting in in_print.SHOWN) == row.accuracies
     for features in in_print.FEATURES:
@@ -163,9 +186,10 @@ def test_figures_6_and_31b_are_judged_by_one_rule(together: float, p: float, ver
     both = [tau("2021", -0.9), tau("2022", 0.3), tau("all groups", together),
             tau("by selection alone", -0.3, ci_low=-0.6, ci_high=0.1),
             tau("beyond selection", together + 0.3 if p > 0.05 else -0.2, p=p)]  # fmt: skip
-    found = dict.fromkeys(("chosen 20 %", "chosen 10 %"), both)
-    others = {name: [] for name in ("pairs, all", "pairs, all, by objective", "pairs, best", "all of a year")}
-    judged = run.__globals__["_claims_of_tradeoffs"](PUBLISHED.frame.iloc[:0], {**others, **found})
+    found = statements.Found(
+        PUBLISHED, PUBLISHED.frame.iloc[:0], NO_ESTIMATES | dict.fromkeys(("chosen 20 %", "chosen 10 %"), both)
+    )
+    judged = statements.of_tradeoffs.judged(found)
     assert [one.verdict for one in judged if "usability/probe" in one.claim] == [verdict] * 2
 
 
@@ -198,12 +222,12 @@ def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch:
         for figure in found.figures:
             figure.draw()
     assert claims(found)["Table 2, RN50, ImageNet-1K: best at full-shot"].verdict == "agrees"
-    assert all(mine not in row for row in in_print.winners_report(table).rows)
+    assert all(mine not in row for row in in_print.winners_table(table).rows)
 
 
 def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
     table = PUBLISHED.only(PUBLISHED.frame.index.drop("dino_rn50"), because="test")
-    claim = claims(in_print.winner_claims(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
+    claim = claims(claims_on(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
     assert claim.verdict == "not reproducible"
     assert claim.ours.startswith("dc2_rn50_ep800_2x224_6x96")
     assert claim.reason == "another encoder of the table is better in this category"
@@ -212,9 +236,7 @@ def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
 def test_the_same_encoder_best_in_both_is_seen() -> None:
     others = PUBLISHED.frame.index[PUBLISHED.frame["architecture"] != "resnet50"]
     table = PUBLISHED.only(["mocov3_rn50_ep1000", *others], because="test")
-    claim = claims(in_print.winner_claims(table))[
-        "The best encoder in full-shot is never the best in 3-shot (5 categories)"
-    ]
+    claim = claims(claims_on(table))["The best encoder in full-shot is never the best in 3-shot (5 categories)"]
     assert (claim.verdict, claim.reason) == ("not reproducible", "the same encoder in RN50, ImageNet-1K")
 
 
@@ -258,5 +280,5 @@ def test_an_accuracy_that_the_table_lacks_has_no_value() -> None:
 
 
 def test_encoders_that_are_not_in_the_table_are_named() -> None:
-    claim = claims(in_print.feature_claims(small()))["Table 4, MUGS S16, published features"]
+    claim = claims(claims_on(small()))["Table 4, MUGS S16, published features"]
     assert claim.reason.startswith("mugs_vits16_ep800_extractS has no error in full-shot, 1 % and 3-shot in the table")

@@ -140,10 +140,9 @@ def test_what_robust_standard_errors_take_away_is_said() -> None:
 
 
 def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_reason() -> None:
-    study = load_study(STUDY).__globals__
     estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
     undone = []
-    for row in study["PRINTED"]:
+    for row in study_module(STUDY.name, "claims").PRINTED:
         term, outcome = row["term"], row["outcome"]
         if row["what"] == "p-value" and (term, outcome) in estimates:
             estimate = estimates[term, outcome]

@@ -210,9 +210,8 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
 @pytest.mark.parametrize(("pooled", "verdict"), [(0.2, "agrees"), (12.0, "corrected")])
 def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) -> None:
     found = cross_validated(80.0, 80.0 - pooled)
-    claim = of_variance.claim_of_definition(
-        of_variance.Explained({("few", "usability"): found}, {}), "few", "usability", "80.00"
-    )
+    explained = of_variance.Explained({("few", "usability"): found}, {})
+    (claim,) = of_variance.of_definition.judged(explained, "few", "usability", error="usability", printed="80.00")
     assert claim.verdict == verdict and claim.value == pytest.approx(80.0 - pooled)
     assert (verdict == "agrees") == (claim.reason == "")
     assert verdict == "agrees" or "30 encoders" in claim.reason

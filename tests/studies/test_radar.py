@@ -10,17 +10,18 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.correlations import AXES
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.drawing import new_figure, style
 from zoo.studies.findings import Claim, Findings, Table
 from zoo.studies.running import StudyOptions, load_study, study_named
 
+profiles = study_module("what_an_encoder_is_good_at", "profiles")
+
 figures = study_module("what_an_encoder_is_good_at", "figures")
 
 STUDY = load_study(study_named("what_an_encoder_is_good_at"))
-NAMES = [axis.column for axis in AXES]
+NAMES = [axis.column for axis in profiles.AXES]
 PLANTED = {
     "best": dict(zip(NAMES, (20.0, 1.0, 10.0, 2.0, 0.5), strict=True)),
     "middle": dict(zip(NAMES, (30.0, 2.0, 15.0, 3.0, 0.7), strict=True)),
@@ -108,9 +109,9 @@ def test_chosen_encoders_are_found_in_any_case_and_once(published: Findings) -> 
 
 def test_every_axis_of_a_chosen_radar_is_an_estimate(published: Findings) -> None:
     found = {(one.term, one.outcome): one for one in published.estimates if one.method == "radar profile"}
-    assert len(found) == 3 * len(AXES)
+    assert len(found) == 3 * len(profiles.AXES)
     for encoder, *cells in chosen(published).rows:
-        places = [found[encoder, axis.column] for axis in AXES]
+        places = [found[encoder, axis.column] for axis in profiles.AXES]
         assert [f"{100 * place.value:.0f} %" for place in places] == [cell.split(" (")[0] for cell in cells]
         assert {(place.n, place.unit) for place in places} == {(146, "share of the range from worst to best")}
 

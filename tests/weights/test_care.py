@@ -65,7 +65,7 @@ def put(
     path = store.tensors_path(shelf, record.sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(body)
-    store.keep(shelf, record)
+    store.write_record(shelf, record)
     for touched in (path, store.record_path(shelf, record.key)):
         age(touched, age_s)
     return record
@@ -84,8 +84,8 @@ def made(path: Path, seconds: float, body: bytes = b"half") -> Path:
     return age(path, seconds)
 
 
-def in_cache() -> list[care.Kept]:
-    return [item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.kept(shelf)]
+def in_cache() -> list[care.Stored]:
+    return [item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.stored(shelf)]
 
 
 def left(folder: Path) -> set[Path]:
@@ -218,7 +218,8 @@ class TestStartsFast:
         put("dino_vitS16")
         script = (
             "import sys\nfrom zoo.weights import care\n"
-            "assert [item.record.encoder for shelf in care.shelves() for item in care.kept(shelf)] == ['dino_vitS16']\n"
+            "assert [item.record.encoder for shelf in care.shelves() for item in care.stored(shelf)] "
+            "== ['dino_vitS16']\n"
             "assert care.garbage(layouts=None) == []\n"
             "print(sorted({'torch', 'safetensors', 'numpy', 'fsspec', 'timm'} & set(sys.modules)))"
         )

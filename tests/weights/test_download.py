@@ -21,7 +21,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.servers import Fault, serving
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from zoo.progress import NoDownloadBar as Silent
+from zoo.progress import Silent
 from zoo.weights import download
 from zoo.weights.download import Policy, fetch, is_left_behind
 

@@ -17,8 +17,7 @@ import pytest
 
 from tests.servers import Fault, serving
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable
-from zoo.progress import DownloadBar as Bar
-from zoo.progress import NoDownloadBar as Silent
+from zoo.progress import Bar, Silent
 from zoo.weights.download import Partial, Policy, Redirects, fetch
 from zoo.weights.places import Expected
 
@@ -176,7 +175,7 @@ def test_the_bar_shows_bytes_on_a_terminal_and_nothing_elsewhere(
 def test_the_bar_goes_on_from_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    bar = Bar()
+    bar = Bar("B")
     bar.start("model.pth", 1000, 400)
     bar.advance(600)
     bar.end()

@@ -21,7 +21,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.servers import RIGHT, Fault, Server, serving
 from zoo.errors import StoreError, WeightsRefused, WeightsUnavailable, ZooError
-from zoo.progress import NoDownloadBar as Silent
+from zoo.progress import Silent
 from zoo.weights.download import Policy, fetch
 
 BODY = random.Random(0).randbytes(300_000)
@@ -218,7 +218,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from zoo.weights.download import fetch
-from zoo.progress import NoDownloadBar as Silent
+from zoo.progress import Silent
 print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 """
 

@@ -63,7 +63,7 @@ class Resolver:
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
     found = Resolver()
     monkeypatch.setattr(socket, "getaddrinfo", found)
-    monkeypatch.setattr(hosts, "SECONDS", 0.5)
+    monkeypatch.setattr(hosts, "CONNECT_TIMEOUT_S", 0.5)
     yield found
     found.over.set()
 
@@ -84,7 +84,7 @@ def test_a_command_without_network_asks_every_host_once_and_says_so_once(
     result = run("get", "away*", "other", code=1)
     assert resolver.asked == {"one.invalid": 1, "two.invalid": 1, "huggingface.co": 1}
     heading, away, other = result.stderr.partition("Error: ")[2].splitlines()
-    assert heading == "5 of 5 could not be had."
+    assert heading == "5 of 5 could not be obtained."
     assert away.strip().startswith("away0, away1, away2, away3: ")
     assert all(host in away for host in ("one.invalid", "huggingface.co"))
     assert other.strip().startswith("other: ")
@@ -120,7 +120,7 @@ def test_the_next_call_asks_again(folders: Path, resolver: Resolver) -> None:
 
 
 def test_a_long_command_asks_again_after_a_while(resolver: Resolver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_LASTS_S", 0.0)
+    monkeypatch.setattr(hosts, "_VALID_S", 0.0)
     with asking_once():
         assert why_unreachable("https://one.invalid/a")
         assert why_unreachable("https://one.invalid/b")

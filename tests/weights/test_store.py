@@ -279,7 +279,7 @@ class TestRecords:
 class TestFolders:
     def test_a_record_is_found_only_with_its_weights(self, tmp_path: Path) -> None:
         assert store.find(tmp_path, RECORD.key) is None
-        store.keep(tmp_path, RECORD)
+        store.write_record(tmp_path, RECORD)
         assert store.find(tmp_path, RECORD.key) is None
         weights = store.tensors_path(tmp_path, RECORD.sha256)
         weights.parent.mkdir()
@@ -301,7 +301,7 @@ class TestFolders:
     def test_records_come_in_the_order_of_their_names_and_damaged_ones_as_none(self, tmp_path: Path) -> None:
         other = replace(RECORD, layout="timm")
         for record in (RECORD, other):
-            store.keep(tmp_path, record)
+            store.write_record(tmp_path, record)
         broken = tmp_path / "records" / "0.json"
         broken.write_bytes(b"{}")
         (tmp_path / "records" / ".x.json-0123456789abcdef.tmp").write_bytes(b"half")
@@ -315,12 +315,12 @@ class TestFolders:
 
         def write() -> None:
             store.record_path(tmp_path, RECORD.key).write_bytes(store.record_bytes(RECORD))
-            store.keep(tmp_path, newer)
+            store.write_record(tmp_path, newer)
 
         def check(was_named: bool) -> None:
             ((_, found),) = store.records(tmp_path)
             assert found == (newer if was_named else RECORD)
             assert len(files_below(tmp_path)) == 1
 
-        store.keep(tmp_path, RECORD)
+        store.write_record(tmp_path, RECORD)
         assert "replace" in every_fault(write, check, StoreError)

@@ -40,7 +40,7 @@ def sealed(facts: object) -> bytes:
 
 
 def test_a_record_of_another_version_is_neither_read_nor_taken_for_damage(tmp_path: Path) -> None:
-    store.keep(tmp_path, RECORD)
+    store.write_record(tmp_path, RECORD)
     path = store.record_path(tmp_path, RECORD.key)
     path.write_bytes(sealed({"format": "zoo-record-2", "all": "new"}))
     with pytest.raises(StoreError, match="another version of the zoo"):

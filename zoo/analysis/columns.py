@@ -1,4 +1,7 @@
-"""The columns of the study table: their kinds, units, labels in figures, and meanings."""
+"""The columns of the study table, with kinds, units, labels and meanings; and what an analysis returns.
+
+Every analysis gives one :class:`Estimate` a quantity, with its uncertainty and what it was estimated from.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ _DERIVED = {
 
 @dataclass(frozen=True, slots=True)
 class StudyColumn:
-    """One column: what it holds and how to speak of it."""
+    """One column: what it holds, its unit, and its label."""
 
     name: str  # published
     role: Role
@@ -137,7 +140,7 @@ class Estimate:
     """
 
     term: str  # "log(z_dim)": what the quantity belongs to
-    value: float | None
+    value: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
     p: float | None = None  # two-sided, of the hypothesis that the value is 0
@@ -152,6 +155,18 @@ class Estimate:
     family: str = ""  # the tests that p_adjusted was computed over
     note: str = ""
 
+    def with_value(
+        self,
+        value: float | None,
+        interval: tuple[float | None, float | None] = (None, None),
+        *,
+        p: float | None = None,
+        **changes: object,
+    ) -> Estimate:
+        """The same estimate with a value, its 95 % interval and p-value, as Python floats, and other labels."""
+        value, low, high, p = (None if number is None else float(number) for number in (value, *interval, p))
+        return self.described(value=value, ci_low=low, ci_high=high, p=p, **changes)
+
     def described(self, **changes: object) -> Estimate:
         """The same estimate with other labels."""
         return replace(self, **changes)  # type: ignore[arg-type]
@@ -161,7 +176,7 @@ FIELDS = tuple(field.name for field in fields(Estimate))
 
 
 def records(estimates: Iterable[Estimate]) -> list[dict[str, object]]:
-    """Plain records, one an estimate, for JSON: Python's own numbers, None where there is none."""
+    """Plain records, one an estimate, for JSON: Python numbers, None where there is none."""
     return [{name: _plain(value) for name, value in asdict(estimate).items()} for estimate in estimates]
 
 

@@ -37,7 +37,7 @@ VARIED_TOGETHER = dict.fromkeys(_REPRESENTATION, _REPRESENTATION) | dict.fromkey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledEffect:
-    """What one choice changes where all others are the same."""
+    """What one choice changes among encoders that are equal in all others."""
 
     treatment: str
     outcome: str
@@ -51,13 +51,7 @@ class ControlledEffect:
     left_out: Mapping[str, int]  # reason -> encoders of the table
 
     def estimate(self, level: str | None = None) -> Estimate:
-        """The estimate of a level, or the only one.
-
-        Raises
-        ------
-        QueryError
-            If there is no such level, or there are several and none is named.
-        """
+        """The estimate of a level, or the only one; QueryError if none fits, or several do."""
         names = [estimate.term for estimate in self.estimates]
         wanted = f"{self.treatment}[{level}]" if level is not None else names[0]
         if wanted not in names or (level is None and len(names) > 1):
@@ -69,26 +63,19 @@ class ControlledEffect:
         return float(self.fit.results.bse.get(self.estimate(level).term, float("nan")))
 
     def changes(self, start: str | None = None, end: str | None = None) -> pd.Series[float]:
-        """Change of the outcome inside each group, from one value of the treatment to another.
+        """Change of the outcome inside each group that has both values, in its unit; negative is better for risks.
 
-        Parameters
-        ----------
-        start, end : str, optional
-            Levels of a categorical treatment; a number goes from the smallest to the largest of each group.
-
-        Returns
-        -------
-        Series, float64, index: groups that have both
-            In the unit of the outcome; negative is better for risks.
+        ``start`` and ``end`` are levels of a categorical treatment; a number goes from the smallest to the largest of
+        each group.
         """
         means = self.rows.groupby(["group", self.treatment], sort=False)[self.outcome].mean().reset_index()
-        found = {}
+        changes = {}
         for group, members in means.groupby("group", sort=False):
             cells = members.set_index(self.treatment)[self.outcome]
             ends = (start, end) if start is not None and end is not None else (cells.index.min(), cells.index.max())
             if all(level in cells.index for level in ends):
-                found[group] = cells[ends[1]] - cells[ends[0]]
-        return pd.Series(found, dtype="float64", name=self.outcome)
+                changes[group] = cells[ends[1]] - cells[ends[0]]
+        return pd.Series(changes, dtype="float64", name=self.outcome)
 
 
 def controlled_groups(
@@ -96,27 +83,10 @@ def controlled_groups(
 ) -> pd.DataFrame:
     """Groups of encoders that are equal in all core columns but the varied ones, of which at least one varies.
 
-    A missing cell is a value of its own, and "does not apply" is another one than "nobody published it".
-
-    Parameters
-    ----------
-    varied : str or sequence of str
-        Columns in which the encoders of a group may differ.
-    among : collection of str, optional
-        Encoders to look at, such as those with a measurement; by default all. A group keeps its name whatever they are.
-
-    Returns
-    -------
-    DataFrame, index "enc" in the order of the table
-        ``group``: the id of the group's first encoder; ``n_varying``: how many of the varied columns vary in the group;
-        and the varied columns. Empty if there is no group.
-
-    Raises
-    ------
-    UnknownName
-        If a column is none of the study table.
-    QueryError
-        If no column or every core column may vary.
+    A missing cell is a value of its own, and "does not apply" is another one than "not published". Only encoders
+    ``among`` the given ones count; a group has the id of its first encoder of the table as its name, whatever they are.
+    The index is "enc" in the order of the table; columns are ``group``, ``n_varying`` (how many of the varied columns
+    vary in the group) and the varied ones.
     """
     names = [varied] if isinstance(varied, str) else list(dict.fromkeys(varied))
     require_columns(names)
@@ -132,10 +102,10 @@ def controlled_groups(
     counts = cells.loc[rows, names].groupby(number[rows]).nunique().gt(1).sum(axis=1)
     n_varying = number.map(counts).where(rows, 0).fillna(0).astype(int)
     first = pd.Series(table.frame.index, index=table.frame.index).groupby(number).transform("first")
-    found = table.frame.loc[n_varying > 0, names]
-    found.insert(0, "group", first[found.index])
-    found.insert(1, "n_varying", n_varying[found.index])
-    return found
+    members = table.frame.loc[n_varying > 0, names]
+    members.insert(0, "group", first[members.index])
+    members.insert(1, "n_varying", n_varying[members.index])
+    return members
 
 
 def controlled_effect(
@@ -206,10 +176,13 @@ def controlled_effect(
         references={} if reference is None else {treatment: reference},
     )
     fit = fit_ols(
-        design.matrix, frame[outcome], terms=design.terms[treatment], outcome_name=outcome,
+        design.matrix,
+        frame[outcome],
+        terms=design.terms[treatment],
+        outcome_name=outcome,
         unit=design.units(_unit(table, outcome)),
         method="controlled" + (", rows repeated as the paper did" if as_the_paper_did else ""),
-    )  # fmt: skip
+    )
     n_groups = int(frame["group"].nunique())
     if fit.residual_df < 1:
         raise QueryError(
@@ -218,10 +191,17 @@ def controlled_effect(
             f"{treatment} alone."
         )
     return ControlledEffect(
-        treatment=treatment, outcome=outcome, varied=together, reference=design.references.get(treatment, ""),
-        estimates=tuple(_with_repeats(estimate, n_encoders) for estimate in fit.estimates), fit=fit,
-        rows=frame.drop(columns="n_varying"), n_groups=n_groups, n_encoders=n_encoders, left_out=left_out,
-    )  # fmt: skip
+        treatment=treatment,
+        outcome=outcome,
+        varied=together,
+        reference=design.references.get(treatment, ""),
+        estimates=tuple(_with_repeats(estimate, n_encoders) for estimate in fit.estimates),
+        fit=fit,
+        rows=frame.drop(columns="n_varying"),
+        n_groups=n_groups,
+        n_encoders=n_encoders,
+        left_out=left_out,
+    )
 
 
 def _check_outcome(table: StudyTable, outcome: str, together: Sequence[str]) -> None:

@@ -1,7 +1,10 @@
-"""Whether two measurements of the same encoders agree: their mean difference, and how they order the encoders.
+"""Comparisons of two measurements of the same encoders: paired differences, correlations, and tradeoffs.
 
-Agreement has two sides that a correlation alone confuses. Two columns can differ by a constant and order the encoders
-alike, or have the same mean and order them differently; so each question has its own function here.
+Kendall's tau is the share of pairs of encoders that both columns put in the same order minus the share that they put in
+opposite orders. Encoders are not independent of each other (many are versions of one), so p-values, which assume that
+they are, flatter. Intervals of tau come from bootstrap samples that are never ranked anew: a sample is how often each
+row is drawn, and Pearson's r, Spearman's rho and tau-b of drawn rows are sums weighted by these counts, so a thousand
+samples take a few matrix products.
 """
 
 from __future__ import annotations
@@ -9,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
 from ..optional import requires_extra
-from .columns import OUTCOMES, Estimate, Outcome
+from .columns import Estimate
 from .groups import n_best
 from .ols import adjusted
 from .table import StudyTable, require_columns
@@ -23,17 +25,18 @@ with requires_extra("study", needed_for="A comparison of two measurements"):
     import pandas as pd
     from numpy.typing import NDArray
     from scipy import stats
-    from scipy.stats import kendalltau
     from statsmodels.regression.linear_model import OLS
     from statsmodels.stats.power import TTestPower
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
 HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
 _LEVEL, _POWER = 0.05, 0.8
+FEWEST_ENCODERS = 5  # of a correlation
+TAU = "Kendall's tau"
+FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
+N_RESAMPLES = 1_000
+Floats = NDArray[np.float64]
 _ROUNDING = 1e-12  # share of the largest value below which a spread is none
+_LEAST_DEFINED = 0.5  # share of samples in which a statistic must exist for an interval
 _KENDALL_VARIANCE = 0.437  # of atanh(tau), times n - 4: Fieller, Hartley and Pearson 1957
 
 
@@ -58,26 +61,11 @@ def paired_comparison(
     unit: str = "percentage points",
     groups: pd.Series[str] | None = None,
 ) -> PairedComparison:
-    """Mean and median of paired differences.
+    """Mean and median of paired differences, shape (n_pairs,), none missing.
 
-    Parameters
-    ----------
-    differences : Series of float, shape (n_pairs,)
-        One measurement minus the other, none missing.
-    term, outcome, unit : str
-        Labels of the estimates.
-    groups : Series of str, shape (n_pairs,), optional
-        Pairs of one group, such as encoders of one objective, may err alike: standard errors are clustered by it too.
-
-    Returns
-    -------
-    PairedComparison
-        The interval of the median is the exact one by order statistics; below six pairs there is none.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two pairs, one is missing or infinite, or all differences are the same.
+    Pairs of one of the ``groups``, such as encoders of one objective, may err alike: standard errors are clustered by
+    it too. The interval of the median is the exact one by order statistics; below six pairs there is none. Refused are
+    fewer than two pairs, and differences that are all the same.
     """
     values = differences.to_numpy(dtype=float)
     n = len(values)
@@ -86,30 +74,29 @@ def paired_comparison(
     if wrong := int((~np.isfinite(values)).sum()):
         raise QueryError(f"{wrong} of {n} differences of {term} are missing or infinite; leave these pairs out first.")
     sd = float(values.std(ddof=1))
-    if _never_varies(values):
+    if never_varies(values):
         raise QueryError(f"All {n} differences of {term} are {values[0]:g}, expected some spread to judge them by.")
     t_test = stats.ttest_1samp(values, 0.0)
-    low, high = t_test.confidence_interval(1 - _LEVEL)
-    label = Estimate(term=term, value=None, n=n, outcome=outcome, unit=unit)
-    mean = label.described(value=float(values.mean()), ci_low=float(low), ci_high=float(high),
-                           p=float(t_test.pvalue), method="paired t-test")  # fmt: skip
+    label = Estimate(term=term, n=n, outcome=outcome, unit=unit)
+    mean = label.with_value(
+        values.mean(), t_test.confidence_interval(1 - _LEVEL), p=t_test.pvalue, method="paired t-test"
+    )
     effect = float(TTestPower().solve_power(nobs=n, alpha=_LEVEL, power=_POWER))
     return PairedComparison(
-        mean=mean, median=_median(values, label), by_group=None if groups is None else _by_group(values, groups, mean),
-        sd=sd, smallest_p=min(1.0, 2.0 ** (1 - n)), detectable=effect * sd, n=n,
-    )  # fmt: skip
+        mean=mean,
+        median=_median(values, label),
+        by_group=None if groups is None else _by_group(values, groups, mean),
+        sd=sd,
+        smallest_p=min(1.0, 2.0 ** (1 - n)),
+        detectable=effect * sd,
+        n=n,
+    )
 
 
 def pair_estimates(
     differences: pd.Series[float], *, outcome: str, method: str, unit: str = "percentage points"
 ) -> list[Estimate]:
-    """The difference of every pair, an estimate from one pair and so without an interval, in the order of the index.
-
-    Parameters
-    ----------
-    differences : Series of float, shape (n_pairs,)
-        One measurement minus the other, none missing; the index holds the terms, such as ids of encoders.
-    """
+    """The difference of every pair, without an interval; the index holds the terms, such as ids of encoders."""
     return [
         Estimate(term=str(term), value=float(value), n=1, unit=unit, outcome=outcome, method=method)
         for term, value in differences.items()
@@ -119,84 +106,67 @@ def pair_estimates(
 def correlations(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:
-    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both.
+    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both (five at least).
 
-    Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4); p-values those of scipy,
-    exact for tau where nothing is tied.
-
-    Raises
-    ------
-    QueryError
-        If fewer than five rows have both, or one column never varies.
-
-    References
-    ----------
-    Fieller, Hartley and Pearson 1957, Tests for rank correlation coefficients I, Biometrika 44.
+    Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4) of atanh(tau) (Fieller,
+    Hartley and Pearson 1957, Biometrika 44); p-values those of scipy, exact for tau where nothing is tied.
     """
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
-    if n < 5:
+    if n < FEWEST_ENCODERS:
         raise QueryError(f"A correlation ({term}) has {n} rows, expected at least 5; measure more encoders.")
     for name, values in pairs.items():
-        if _never_varies(values.to_numpy(dtype=float)):
+        if never_varies(values):
             raise QueryError(f"The {name} column of a correlation ({term}) never varies over {n} rows.")
     pearson = stats.pearsonr(pairs["first"], pairs["second"])
-    low, high = pearson.confidence_interval(1 - _LEVEL)
     tau = stats.kendalltau(pairs["first"], pairs["second"])
-    tau_low, tau_high = _kendall_interval(float(tau.statistic), n)
-    r = Estimate(term=term, value=float(pearson.statistic), ci_low=float(low), ci_high=float(high), n=n, unit="r",
-                 p=float(pearson.pvalue), outcome=outcome, method=f"{method}, Pearson")  # fmt: skip
-    ordered = Estimate(term=term, value=float(tau.statistic), ci_low=tau_low, ci_high=tau_high, n=n, unit="tau",
-                       p=float(tau.pvalue), outcome=outcome, method=f"{method}, Kendall",
-                       note="" if tau_low is not None else "no interval: the order is the same throughout")  # fmt: skip
-    return r, ordered
+    low, high = _kendall_interval(float(tau.statistic), n)
+    label = Estimate(term=term, n=n, unit="r", outcome=outcome, method=f"{method}, Pearson")
+    r = label.with_value(pearson.statistic, pearson.confidence_interval(1 - _LEVEL), p=pearson.pvalue)
+    note = "" if low is not None else "no interval: the order is the same throughout"
+    label = label.described(unit="tau", method=f"{method}, Kendall", note=note)
+    return r, label.with_value(tau.statistic, (low, high), p=tau.pvalue)
 
 
 def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
-    """True if a correlation is at least 0.5 in size, on the encoders at hand, whatever its interval is.
+    """True if a correlation is at least 0.5 in size, in the direction of ``sign`` or, if it is 0, in either.
 
-    Parameters
-    ----------
-    sign : int
-        1 or -1 for the direction that it must have; 0 for either.
+    The encoders at hand decide, whatever the interval is.
     """
     value = correlation.value or 0.0
     return (abs(value) if sign == 0 else sign * value) >= HIGH
 
 
 def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Series[float]:
-    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation.
-
-    Raises
-    ------
-    QueryError
-        If fewer than five rows have both, or a column never varies without one of them.
-    """
+    """Pearson's r without each row in turn, in the order of the index; shows whether one row makes a correlation."""
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
-    if len(pairs) < 5:
+    if len(pairs) < FEWEST_ENCODERS:
         raise QueryError(f"Leaving out one row of {len(pairs)} leaves too few to correlate; expected at least 5.")
-    found = {}
+    without = {}
     for row in pairs.index:
         rest = pairs.drop(index=row)
-        if any(_never_varies(rest[name].to_numpy(dtype=float)) for name in rest):
+        if any(never_varies(rest[name]) for name in rest):
             raise QueryError(f"Without {row}, one column of a correlation never varies; expected some spread.")
-        found[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
-    return pd.Series(found, dtype="float64", name="r")
+        without[row] = float(stats.pearsonr(rest["first"], rest["second"]).statistic)
+    return pd.Series(without, dtype="float64", name="r")
 
 
-def _never_varies(values: np.ndarray) -> bool:
-    """True if what differs is rounding: a test of it would divide by about 0."""
-    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+def never_varies(values: pd.Series[float] | Floats) -> bool:
+    """True if all values are the same but for rounding: a test of their spread would divide by about 0."""
+    column = np.asarray(values, dtype=float)
+    return len(column) == 0 or bool(np.ptp(column) <= _ROUNDING * np.abs(column).max())
 
 
 def _median(values: np.ndarray, label: Estimate) -> Estimate:
-    low, high = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
-    known = bool(np.isfinite(low) and np.isfinite(high))
-    return label.described(
-        value=float(np.median(values)), ci_low=float(low) if known else None, ci_high=float(high) if known else None,
-        p=float(stats.wilcoxon(values).pvalue), method="Wilcoxon signed-rank test",
+    ends = stats.quantile_test(values, q=0.0, p=0.5).confidence_interval(1 - _LEVEL)
+    known = bool(np.isfinite(ends).all())
+    return label.with_value(
+        np.median(values),
+        ends if known else (None, None),
+        p=stats.wilcoxon(values).pvalue,
+        method="Wilcoxon signed-rank test",
         note="" if known else "too few pairs for a 95 % interval of the median",
-    )  # fmt: skip
+    )
 
 
 def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Estimate | None:
@@ -204,9 +174,8 @@ def _by_group(values: np.ndarray, groups: pd.Series[str], mean: Estimate) -> Est
     if len(set(codes)) < 2 or len(set(codes)) == len(codes):  # clustering then says nothing, or nothing new
         return None
     fit = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    (low, high), *_ = fit.conf_int(alpha=_LEVEL)
-    return mean.described(ci_low=float(low), ci_high=float(high), p=float(fit.pvalues[0]),
-                          method=f"mean, standard errors clustered in {len(set(codes))} groups")  # fmt: skip
+    method = f"mean, standard errors clustered in {len(set(codes))} groups"
+    return mean.with_value(mean.value, fit.conf_int(alpha=_LEVEL)[0], p=fit.pvalues[0], method=method)
 
 
 def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
@@ -214,10 +183,6 @@ def _kendall_interval(tau: float, n: int) -> tuple[float | None, float | None]:
         return None, None
     half = stats.norm.ppf(1 - _LEVEL / 2) * np.sqrt(_KENDALL_VARIANCE / (n - 4))
     return float(np.tanh(np.arctanh(tau) - half)), float(np.tanh(np.arctanh(tau) + half))
-
-
-FEWEST = 5  # encoders for a rank correlation
-TAU = "Kendall's tau"
 
 
 def rank_correlations(
@@ -229,43 +194,22 @@ def rank_correlations(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> list[Estimate]:
-    """Kendall's tau-b of each pair of columns, over the encoders that have both.
+    """Kendall's tau-b of each pair of columns (a column, and the one that it should rank), of the encoders with both.
 
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        A number column, and the one that it should rank.
-    family : str
-        Name of these tests, over which the false-discovery rate is computed.
-    drawn : str, optional
-        A column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
-        objectives allows for encoders of one objective being alike. There is no p-value then: the usual one takes
-        encoders as independent.
-    n_resamples : int
-        Of the bootstrap, whose percentiles are the interval.
-
-    Returns
-    -------
-    list of Estimate
-        Term: the first column; outcome: the second. Values in [-1, 1], 1 if both give the same order.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have both, or one of them never varies.
+    Values are in [-1, 1], 1 if both give the same order; intervals are percentiles of the bootstrap. ``drawn`` is a
+    column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
+    objectives allows for encoders of one objective being alike; there is no p-value then, for the usual one takes
+    encoders as independent. ``family`` names these tests, over which the false-discovery rate is computed.
     """
-    found = []
+    estimates = []
     for first, second in pairs:
         rows = _rows(table, (first, second), drawn)
-        statistic, p = _tau(rows, first, second)
-        spread = _resampled(rows, [(first, second)], drawn, seed, n_resamples)[0]
-        low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
-        found.append(
-            Estimate(term=first, value=statistic, ci_low=float(low), ci_high=float(high),
-                     p=p if drawn is None else None, n=len(rows),
-                     unit=TAU, outcome=second, method=f"rank correlation, bootstrap over {drawn or 'encoder'}s")
-        )  # fmt: skip
-    return adjusted(found, family=family)
+        tau = stats.kendalltau(rows[first], rows[second])
+        spread = _resampled(rows, (first, second), drawn, seed, n_resamples)
+        method = f"rank correlation, bootstrap over {drawn or 'encoder'}s"
+        label = Estimate(term=first, n=len(rows), unit=TAU, outcome=second, method=method)
+        estimates.append(label.with_value(tau.statistic, percentiles(spread), p=tau.pvalue if drawn is None else None))
+    return adjusted(estimates, family=family)
 
 
 def correlation_change(
@@ -279,32 +223,19 @@ def correlation_change(
 ) -> Estimate:
     """How much larger Kendall's tau-b of one pair of columns is than that of another, over the same encoders.
 
-    Parameters
-    ----------
-    drawn : str, optional
-        What the bootstrap draws, as in :func:`rank_correlations`.
-
-    Returns
-    -------
-    Estimate
-        Tau of the first pair minus tau of the second, with the percentile interval of a bootstrap that draws the same
-        encoders for both; no p-value.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have them all, or one of them never varies.
+    The interval is the percentiles of a bootstrap that draws the same encoders for both, or values of the column
+    ``drawn``; there is no p-value.
     """
     rows = _rows(table, (*first, *second), drawn)
-    value = _tau(rows, *first)[0] - _tau(rows, *second)[0]
-    one, other = _resampled(rows, [first, second], drawn, seed, n_resamples)
-    spread = one - other
-    low, high = np.quantile(spread[np.isfinite(spread)], [0.025, 0.975])
+    value = np.subtract(*(stats.kendalltau(rows[one], rows[other]).statistic for one, other in (first, second)))
+    spread = np.subtract(*(_resampled(rows, pair, drawn, seed, n_resamples) for pair in (first, second)))
     return Estimate(
-        term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})", value=value, ci_low=float(low),
-        ci_high=float(high), n=len(rows), unit=TAU, outcome=first[1],
+        term=f"tau({first[0]}, {first[1]}) - tau({second[0]}, {second[1]})",
+        n=len(rows),
+        unit=TAU,
+        outcome=first[1],
         method=f"difference of rank correlations, bootstrap over {drawn or 'encoder'}s",
-    )  # fmt: skip
+    ).with_value(value, percentiles(spread))
 
 
 def beyond_selection(
@@ -322,31 +253,13 @@ def beyond_selection(
 
     Encoders with a low sum of two risks have, among themselves, one low where the other is high, whether or not the
     risks have anything to do with each other (Berkson 1946). So the second risk is shuffled among the encoders of each
-    group, the total is computed anew, and the best are chosen from that: what tau they have then is due to the choice
-    alone.
+    group (of the column ``within``), the ``total`` is computed anew, and the best ``fraction`` of each group, rounded
+    up, is chosen from that: what tau they have then is due to the choice alone.
 
-    Parameters
-    ----------
-    first, second : str
-        Two risks that are parts of the total.
-    total, within : str
-        The column by which the best are chosen, and the column of the groups within which they are.
-    fraction : float
-        The best fraction of each group, in (0, 1], rounded up.
-
-    Returns
-    -------
-    tuple of Estimate
-        Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group with at least
-        two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of the
-        shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
-        p-value. ``n`` are chosen encoders.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If a column does not exist, fewer than 5 encoders have both risks, one of them never varies, or in no group two
-        encoders are chosen.
+    The estimates are Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group
+    with at least two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of
+    the shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
+    p-value. ``n`` are chosen encoders.
     """
     table = table.only(table.complete(total, within).index, because=f"no {total} or no {within}")
     rows = _rows(table, (first, second), None)
@@ -364,41 +277,36 @@ def beyond_selection(
     pairs = np.array([k * (k - 1) / 2 for _, k in observed])
     chosen = int(sum(k for _, k in observed))
     method = f"best {100 * fraction:g} % of each {within}"
-    found = [
+    by_group = [
         Estimate(term=label, value=float(signs / n_pairs), n=k, unit=TAU, outcome=f"{first}, {second}", method=method)
         for (label, _), (signs, k), n_pairs in zip(groups, observed, pairs, strict=True)
     ]
     value = sum(signs for signs, _ in observed) / pairs.sum()
     rng = np.random.default_rng(seed)
-    shuffled = np.array([
-        sum(_concordance(values, rng.permutation(values[:, 1]), fraction)[0] for _, values in groups) / pairs.sum()
-        for _ in range(n_shuffles)
-    ])  # fmt: skip
+    shuffled = np.array(
+        [
+            sum(_concordance(values, rng.permutation(values[:, 1]), fraction)[0] for _, values in groups) / pairs.sum()
+            for _ in range(n_shuffles)
+        ]
+    )
     alone, (low, high) = float(shuffled.mean()), np.quantile(shuffled, [0.025, 0.975])
     extreme = int((np.abs(shuffled - alone) >= abs(value - alone) - 1e-12).sum())
     label = Estimate(term="", value=None, n=chosen, unit=TAU, outcome=f"{first}, {second}", method=method)
+    note = f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"
     return (
-        *found,
-        label.described(term="all groups", value=float(value)),
-        label.described(term="by selection alone", value=alone, ci_low=float(low), ci_high=float(high),
-                        note=f"{second} shuffled among the encoders of each {within}, {n_shuffles} times"),
-        label.described(term="beyond selection", value=float(value - alone), ci_low=float(value - high),
-                        ci_high=float(value - low), p=(extreme + 1) / (n_shuffles + 1)),
-    )  # fmt: skip
+        *by_group,
+        label.with_value(value, term="all groups"),
+        label.with_value(alone, (low, high), term="by selection alone", note=note),
+        label.with_value(
+            value - alone, (value - high, value - low), p=(extreme + 1) / (n_shuffles + 1), term="beyond selection"
+        ),
+    )
 
 
 def pareto_front(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
     """Encoders that no other one beats: none is at most as high in both columns and lower in one of them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows without one of the columns do not count; lower is better in both.
-
-    Returns
-    -------
-    DataFrame
-        Its rows on the front, by the first column, then the second, then the id.
+    Rows are ordered by the first column, then the second, then the id; those without one of the columns do not count.
     """
     rows = frame.dropna(subset=[first, second]).sort_index().sort_values([first, second], kind="stable")
     x, y = rows[first].to_numpy(), rows[second].to_numpy()
@@ -411,10 +319,10 @@ def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.Da
     needed = names if drawn is None else [*names, drawn]
     require_columns(needed)
     rows = table.frame.dropna(subset=needed).sort_index()  # resamples must not depend on the order of the rows
-    if len(rows) < FEWEST:
+    if len(rows) < FEWEST_ENCODERS:
         raise QueryError(
-            f"{len(rows)} of the {len(table)} encoders have {' and '.join(names)}, expected at least {FEWEST} for a "
-            "rank correlation."
+            f"{len(rows)} of the {len(table)} encoders have {' and '.join(names)}, expected at least {FEWEST_ENCODERS} "
+            "for a rank correlation."
         )
     for name in names:
         if rows[name].nunique() == 1:
@@ -422,50 +330,12 @@ def _rows(table: StudyTable, columns: Sequence[str], drawn: str | None) -> pd.Da
     return rows
 
 
-def _tau(rows: pd.DataFrame, first: str, second: str) -> tuple[float, float]:
-    result: Any = kendalltau(rows[first], rows[second])
-    return float(result.statistic), float(result.pvalue)
-
-
-def _signs(values: Floats) -> Floats:
-    return np.sign(values[:, None] - values)  # (n, n): which of two encoders is higher
-
-
-def _resampled(
-    rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], drawn: str | None, seed: int, n_resamples: int
-) -> list[Floats]:
-    """Tau-b of bootstrap samples, each sample the same for all pairs; NaN where a sample does not vary.
-
-    How often each encoder is drawn weights the signs of all pairs of encoders, which is tau-b of the drawn rows (pairs
-    of one and the same encoder are ties) without ranking every sample anew.
-    """
+def _resampled(rows: pd.DataFrame, pair: tuple[str, str], drawn: str | None, seed: int, n_resamples: int) -> Floats:
+    """Tau-b of bootstrap samples, the same for every pair of columns; NaN where a sample does not vary."""
     units = np.arange(len(rows)) if drawn is None else rows[drawn].astype(str).factorize(sort=True)[0]
-    draws = _counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
-    values = {name: rows[name].to_numpy(dtype=float) for pair in pairs for name in pair}
-    untied = {name: _untied(draws, column) for name, column in values.items()}
-    taus = []
-    for one, two in pairs:
-        concordant = ((draws @ (_signs(values[one]) * _signs(values[two]))) * draws).sum(axis=1)
-        with np.errstate(invalid="ignore"):  # 0 / 0 in a sample of one value
-            taus.append(concordant / np.sqrt(untied[one] * untied[two]))
-    return taus
-
-
-def _untied(draws: Floats, values: Floats) -> Floats:
-    """Ordered pairs of drawn rows that differ in a column, by resample."""
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)  # of the groups of equal values
-    in_groups = np.add.reduceat(draws[:, order], starts, axis=1)
-    pairs: Floats = draws.sum(axis=1) ** 2 - (in_groups**2).sum(axis=1)
-    return pairs
-
-
-@lru_cache(maxsize=4)  # many pairs of columns have the same rows
-def _counts(n: int, n_resamples: int, seed: int) -> Floats:
-    """How often each of n units is drawn in each resample."""
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
-    counts.flags.writeable = False
-    return counts
+    draws = drawn_counts(int(units.max()) + 1, n_resamples, seed)[:, units]  # (n_resamples, encoders)
+    first, second = (rows[name].to_numpy(dtype=float) for name in pair)
+    return kendall(first, second, draws)
 
 
 def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float, int]:
@@ -473,19 +343,16 @@ def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float
     total = values[:, 2] - values[:, 1] + second
     k = n_best(len(values), fraction)
     best = np.argsort(total, kind="stable")[:k]
-    return float((_signs(values[best, 0]) * _signs(second[best])).sum() / 2), k
-
-
-Floats = NDArray[np.float64]
-FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
-N_RESAMPLES = 1_000
-ROUNDING = 1e-12  # share of the largest value below which a spread is none
-_SHARE = 0.5  # of samples in which a statistic must exist for an interval
+    return float((signs_of(values[best, 0]) * signs_of(second[best])).sum() / 2), k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:
-    """How intervals are made."""
+    """How intervals are made: how many bootstrap samples of what.
+
+    Encoders of one objective are alike, so a bootstrap that draws encoders one by one takes them for more evidence than
+    they are; ``clusters`` are drawn with all of their encoders, where there are at least five of them.
+    """
 
     clusters: pd.Series[str] | None = None  # index: encoders; what is drawn together, such as their objectives
     n_resamples: int = N_RESAMPLES
@@ -507,7 +374,7 @@ def pearson(x: Floats, y: Floats, counts: Floats) -> Floats:
     total = counts.sum(axis=1, keepdims=True)
     dx, dy = (one - (counts * one).sum(axis=1, keepdims=True) / total for one in (_scaled(x), _scaled(y)))
     variances = (counts * dx * dx).sum(axis=1), (counts * dy * dy).sum(axis=1)
-    return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > ROUNDING, one, 0.0) for one in variances))
+    return _ratio((counts * dx * dy).sum(axis=1), *(np.where(one > _ROUNDING, one, 0.0) for one in variances))
 
 
 def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
@@ -517,9 +384,14 @@ def spearman(x: Floats, y: Floats, counts: Floats) -> Floats:
     return pearson(ranks_x, ranks_y, counts)
 
 
+def signs_of(values: Floats) -> Floats:
+    """Which of two rows is higher, shape (n, n)."""
+    return np.sign(values[:, None] - values)
+
+
 def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) -> Floats:
     """Kendall's tau-b of each sample, over the pairs that a mask (n, n) admits; copies of one row are ties."""
-    signs = [np.sign(one[:, None] - one) for one in (x, y)]
+    signs = [signs_of(one) for one in (x, y)]
     if mask is not None:
         signs = [one * mask for one in signs]
     concordant, *untied = (
@@ -529,8 +401,10 @@ def kendall(x: Floats, y: Floats, counts: Floats, mask: Floats | None = None) ->
 
 
 RESAMPLED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
-    "Pearson": pearson, "Spearman": spearman, "Kendall": kendall,
-}  # fmt: skip
+    "Pearson": pearson,
+    "Spearman": spearman,
+    "Kendall": kendall,
+}
 
 
 def _scaled(values: Floats) -> Floats:
@@ -540,14 +414,14 @@ def _scaled(values: Floats) -> Floats:
 
 def _ratio(numerator: Floats, first: Floats, second: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):  # samples in which a column does not vary are NaN
-        found: Floats = np.where(first * second > 0, numerator / np.sqrt(first * second), np.nan)
-    return found
+        ratio: Floats = np.where(first * second > 0, numerator / np.sqrt(first * second), np.nan)
+    return ratio
 
 
 def percentiles(spread: Floats) -> tuple[float | None, float | None]:
     """The middle 95 % of a statistic over samples; none if it exists in fewer than half of them."""
     known = spread[np.isfinite(spread)]
-    if len(known) < _SHARE * len(spread):
+    if len(known) < _LEAST_DEFINED * len(spread):
         return None, None
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
@@ -559,78 +433,3 @@ def drawn_counts(n: int, n_resamples: int, seed: int) -> Floats:
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
     counts.flags.writeable = False
     return counts
-
-
-AXES: tuple[Outcome, ...] = tuple(
-    OUTCOMES[name] for name in ("train_test", "enc_gen", "probe_gen", "usability", "approx")
-)  # in the order of the paper's Figure 26, from the top
-
-
-@dataclass(frozen=True, slots=True)
-class Profiles:
-    """Encoders by their place between the worst and the best."""
-
-    places: pd.DataFrame  # index "enc", one column an axis; 0 worst, 1 best, NaN where it was not measured
-    values: pd.DataFrame  # the risks themselves, same shape
-    best: pd.Series[float]  # lowest risk of the reference, by axis
-    worst: pd.Series[float]  # highest
-    reference: tuple[str, ...]  # encoders that set the scale: those that have every axis and are not the user's
-
-    def average(self) -> pd.Series[float]:
-        """Mean place of the encoders of the reference, by axis."""
-        return self.places.loc[list(self.reference)].mean()
-
-    def known(self, encoder: str) -> list[str]:
-        """The axes on which an encoder has a place."""
-        row = self.places_of(encoder)
-        return [axis for axis, place in row.items() if place == place]
-
-    def beyond(self, encoder: str) -> list[str]:
-        """The axes on which an encoder is better than the best of the reference, or worse than its worst."""
-        row = self.places_of(encoder)
-        return [axis for axis, place in row.items() if place < 0 or place > 1]
-
-    def estimates(self, encoder: str) -> list[Estimate]:
-        """The place of an encoder on each axis; without a value where the axis was not measured for it."""
-        return [
-            Estimate(
-                term=encoder, value=place if place == place else None, n=len(self.reference), outcome=axis,
-                unit="share of the range from worst to best", method="radar profile",
-                note="n counts the encoders of the scale" if place == place else "not measured for this encoder",
-            )
-            for axis, place in self.places_of(encoder).items()
-        ]  # fmt: skip
-
-    def places_of(self, encoder: str) -> dict[str, float]:
-        """The place of an encoder on each axis; NaN where it was not measured."""
-        row = self.places.loc[[encoder]].to_numpy(dtype=float)[0]
-        return dict(zip(map(str, self.places.columns), map(float, row), strict=True))
-
-
-def profiles_of(table: StudyTable, *, axes: Sequence[Outcome] = AXES) -> Profiles:
-    """The place of every encoder of a table on every axis that was measured for it.
-
-    The scale is set by the encoders that have all axes. Those of the user take their places on that scale without
-    changing it, so that a published encoder looks the same in every run; they can lie beyond its ends.
-
-    Raises
-    ------
-    QueryError
-        If fewer than two encoders have all axes, or one of the axes never varies among them.
-    """
-    names = [axis.column for axis in axes]
-    values = table.frame[names].astype(float)
-    complete = values.dropna()
-    reference = complete.loc[~complete.index.isin(table.mine)]
-    if len(reference) < 2:
-        raise QueryError(
-            f"{len(reference)} encoders of the table have all of {', '.join(names)}, expected at least 2 to set the "
-            "scale of a profile; choose a table with more encoders."
-        )
-    best, worst = reference.min(), reference.max()
-    for name in names:
-        if best[name] == worst[name]:
-            raise QueryError(
-                f"{name} is {best[name]:g} for all {len(reference)} encoders, so it has no worst and best."
-            )
-    return Profiles((worst - values) / (worst - best), values, best, worst, tuple(map(str, reference.index)))

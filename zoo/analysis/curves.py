@@ -1,8 +1,25 @@
-"""Learning curves among the rows of ``results/``: the runs of an encoder, and those of its controls.
+"""Calibrated learning curves from the rows of ``results/``, by data set, task and protocol, with draws of their risks.
 
 A curve is the rows of one encoder, data set, metric and source whose protocol is of one task and one recipe. Its
 controls have the protocol with the same options, but for ``frozen``, which no control has, and with ``control``. Rows
-that are no curve yet, for a control is missing, are told and left out.
+without one of the controls are no curve; they are left out, with the reason.
+
+Rows have no single images, so draws of mean risks are made from their intervals and seeds. Images: each half of a row's
+interval is half a normal distribution about its value, and the seeds of one mean, which were tested on the same images,
+go up and down together; they are taken to do so entirely, which never makes an interval too short.
+
+Seeds: their variance is that of all networks of a task with the same number of labels, each about its own mean, for two
+or three seeds of one network alone say next to nothing of it (with two, a 95 % interval has 13 standard errors on
+either side). It is drawn from its own distribution: the sum of squares over the true variance is chi squared. That
+networks of a task scatter alike with the same labels, and each by itself, is an assumption: a seed draws the labels of
+all of them, and what it does to all alike is less well known than that. In the limit where nothing else matters, an
+interval of a risk that says 95 % holds it in 76 % of cases with two seeds of five networks, 84 % with three and 90 %
+with five; it cancels in differences, whose intervals are too wide then.
+
+Equal rows give equal draws: of a control that several encoders share, and of scratch with all labels, which is maximal
+supervision. All else is drawn independently, though the images are the same in truth. Intervals of differences between
+encoders are too wide by that, and the more so the better their errors agree. In a cumulative improvement what a network
+shares with scratch makes the interval too wide, and what it shares with itself in other regimes too narrow.
 """
 
 from __future__ import annotations
@@ -46,7 +63,7 @@ class Run:
     """One row: what one trained network, or one control, got wrong."""
 
     n_requested: int
-    n_actual: int | None  # labels; None of a recorded risk, and of a blind guess that nobody counted
+    n_actual: int | None  # labels; None of a recorded risk, and of a blind guess without a count
     seed: int | None
     value: float
     ci_low: float | None
@@ -83,50 +100,38 @@ class FoundCurves:
 
 
 def curve_measurements(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Measurement]:
-    """Rows of results that may belong to a curve: the shipped ones, and with ``with_mine`` those of the user.
-
-    Raises
-    ------
-    ResultsError
-        If a file is unreadable or a row in it is wrong.
-    """
+    """Rows of results that may belong to a curve: the shipped ones, and with ``with_mine`` those of the user."""
     kept = {key_of(row) for row in measured_rows(with_mine=with_mine, exclude_wrong=exclude_wrong)}
     return [one for one in measurements(metrics=CURVE_METRICS) if key_of(row_of(one)) in kept]
 
 
 def found_curves(rows: Iterable[Measurement]) -> FoundCurves:
-    """The curves among rows, of each encoder those of the source that measured last.
-
-    Parameters
-    ----------
-    rows : iterable of Measurement
-        In any order; those of other protocols than curves' are passed over.
-    """
+    """The curves among rows, of each encoder those of the source that measured last; other protocols are skipped."""
     controls: dict[tuple[str, ...], list[Measurement]] = {}  # by all that an encoder shares with its controls
-    own: dict[tuple[str, ...], dict[str, list[Measurement]]] = {}  # by what a curve is, and by source
+    encoder_rows: dict[tuple[str, ...], dict[str, list[Measurement]]] = {}  # by what a curve is, and by source
     for row in rows:
         protocol = parsed_protocol(row.protocol)
         if protocol is None or row.metric not in protocol.task.metrics:
             continue
         if protocol.control is None:
             key = (row.encoder, row.dataset, row.metric, row.protocol)
-            own.setdefault(key, {}).setdefault(row.source, []).append(row)
+            encoder_rows.setdefault(key, {}).setdefault(row.source, []).append(row)
         else:
             controls.setdefault(_place_of(row, protocol), []).append(row)
     curves, refused = [], {}  # type: list[CurveRows], dict[tuple[str, str, str], tuple[str, ...]]
-    for (_, dataset, metric, name), by_source in sorted(own.items()):
+    for (_, dataset, metric, name), by_source in sorted(encoder_rows.items()):
         chosen = max(by_source.values(), key=lambda some: (max(row.date for row in some), some[0].source))
-        found = _curve(chosen, controls)
-        if isinstance(found, CurveRows):
-            curves.append(found)
+        curve = _curve(chosen, controls)
+        if isinstance(curve, CurveRows):
+            curves.append(curve)
         else:
-            refused[dataset, metric, name] = (*refused.get((dataset, metric, name), ()), found)
+            refused[dataset, metric, name] = (*refused.get((dataset, metric, name), ()), curve)
     return FoundCurves(curves=tuple(curves), refused=refused)
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What the name of a protocol says."""
+    """The parts of a protocol's name."""
 
     task: Task
     control: str | None  # None: of an encoder
@@ -141,10 +146,10 @@ def parsed_protocol(name: str) -> Protocol | None:
     >>> found.task.name, found.control, found.frozen, found.others
     ('depth', None, True, ('epochs=3.0', 'learning_rates=[0.001, 0.003]'))
     """
-    base, _, told = name.partition(" (")
+    base, _, listed = name.partition(" (")
     if base not in _TASK_OF:
         return None
-    options = _OPTION.split(told.removesuffix(")")) if told else []
+    options = _OPTION.split(listed.removesuffix(")")) if listed else []
     named = dict(option.split("=", 1) for option in options)
     others = tuple(option for option in options if option.split("=", 1)[0] not in ("control", "frozen"))
     return Protocol(_TASK_OF[base], named.get("control"), named.get("frozen") == "true", others)
@@ -170,9 +175,9 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     maximal = [row for row in maximal if row.seed is not None] or maximal  # a recorded risk is none of its seeds
     sizes = sorted({row.n_train for row in (*blind, *(row for row in maximal if row.seed is not None)) if row.n_train})
     if len(sizes) > 1:  # rows tell no other trace of it
-        told = " and ".join(f"{size:,}" for size in sizes)
+        shown = " and ".join(f"{size:,}" for size in sizes)
         return (
-            f"{where}, with controls of {told} images, which are several data sets under one name and no curve; "
+            f"{where}, with controls of {shown} images, which are several data sets under one name and no curve; "
             "measure each of them under a name of its own, by zoo curve --dataset."
         )
     trained, untrained = _by_regime(rows), _by_regime(scratch)
@@ -180,16 +185,25 @@ def _curve(rows: Sequence[Measurement], controls: Mapping[tuple[str, ...], list[
     if not regimes:
         return f"{where} in no regime in which scratch was trained; {HOW_TO_MEASURE} for it again."
     return CurveRows(
-        encoder=first.encoder, task=protocol.task.name, metric=first.metric, unit=first.unit, dataset=first.dataset,
-        protocol=first.protocol, frozen=protocol.frozen, source=first.source, regimes=tuple(regimes),
+        encoder=first.encoder,
+        task=protocol.task.name,
+        metric=first.metric,
+        unit=first.unit,
+        dataset=first.dataset,
+        protocol=first.protocol,
+        frozen=protocol.frozen,
+        source=first.source,
+        regimes=tuple(regimes),
         encoder_runs=tuple(trained[regime] for regime in regimes),
         scratch_runs=tuple(untrained[regime] for regime in regimes),
-        blind=_runs(blind), maximal=_runs(maximal), n_alone=len(trained.keys() - untrained.keys()),
-    )  # fmt: skip
+        blind=_runs(blind),
+        maximal=_runs(maximal),
+        n_alone=len(trained.keys() - untrained.keys()),
+    )
 
 
 def _by_regime(rows: Iterable[Measurement]) -> dict[tuple[int, int], tuple[Run, ...]]:
-    """Runs by the labels that were asked for and used; those that nobody counted are in no regime."""
+    """Runs by the labels that were asked for and used; those without a count of labels are in no regime."""
     groups: dict[tuple[int, int], list[Measurement]] = {}
     for row in rows:
         if row.n_train is not None:
@@ -217,22 +231,11 @@ _Z = 1.959963984540054  # of a normal distribution, 95 % lie so many deviations 
 def seed_variances(
     groups: Iterable[Sequence[Run]], *, whose: Sequence[str], seed: int = 0, n_draws: int = N_DRAWS
 ) -> Floats | None:
-    """Draws of how much networks vary that differ in their seed alone.
+    """Draws of the variance of networks that differ in their seed alone, shape (n_draws,), in the unit of the runs
+    squared.
 
-    Parameters
-    ----------
-    groups : iterable of sequences of Run
-        The runs of one network each, such as differ in their seed; the same ones count once.
-    whose : sequence of str
-        What tells these groups from others with the same numbers.
-    seed : int
-        Of the draws.
-    n_draws : int
-
-    Returns
-    -------
-    float array, shape (n_draws,), at least 0, or None
-        In the unit of the runs squared; None where every network has one seed.
+    Each group has the runs of one network; the same ones count once. ``whose`` distinguishes these groups from others
+    with the same numbers. None where every network has one seed.
     """
     several = sorted({tuple(runs) for runs in groups if len(runs) > 1}, key=repr)
     n_free = sum(len(runs) - 1 for runs in several)
@@ -244,28 +247,14 @@ def seed_variances(
 
 
 def drawn_mean(
-    runs: Sequence[Run], *, whose: Sequence[str], variances: Floats | None = None, seed: int = 0,
-    n_draws: int = N_DRAWS,
-) -> Drawn:  # fmt: skip
-    """The mean of runs that differ in their seed, with draws of what it might have been.
+    runs: Sequence[Run], *, whose: Sequence[str], variances: Floats | None = None, seed: int = 0, n_draws: int = N_DRAWS
+) -> Drawn:
+    """The mean of runs that differ in their seed, with draws of it; ``variances`` are those of :func:`seed_variances`.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        At least one.
-    whose : sequence of str
-        What tells these runs from others with the same numbers: data set and metric, and the encoder if it is one's.
-    variances : float array, shape (n_draws,), optional
-        Of the seeds, from :func:`seed_variances`; without them intervals are of test images alone.
-    seed : int
-        Of the draws.
-    n_draws : int
-
-    Returns
-    -------
-    Drawn
-        Draws are all the value itself if a single run has neither interval nor seed, as a recorded risk; there are none
-        if a run has a seed and no interval, for then nothing is known.
+    ``whose`` distinguishes these runs from others with the same numbers: data set and metric, and the encoder if it is
+    one's. Without variances intervals are of test images alone. Draws are all the value itself if a single run has
+    neither interval nor seed, as a recorded risk; there are none if a run has a seed and no interval, for then nothing
+    is known.
     """
     values = np.array([run.value for run in runs])  # (n_seeds,)
     mean = float(values.mean())
@@ -303,23 +292,12 @@ def largest_of(several: Sequence[Drawn]) -> Drawn:
 def estimate_of(
     drawn: Drawn, *, term: str, outcome: str, n: int, unit: str, method: str, is_pulled: bool = False
 ) -> Estimate:
-    """A quantity as a record, with its 95 % interval where at least 95 % of its draws are defined.
+    """A quantity as a record, with its 95 % interval, which holds the value, where at least 95 % of its draws are
+    defined.
 
-    Parameters
-    ----------
-    drawn : Drawn
-        NaN among the draws: not defined there.
-    term, outcome, n, unit, method
-        As of :class:`Estimate`.
-    is_pulled : bool
-        Of a spread or a largest value, which noise alone makes larger: in the draws, which have the noise of the
-        measurement twice, more than in the value. The interval is then that of the basic bootstrap, 2 value - draws,
-        in which this cancels.
-
-    Returns
-    -------
-    Estimate
-        Its interval holds the value.
+    A draw that is NaN is not defined. ``is_pulled`` is for a spread or a largest value, which noise alone makes larger:
+    in the draws, which have the noise of the measurement twice, more than in the value. The interval is then that of
+    the basic bootstrap, 2 value - draws, in which this cancels.
     """
     draws = drawn.draws[np.isfinite(drawn.draws)]
     beyond = share_beyond(len(draws), len(drawn.draws))
@@ -330,10 +308,9 @@ def estimate_of(
     low, high = (float(end) for end in np.percentile(placed, [100 * beyond, 100 * (1 - beyond)]))
     if is_pulled and draws.min() >= 0:
         low = max(low, 0.0)  # as of a deviation, which is never below
-    return Estimate(
-        term=term, value=drawn.value, ci_low=min(low, drawn.value), ci_high=max(high, drawn.value), n=n, unit=unit,
-        outcome=outcome, method=method,
-    )  # fmt: skip
+    return Estimate(term=term, n=n, unit=unit, outcome=outcome, method=method).with_value(
+        drawn.value, (min(low, drawn.value), max(high, drawn.value))
+    )
 
 
 def _combined(several: Sequence[Drawn], of: Callable[[Floats], Floats]) -> Drawn:
@@ -350,9 +327,11 @@ def _deviation(run: Run, end: str) -> float:
 
 
 def _key(runs: Sequence[Run], whose: Sequence[str]) -> list[int]:
-    """Numbers that are the same for the same rows, whatever was asked for when they were measured."""
-    told = [(run.n_actual, run.seed, run.value, run.ci_low, run.ci_high) for run in runs]
-    digest = blake2b(repr((list(whose), told)).encode(), digest_size=16).digest()
+    """Numbers for a random generator that are the same for the same rows, whatever was asked for when they were
+    measured.
+    """
+    numbers = [(run.n_actual, run.seed, run.value, run.ci_low, run.ci_high) for run in runs]
+    digest = blake2b(repr((list(whose), numbers)).encode(), digest_size=16).digest()
     return [int.from_bytes(digest[start : start + 4], "little") for start in range(0, 16, 4)]
 
 
@@ -393,7 +372,7 @@ class Panel:
     protocol: str
     curves: tuple[MeasuredCurve, ...]
     refused: tuple[str, ...] = ()
-    is_only: bool = False  # no other protocol has this metric on this data set, so that its options need not be told
+    is_only: bool = False  # no other protocol has this metric on this data set, so that its name needs no options
 
     @property
     def is_dense(self) -> bool:
@@ -404,7 +383,8 @@ class Panel:
     def name(self) -> str:
         """The words for it in tables.
 
-        It tells the options of the protocol where there is another, and the metric where it is not the task's first.
+        They include the options of the protocol where there is another, and the metric where it is not the task's
+        first.
         """
         options = "" if self.is_only else self.protocol.partition(" (")[2].removesuffix(")")
         others = [words for words in (self.metric * (self.metric != TASKS[self.task].metrics[0]), options) if words]
@@ -416,7 +396,7 @@ class Panel:
 
 
 def kind_of(encoder: str) -> Kind:
-    """What the paper would call the pre-training of an encoder.
+    """The paper's name for the pre-training of an encoder.
 
     It calls contrastive whatever learns that views of one image belong together, clusterings and siamese networks
     included; everything else without labels is a pretext task.
@@ -431,15 +411,7 @@ def kind_of(encoder: str) -> Kind:
 
 
 def panels_of(found: FoundCurves, *, seed: int = 0, n_draws: int = N_DRAWS) -> tuple[Panel, ...]:
-    """All curves, by task, data set and protocol; a panel may be without any, if all of its rows were refused.
-
-    Parameters
-    ----------
-    found : FoundCurves
-    seed : int
-        Of the draws.
-    n_draws : int
-    """
+    """All curves, by task, data set and protocol; a panel has no curve if all of its rows were refused."""
     together: dict[tuple[str, str, str], list[CurveRows]] = {}
     for rows in found.curves:
         together.setdefault((rows.dataset, rows.metric, rows.protocol), []).append(rows)
@@ -458,32 +430,25 @@ def panels_of(found: FoundCurves, *, seed: int = 0, n_draws: int = N_DRAWS) -> t
     places = sorted({**curves, **refused}, key=lambda place: (place[0], order.index(place[1]), place[2]))
     return tuple(
         Panel(
-            dataset=place[0], task=tasks[place[1]].name, metric=place[1], protocol=place[2],
-            curves=tuple(sorted(curves.get(place, ()), key=_order)), refused=tuple(refused.get(place, ())),
+            dataset=place[0],
+            task=tasks[place[1]].name,
+            metric=place[1],
+            protocol=place[2],
+            curves=tuple(sorted(curves.get(place, ()), key=_order)),
+            refused=tuple(refused.get(place, ())),
             is_only=sum(other[:2] == place[:2] for other in places) == 1,
         )
         for place in places
-    )  # fmt: skip
+    )
 
 
 def measured_curve(
     rows: CurveRows, *, peers: Sequence[CurveRows] = (), seed: int = 0, n_draws: int = N_DRAWS
 ) -> MeasuredCurve:
-    """The calibrated curve of rows.
+    """The calibrated curve of rows; DataError where maximal supervision is no better than the blind guess.
 
-    Parameters
-    ----------
-    rows : CurveRows
-    peers : sequence of CurveRows
-        The curves of the same task, whose seeds tell how much networks vary; only ``rows`` by default.
-    seed : int
-        Of the draws.
-    n_draws : int
-
-    Raises
-    ------
-    DataError
-        If the rows cannot be calibrated, as where maximal supervision is no better than the blind guess.
+    ``peers`` are the curves of the same task, which show how much networks vary by their seed; by default ``rows``
+    alone.
     """
     where = (rows.dataset, rows.metric)
     most = max(n for _, n in rows.regimes)
@@ -499,18 +464,31 @@ def measured_curve(
     blind, maximal = drawn(rows.blind, None), drawn(rows.maximal, rows.maximal[0].n_actual)
     counted = [run.n_actual for run in rows.maximal if run.n_actual is not None]
     curve = calibrated_curve(
-        encoder=rows.encoder, task=rows.task, metric=rows.metric, unit=rows.unit, dataset=rows.dataset,
-        protocol=rows.protocol, frozen=rows.frozen, regimes=rows.regimes, risks=risks, scratch=scratch, blind=blind,
-        maximal=maximal, n_seeds=[min(map(len, both)) for both in zip(rows.encoder_runs, rows.scratch_runs,
-                                                                     strict=True)],
+        encoder=rows.encoder,
+        task=rows.task,
+        metric=rows.metric,
+        unit=rows.unit,
+        dataset=rows.dataset,
+        protocol=rows.protocol,
+        frozen=rows.frozen,
+        regimes=rows.regimes,
+        risks=risks,
+        scratch=scratch,
+        blind=blind,
+        maximal=maximal,
+        n_seeds=[min(map(len, both)) for both in zip(rows.encoder_runs, rows.scratch_runs, strict=True)],
         maximal_n=max(counted, default=None),
-    )  # fmt: skip
-    own = tuple(_calibrated(risk, blind, maximal) for risk in risks)
+    )
+    calibrated = tuple(_calibrated(risk, blind, maximal) for risk in risks)
     untrained = tuple(_calibrated(risk, blind, maximal) for risk in scratch)
     return MeasuredCurve(
-        rows=rows, kind=kind_of(rows.encoder), curve=curve, calibrated=own, calibrated_scratch=untrained,
-        improvement=_improvement(curve, own, untrained),
-    )  # fmt: skip
+        rows=rows,
+        kind=kind_of(rows.encoder),
+        curve=curve,
+        calibrated=calibrated,
+        calibrated_scratch=untrained,
+        improvement=_improvement(curve, calibrated, untrained),
+    )
 
 
 def main_panels(panels: Iterable[Panel]) -> tuple[Panel, ...]:
@@ -549,21 +527,21 @@ def _with_labels(peers: Iterable[CurveRows], n_labels: int | None, most: int) ->
     """Runs of networks with so many labels; of maximal supervision with more than any, those with the most as well."""
     if n_labels is None:
         return []
-    found = []
+    networks = []
     for rows in peers:
-        for (_, n), own, scratch in zip(rows.regimes, rows.encoder_runs, rows.scratch_runs, strict=True):
+        for (_, n), pretrained, scratch in zip(rows.regimes, rows.encoder_runs, rows.scratch_runs, strict=True):
             if n == n_labels or n == most < n_labels:
-                found += [own, scratch]
+                networks += [pretrained, scratch]
         if rows.maximal[0].n_actual == n_labels:
-            found.append(rows.maximal)
-    return found
+            networks.append(rows.maximal)
+    return networks
 
 
-def _improvement(curve: CalibratedCurve, own: Sequence[Drawn], scratch: Sequence[Drawn]) -> Drawn | None:
+def _improvement(curve: CalibratedCurve, pretrained: Sequence[Drawn], scratch: Sequence[Drawn]) -> Drawn | None:
     if curve.improvement is None:
         return None
-    several = [*own, *scratch]
+    several = [*pretrained, *scratch]
     if not all(len(one.draws) for one in several):
         return Drawn(value=curve.improvement.value)
-    draws = [np.stack([one.draws for one in some], axis=1) for some in (own, scratch)]  # (n_draws, n_regimes)
+    draws = [np.stack([one.draws for one in some], axis=1) for some in (pretrained, scratch)]  # (n_draws, n_regimes)
     return Drawn(value=curve.improvement.value, draws=cumulative_improvements(*draws))

@@ -1,7 +1,7 @@
-"""What boosted trees say of an outcome: how much of it the facts of an encoder explain, and which facts matter.
+"""What boosted trees say of an outcome: how much of it the facts of an encoder explain, which facts matter, which way.
 
-The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Table 6, Figures 7, 17 and
-18). Their settings were tuned once and are stored (:func:`tuned_parameters`).
+The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Tables 3 and 6, Figures 7,
+17 and 18). Their settings were tuned once and are stored (:func:`~zoo.analysis.trees.tuned_parameters`).
 
 Two numbers say how much is explained, and they differ much. The paper takes the error of each of 30 folds and compares
 the square of their mean with the variance of all encoders; with five encoders a fold this flatters. The pooled
@@ -10,7 +10,11 @@ among all, so a family of encoders is nearly always on both sides.
 
 The settings were chosen on other folds than those that are scored, but on the same encoders. How much that flatters was
 measured by nested tuning, where every fold is predicted with settings tuned without it (:func:`nested_variance`); the
-result is kept with the stored settings.
+result is stored with the settings.
+
+Which way a choice moves an outcome (up, down, or hardly at all) is a difference of mean SHAP values. They describe what
+trees that predict an outcome lean on and are no effects: choices that come together share their credit, and trees that
+predict badly have nothing to say.
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
 from .tree_tuning import Search, searched_all
 from .trees import (
-    TREE_FEATURES,
     Array,
     Sample,
     checked_parameters,
@@ -38,29 +41,23 @@ from .trees import (
     others,
     out_of_fold,
     pooled_interval,
-    prepared,
     sample_of,
     trained,
     tuned_parameters,
 )
 
-with requires_extra("study", needed_for="A direction of SHAP values"):
-    import numpy as np
-    from scipy import stats
-
 with requires_extra("study", needed_for="The importance of design choices"):
     import numpy as np
     import pandas as pd
+    from scipy import stats
 
     with warnings.catch_warnings():  # its colour maps use what matplotlib is going to take away; we draw none of them
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         import shap
 
-__all__ = [
-    "TREE_FEATURES", "ExplainedVariance", "Importance", "explained_variance", "nested_variance", "prepared",
-    "tree_importance", "tuned_parameters",
-]  # fmt: skip
 FEWEST = 10  # encoders that trees are trained on; of fewer they learn next to nothing
+Direction = Literal["raises", "lowers", "little"]
+LITTLE = 0.01  # share of the outcome's mean size, below which a difference counts as none
 _SHAP_NOTE = (
     "the interval covers which encoders are averaged over; the model is held fixed, and SHAP values share out what the "
     "model does, not what causes the outcome"
@@ -88,17 +85,12 @@ class ExplainedVariance:
     def estimates(self) -> tuple[Estimate, Estimate]:
         """The two percentages as records: terms "explained variance, by fold" and "explained variance, pooled"."""
         method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
-        return (
-            Estimate(
-                term="explained variance, by fold", value=self.by_fold, n=self.n, unit="percent", outcome=self.outcome,
-                method=method, note="1 - (mean of the fold RMSEs)^2 / variance, which flatters",
-            ),
-            Estimate(
-                term="explained variance, pooled", value=self.pooled, ci_low=self.pooled_ci_low,
-                ci_high=self.pooled_ci_high, n=self.n, unit="percent", outcome=self.outcome, method=method,
-                note="out-of-fold R2; the interval covers which encoders were measured, with the models held fixed",
-            ),
-        )  # fmt: skip
+        label = Estimate(term="explained variance", n=self.n, unit="percent", outcome=self.outcome, method=method)
+        note = "1 - (mean of the fold RMSEs)^2 / variance, which flatters"
+        by_fold = label.with_value(self.by_fold, term="explained variance, by fold", note=note)
+        interval = self.pooled_ci_low, self.pooled_ci_high
+        note = "out-of-fold R2; the interval covers which encoders were measured, with the models held fixed"
+        return by_fold, label.with_value(self.pooled, interval, term="explained variance, pooled", note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,20 +167,23 @@ def nested_variance(
 ) -> ExplainedVariance:
     """:func:`explained_variance` with one repeat, of settings that were tuned without the fold that they predict.
 
-    It takes a search for each fold, ``n_workers`` of them at a time in processes of their own. On the same folds,
+    It takes a search for each fold, ``n_workers`` of them at a time in processes. On the same folds,
     :func:`explained_variance` with settings tuned on all encoders says more; the difference is what that flatters.
-    Errors are those of :func:`explained_variance` and :func:`zoo.analysis.tree_tuning.tune_all`.
     """
     _require_counts(n_folds, 1)
     sample = sample_of(table, outcome, features, n_least=2 * n_folds)
     folds = drawn_folds(sample.n, n_folds, seed=seed, draw=1)
     searches = [
         Search(
-            sample=sample.only(others(sample.n, fold)), outcome=outcome, features=named_features(features),
-            n_trials=n_trials, n_folds=10, seed=seed,
+            sample=sample.only(others(sample.n, fold)),
+            outcome=outcome,
+            features=named_features(features),
+            n_trials=n_trials,
+            n_folds=10,
+            seed=seed,
         )
         for fold in folds
-    ]  # fmt: skip
+    ]
     predictions = np.empty((1, sample.n))
     for fold, search, tuned in zip(folds, searches, searched_all(searches, n_workers), strict=True):
         booster = trained(search.sample, checked_parameters(tuned.parameters), seed=seed)
@@ -228,28 +223,44 @@ def tree_importance(
     )
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
-        outcome=outcome, features=named_features(features), shap=shares, base=float(explainer.expected_value),
-        values=sample.values, n=sample.n, estimates=estimates,
+        outcome=outcome,
+        features=named_features(features),
+        shap=shares,
+        base=float(explainer.expected_value),
+        values=sample.values,
+        n=sample.n,
+        estimates=estimates,
         mean_absolute=pd.Series({estimate.term: estimate.value for estimate in estimates}, dtype="float64"),
-    )  # fmt: skip
+    )
 
 
 def _explained(
-    sample: Sample, outcome: str, features: str | Sequence[str], divisions: Sequence[Sequence[Array]],
-    predictions: Array, seed: int,
-) -> ExplainedVariance:  # fmt: skip
+    sample: Sample,
+    outcome: str,
+    features: str | Sequence[str],
+    divisions: Sequence[Sequence[Array]],
+    predictions: Array,
+    seed: int,
+) -> ExplainedVariance:
     errors = np.concatenate(
-        [fold_errors(sample.y, own, folds) for own, folds in zip(predictions, divisions, strict=True)]
+        [fold_errors(sample.y, predicted, folds) for predicted, folds in zip(predictions, divisions, strict=True)]
     )
     low, high = pooled_interval(sample.y, predictions, seed=seed)
     encoders = sample.values.index
     return ExplainedVariance(
-        outcome=outcome, features=named_features(features), by_fold=explained_by_fold(errors, sample.y),
-        pooled=explained_pooled(sample.y, predictions), pooled_ci_low=low, pooled_ci_high=high, n=sample.n,
-        n_folds=len(divisions[0]), n_repeats=len(divisions), fold_errors=tuple(errors.tolist()),
+        outcome=outcome,
+        features=named_features(features),
+        by_fold=explained_by_fold(errors, sample.y),
+        pooled=explained_pooled(sample.y, predictions),
+        pooled_ci_low=low,
+        pooled_ci_high=high,
+        n=sample.n,
+        n_folds=len(divisions[0]),
+        n_repeats=len(divisions),
+        fold_errors=tuple(errors.tolist()),
         predictions=pd.DataFrame(predictions.T, index=encoders),
         measured=pd.Series(sample.y, index=encoders, name=outcome),
-    )  # fmt: skip
+    )
 
 
 def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: int) -> tuple[Estimate, ...]:
@@ -257,14 +268,12 @@ def _mean_absolute(shares: pd.DataFrame, outcome: str, sample: Sample, *, seed: 
     counts = np.random.default_rng([seed, sample.n]).multinomial(sample.n, np.full(sample.n, 1 / sample.n), size=1000)
     low, high = np.percentile(counts @ sizes / sample.n, [2.5, 97.5], axis=0)
     means = sizes.mean(axis=0)
+    unit, method = STUDY_COLUMNS[outcome].unit, "mean absolute SHAP value"
+    label = Estimate(term="", n=sample.n, unit=unit, outcome=outcome, method=method, note=_SHAP_NOTE)
     return tuple(
-        Estimate(
-            term=str(shares.columns[position]), value=float(means[position]), ci_low=float(low[position]),
-            ci_high=float(high[position]), n=sample.n, unit=STUDY_COLUMNS[outcome].unit, outcome=outcome,
-            method="mean absolute SHAP value", note=_SHAP_NOTE,
-        )
+        label.with_value(means[position], (low[position], high[position]), term=str(shares.columns[position]))
         for position in np.argsort(-means, kind="stable")
-    )  # fmt: skip
+    )
 
 
 def _require_something_to_learn(sample: Sample, outcome: str) -> None:
@@ -285,33 +294,11 @@ def _require_counts(n_folds: int, n_repeats: int) -> None:
         raise QueryError(f"Got {n_folds} folds and {n_repeats} repeats, expected at least 2 folds and 1 repeat.")
 
 
-Direction = Literal["raises", "lowers", "little"]
-METHOD = "difference of mean SHAP values"
-LITTLE = 0.01  # share of the outcome's mean size, below which a difference counts as none
-
-
 def level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
-    """Mean SHAP value of a feature for encoders with some of its values, minus that for all others.
+    """Mean SHAP value of a feature for encoders with some of its values (``levels``), minus that for all others.
 
-    Parameters
-    ----------
-    importance : Importance
-        Of the outcome.
-    feature : str
-        A feature of the trees that is no number, such as ``"ssl_mode"``.
-    levels : sequence of str
-        Values of it; a missing one counts as another value.
-
-    Returns
-    -------
-    Estimate
-        In the outcome's unit; negative means that the trees lower the risk for these encoders. No interval: it
-        describes one model.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature, or all or none of the encoders have the values.
+    In the outcome's unit; negative means that the trees lower the risk for these encoders. A missing value counts as
+    another one. No interval: it describes one model.
     """
     shap = _shap_of(importance, feature)
     chosen = importance.values[feature].astype(object).isin(list(levels)).to_numpy(bool)
@@ -320,33 +307,15 @@ def level_effect(importance: Importance, feature: str, levels: Sequence[str]) ->
             f"{int(chosen.sum())} of the {len(chosen)} encoders with {importance.outcome} have {feature} "
             f"{' or '.join(levels)}, expected some with and some without."
         )
-    return Estimate(
-        term=f"{feature} = {' or '.join(levels)}", value=float(shap[chosen].mean() - shap[~chosen].mean()),
-        n=len(chosen), unit=STUDY_COLUMNS[importance.outcome].unit, outcome=importance.outcome,
-        method=METHOD, note=f"{int(chosen.sum())} against {int((~chosen).sum())} encoders",
-    )  # fmt: skip
+    term = f"{feature} = {' or '.join(levels)}"
+    return _difference(importance, term, shap[chosen], shap[~chosen])
 
 
 def number_effect(importance: Importance, feature: str, *, encoders: Collection[str] | None = None) -> Estimate:
     """Mean SHAP value of a feature for encoders with large numbers, minus that for encoders with small ones.
 
-    The numbers are cut where the two halves are most alike in size. Encoders without a number are left out. The note
-    tells the rank correlation of SHAP values and numbers.
-
-    Parameters
-    ----------
-    encoders : collection of str, optional
-        Those to look at; by default all.
-
-    Returns
-    -------
-    Estimate
-        As of :func:`level_effect`.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature, or its numbers do not vary.
+    The numbers are cut where the two halves are most alike in size. Encoders without a number are left out, and those
+    that are not among ``encoders``, if these are given. The note has the rank correlation of SHAP values and numbers.
     """
     chosen = np.ones(importance.n, dtype=bool) if encoders is None else importance.shap.index.isin(list(encoders))
     shap, numbers = _shap_of(importance, feature)[chosen], importance.values[feature].to_numpy(dtype=float)[chosen]
@@ -361,31 +330,37 @@ def number_effect(importance: Importance, feature: str, *, encoders: Collection[
     cut = min(cuts, key=lambda one: abs(int((numbers >= one).sum()) - len(numbers) / 2))
     large = numbers >= cut
     correlation = float(stats.spearmanr(numbers, shap).statistic) if np.ptp(shap) > 0 else 0.0
+    effect = _difference(importance, f"{feature} >= {cut:g}", shap[large], shap[~large])
+    note = f"{effect.note}; rank correlation of SHAP values and numbers {correlation:+.2f}"
+    return effect.described(note=note)
+
+
+def _difference(importance: Importance, term: str, first: Array, second: Array) -> Estimate:
+    """Mean SHAP value of some encoders minus that of others."""
     return Estimate(
-        term=f"{feature} >= {cut:g}", value=float(shap[large].mean() - shap[~large].mean()), n=len(shap),
-        unit=STUDY_COLUMNS[importance.outcome].unit, outcome=importance.outcome, method=METHOD,
-        note=f"{int(large.sum())} against {int((~large).sum())} encoders; rank correlation of SHAP values and numbers "
-        f"{correlation:+.2f}",
-    )  # fmt: skip
+        term=term,
+        value=float(first.mean() - second.mean()),
+        n=len(first) + len(second),
+        unit=STUDY_COLUMNS[importance.outcome].unit,
+        outcome=importance.outcome,
+        method="difference of mean SHAP values",
+        note=f"{len(first)} against {len(second)} encoders",
+    )
 
 
 def subsampled(
-    table: StudyTable, outcome: str, *, features: str = "few", parameters: Mapping[str, Any] | None = None,
-    n_subsamples: int = 8, share: float = 0.8, seed: int = 0,
-) -> Iterator[Importance]:  # fmt: skip
-    """The trees of an outcome trained again and again on a random part of the encoders, to see what depends on which.
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str = "few",
+    parameters: Mapping[str, Any] | None = None,
+    n_subsamples: int = 8,
+    share: float = 0.8,
+    seed: int = 0,
+) -> Iterator[Importance]:
+    """The trees of an outcome trained again on random parts of the encoders, to see what depends on which.
 
-    Parameters
-    ----------
-    n_subsamples : int
-        How often.
-    share : float
-        Part of the encoders with the outcome that each is trained on, drawn without replacement.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        As :func:`zoo.analysis.importance.tree_importance`.
+    Each part has the ``share`` of the encoders with the outcome, drawn without replacement.
     """
     encoders = table.complete(outcome).index.to_numpy()
     for number in range(n_subsamples):
@@ -395,34 +370,20 @@ def subsampled(
 
 
 def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:
-    """Mean SHAP value of a feature by its own values, lowest first; terms are the values.
-
-    Raises
-    ------
-    QueryError
-        If the trees lack the feature.
-    """
+    """Mean SHAP value of a feature by its own values, lowest first; terms are the values."""
     shap, values = _shap_of(importance, feature), importance.values[feature].astype(object)
     known = values[values.notna()].astype(str)
-    found = []
+    unit, outcome = STUDY_COLUMNS[importance.outcome].unit, importance.outcome
+    label = Estimate(term="", n=0, unit=unit, outcome=outcome, method=f"mean SHAP value of {feature}")
+    means = []
     for value in sorted(known.unique()):
         chosen = shap[(values.astype(str) == value).to_numpy(bool)]
-        found.append(
-            Estimate(
-                term=value, value=float(chosen.mean()), n=len(chosen), unit=STUDY_COLUMNS[importance.outcome].unit,
-                outcome=importance.outcome, method=f"mean SHAP value of {feature}",
-            )
-        )  # fmt: skip
-    return tuple(sorted(found, key=lambda one: (one.value or 0.0, one.term)))
+        means.append(label.with_value(chosen.mean(), term=value, n=len(chosen)))
+    return tuple(sorted(means, key=lambda one: (one.value or 0.0, one.term)))
 
 
 def direction(effect: Estimate, *, mean: float) -> Direction:
-    """A difference of mean SHAP values in words.
-
-    Parameters
-    ----------
-    mean : float
-        Mean absolute value of the outcome; a difference below 1 % of it is little.
+    """A difference of mean SHAP values in words; below 1 % of the outcome's mean absolute value it is little.
 
     >>> direction(Estimate(term="z_dim", value=-0.5, n=9, unit="percentage points"), mean=6.0)
     'lowers'
@@ -432,7 +393,7 @@ def direction(effect: Estimate, *, mean: float) -> Direction:
     return "raises" if effect.value > 0 else "lowers"
 
 
-def _shap_of(importance: Importance, feature: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _shap_of(importance: Importance, feature: str) -> Array:
     if feature not in importance.shap.columns:
         raise QueryError(
             f"The trees of {importance.outcome} do not know {feature}; expected one of "

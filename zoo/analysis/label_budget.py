@@ -4,47 +4,24 @@ An error curve is close to a power law of the number of labels n: in the coordin
 the exponent of the published scaling law, it is nearly straight. So errors are interpolated there, by a monotone cubic,
 and below the fewest measured labels by the parabola through the three settings with the fewest labels.
 
-That choice is by evidence. Each setting was left out and predicted from the others, for the 167 encoders with all five
-settings: mean absolute error in percentage points, lower is better. "Wide" hides 1 % and 30-shot and predicts 30-shot,
-across a gap wider than any that is asked for; "below" hides 3-shot and continues the curve to it from 5-shot, "far
-below" from 1 %.
-
-=========================================  ======  ====  =======  ====  =====  =========
-prediction                                 5-shot   1 %  30-shot  wide  below  far below
-=========================================  ======  ====  =======  ====  =====  =========
-linear, error against log n                  0.76  0.86     1.82  4.37   1.17       3.94
-linear, log error against log n              0.48  0.48     1.11  2.54   0.80       2.65
-linear, logit of error against log n         0.84  0.90     1.78  4.40   1.26       4.05
-monotone cubic, error against log n          0.26  0.18     0.57  1.27   0.58       8.38
-monotone cubic, log error against log n      0.21  0.18     0.37  0.80   0.47       5.31
-fitted power law a + b n^-c                  0.31  0.27     0.44  0.86   0.68       1.68
-Eq. 25 from the components alone             3.96  3.23     2.90  2.90   5.23       5.23
-Eq. 25 and its linear residual               0.64  0.62     0.87  2.33   0.99       2.92
-monotone cubic, log error against n^-0.15    0.19  0.17     0.21  0.43   0.48       2.97
-parabola, log error against n^-0.15          0.20  0.20     0.47  0.56   0.46       1.45
-=========================================  ======  ====  =======  ====  =====  =========
-
-The last two are used here, the cubic between settings and the parabola below them.
+The interpolants were chosen by leaving each setting out and predicting it from the others, over 167 encoders: mean
+absolute errors are 0.2 points between settings, and 0.5 to 1.5 below them (table in docs/decisions/0006-studies.md).
 
 How uncertain a prediction is, is stated as standard deviations in percentage points (:class:`Noise`), of
 
-* the misses of that trial, which are as large for good encoders as for bad ones. An extrapolation multiplies the noise
-  of the measurements that it continues by sqrt(sum of squared weights): by 3 with 2,000 labels and by 10 with 1,000,
-  where the trials have 2.9 and 6.0; their misses are scaled by the ratio;
+* the misses of that trial. An extrapolation multiplies the noise of the measurements that it continues by sqrt(sum of
+  squared weights): by 3 with 2,000 labels and by 10 with 1,000, where the trials have 2.9 and 6.0; their misses are
+  scaled by the ratio;
 * for an extrapolation, how far the power law with a floor a + b n^-c lies from the parabola: on average 1.1 points with
   2,000 labels and 3.8 with 1,000, where no trial can tell which of the two is right. It counts as one standard
-  deviation, in the same direction for all encoders. Scaled misses alone are too small: those of 5-shot, predicted from
-  1 %, scaled to 3-shot, make intervals of 90 % that hold 80 % of the measurements there; with the laws 87 %;
+  deviation, in the same direction for all encoders;
 * the choice of 50,000 validation images, which is all that is known of the noise of a measured setting. Encoders are
   taken to err on different images; where they err on the same ones, their order is surer than stated.
 
 Other draws of the labels and other trainings of the probe count only as far as they show in those misses, and other
 pretraining runs or other data not at all: of each encoder one probe a setting is published, without an interval.
 
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25 (the exponent).
-Fritsch and Butland 1984, A Method for Constructing Local Monotone Piecewise Cubic Interpolants.
+The exponent is that of Eq. 25 of Dubois et al. 2023, the monotone cubic that of Fritsch and Butland 1984.
 """
 
 from __future__ import annotations
@@ -97,24 +74,12 @@ class HeldOutError:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How uncertain the error of one encoder is, in percentage points.
+    """How uncertain the error of one encoder is, in percentage points (standard deviations)."""
 
-    Attributes
-    ----------
-    images : float
-        Standard deviation from the choice of the validation images.
-    prediction : float
-        Standard deviation of the misses of such a prediction; 0 where the error was measured.
-    scale : float
-        By how much the misses of the trial were multiplied for it.
-    law : float
-        What a power law with a floor predicts, less the prediction; 0 unless it is an extrapolation.
-    """
-
-    images: float
-    prediction: float = 0.0
-    scale: float = 1.0
-    law: float = 0.0
+    images: float  # from the choice of the validation images
+    prediction: float = 0.0  # of the misses of such a prediction; 0 where the error was measured
+    scale: float = 1.0  # by which the misses of the trial were multiplied for it
+    law: float = 0.0  # what a power law with a floor predicts, less the prediction; 0 unless it is an extrapolation
 
     @property
     def total(self) -> float:
@@ -129,22 +94,12 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class RankOdds:
-    """Which place an encoder may have among others; 1 is the lowest error.
+    """Which place an encoder may have among others; 1 is the lowest error."""
 
-    Attributes
-    ----------
-    lowest, highest : int
-        Within which its rank lies in nine of ten draws.
-    best : float
-        Probability that it is the best.
-    beats_first : float
-        Probability that it is better than the encoder whose error is shown as the lowest; 1/2 for that encoder.
-    """
-
-    lowest: int
+    lowest: int  # its rank lies from lowest to highest in nine of ten draws
     highest: int
-    best: float
-    beats_first: float
+    best: float  # probability that it is the best
+    beats_first: float  # probability that it beats the encoder with the lowest shown error; 1/2 for that encoder
 
     @property
     def ties_with_first(self) -> bool:
@@ -153,13 +108,7 @@ class RankOdds:
 
 
 def check_n_labels(n_labels: int) -> None:
-    """Refuse numbers of labels of which the measurements say nothing.
-
-    Raises
-    ------
-    QueryError
-        Below one label a class, or above the whole training set.
-    """
+    """Raise QueryError below one label a class, or above the whole training set."""
     if n_labels < FEWEST_LABELS:
         raise QueryError(
             f"Got {n_labels:,} labels, expected at least {FEWEST_LABELS:,}: ImageNet has 1,000 classes, "
@@ -173,29 +122,10 @@ def check_n_labels(n_labels: int) -> None:
 
 
 def predict_error(curve: Curve, n_labels: int) -> PredictedError | None:
-    """Expected error of a linear probe with ``n_labels`` labels of ImageNet.
+    """Expected error of a linear probe with ``n_labels`` labels of ImageNet, 1,000 to 1,281,167.
 
-    Parameters
-    ----------
-    curve : mapping from int to float
-        Measured errors in percent, in (0, 100], by number of labels.
-    n_labels : int
-        From 1,000 to 1,281,167.
-
-    Returns
-    -------
-    PredictedError or None
-        The measurement itself where there is one. None where the curve ends before ``n_labels``, or holds fewer than
-        the three settings from which it could be continued to fewer labels.
-
-    Raises
-    ------
-    QueryError
-        If ``n_labels`` is outside what was measured, or an error is not positive.
-
-    Examples
-    --------
-    A power law in n is met exactly:
+    The measurement itself where there is one. None where the curve ends before ``n_labels``, or holds fewer than the
+    three settings from which it could be continued to fewer labels. A power law in n is met exactly:
 
     >>> curve = {n: 20 * math.exp(3 * n**-0.15) for n in (3_000, 5_000, 12_811, 30_000)}
     >>> predicted = predict_error(curve, 20_000)
@@ -223,22 +153,12 @@ def predict_error(curve: Curve, n_labels: int) -> PredictedError | None:
 def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | None:
     """How wrong predictions like that at ``n_labels`` were for settings whose measurement was left out.
 
-    Between two settings, each of them that has a neighbour on either side is left out; the worse result counts. In
-    the widest gap, above 30,000 labels, that test would be too easy, for the setting that can be left out is at the
-    gap's edge: there the two settings below are left out and the upper one is predicted, across a wider gap. Below
-    the fewest labels, one or two settings are left out, such that the step is no shorter than the one asked for.
-
-    Parameters
-    ----------
-    curves : iterable of mappings
-        As for :func:`predict_error`; only those with as many settings as the fullest of them count.
-    n_labels : int
-        From 1,000 to 1,281,167.
-
-    Returns
-    -------
-    HeldOutError or None
-        None where the settings include ``n_labels`` (nothing is predicted) or are too few to leave any out.
+    Between two settings, each of them that has a neighbour on either side is left out; the worse result counts. In the
+    widest gap, above 30,000 labels, that test would be too easy, for the setting that can be left out is at the gap's
+    edge: there the two settings below are left out and the upper one is predicted, across a wider gap. Below the fewest
+    labels, one or two settings are left out, such that the step is no shorter than the one asked for. Only curves with
+    as many settings as the fullest of them count. None where the settings include ``n_labels`` (nothing is predicted)
+    or are too few to leave any out.
     """
     check_n_labels(n_labels)
     pool = list(curves)
@@ -251,22 +171,7 @@ def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | Non
 
 
 def noise_of(curve: Curve, predicted: PredictedError, held_out: HeldOutError | None) -> Noise | None:
-    """How uncertain a prediction is; see the head of this module for what that contains.
-
-    Parameters
-    ----------
-    curve : mapping from int to float
-        As for :func:`predict_error`.
-    predicted : PredictedError
-        What it predicts.
-    held_out : HeldOutError or None
-        Of such predictions, from :func:`held_out_error`.
-
-    Returns
-    -------
-    Noise or None
-        None where the error is predicted and nothing is known of how well.
-    """
+    """How uncertain a prediction is, see the head of this module; None where its misses are unknown."""
     share = predicted.error / 100
     images = 100 * math.sqrt(share * (1 - share) / N_VALIDATION_IMAGES)
     if predicted.kind == "measured":
@@ -294,26 +199,11 @@ def amplification(settings: Sequence[int], n_labels: int) -> float:
 def rank_odds(
     errors: Sequence[float], noises: Sequence[Noise], *, n_draws: int = 2_000, seed: int = 0
 ) -> list[RankOdds]:
-    """Which ranks encoders may have, by drawing their errors from normal distributions.
+    """Which ranks encoders may have, by drawing their errors (percent) from normal distributions; in their order.
 
-    Parameters
-    ----------
-    errors : sequence of float
-        In percent, as they are shown.
-    noises : sequence of Noise
-        Images and predictions are drawn for each encoder by itself; one factor of the law is drawn for all.
-    n_draws : int
-        A probability then has a standard error of at most 0.011.
-    seed : int
-        The same seed gives the same numbers.
+    Images and predictions are drawn for each encoder by itself; one factor of the law is drawn for all. With 2,000
+    draws a probability has a standard error of at most 0.011.
 
-    Returns
-    -------
-    list of RankOdds
-        In the order of the errors.
-
-    Examples
-    --------
     >>> near, far = rank_odds([20.0, 30.0], [Noise(0.2), Noise(0.2)])
     >>> (near.lowest, near.highest, near.best), (far.lowest, far.highest, far.ties_with_first)
     ((1, 1, 1.0), (2, 2, False))
@@ -408,10 +298,10 @@ def _parabola(x: Sequence[float], y: Sequence[float], at: float) -> float:
 
 def _floor_law(curve: Curve, n_labels: int) -> float:
     """The power law a + b n^-c, with a and b at least 0, of the smallest relative errors; at most 100 percent."""
-    _, found = min(
+    _, error = min(
         _floor_law_of_exponent(curve, n_labels, _MOST_EXPONENT * (step / 100) ** 2) for step in range(7, 101)
     )
-    return min(found, 100.0)
+    return min(error, 100.0)
 
 
 def _floor_law_of_exponent(curve: Curve, n_labels: int, exponent: float) -> tuple[float, float]:

@@ -1,7 +1,12 @@
-"""Populations of the rows of ``results/``: each data set on which encoders have label-free metrics and accuracies.
+"""Populations of encoders whose label-free metrics and accuracies are both known: the published ones, and any others.
 
-Numbers of two protocols, or of two kinds of image, are not compared with each other: of each metric those count that
-most encoders have. Rows of one encoder that differ in their seed are averaged, over the newest of its campaigns.
+A population has values as they were measured, and *predictors*: the same values turned so that more is better, as the
+metric's paper reads it. A metric for which less is better is negated; alpha-ReQ, which is best at 1, becomes minus its
+distance from 1; one without a direction stays as it is and may not choose an encoder.
+
+Rows of ``results/`` make a population of each data set. Numbers of two protocols, or of two kinds of image, are not
+compared with each other: of each metric those count that most encoders have. Rows of one encoder that differ in their
+seed are averaged, over the newest of its campaigns.
 """
 
 from __future__ import annotations
@@ -18,10 +23,10 @@ from ..errors import QueryError, warn
 from ..evaluation.label_free.population import clid, w_clid
 from ..files import content_folder
 from ..optional import requires_extra
-from ..results.rows import Key, Row, believable_rows_of, errata, without_wrong
+from ..results.rows import Key, errata, rows_of, without_wrong
 from ..results.tables import study_facts
 from ..results.values import PUBLISHED_SOURCE, read_files
-from ..results.vocabulary import DATASET, DATE, ENCODER, LABEL_FREE_METRICS, METRIC, PROTOCOL, SOURCE, SPLIT, VALUE
+from ..results.vocabulary import LABEL_FREE_METRICS, Row
 from .columns import ERRORS, STUDY_COLUMNS
 from .table import FEWEST, StudyTable, table_of
 
@@ -34,17 +39,22 @@ FULL_SHOT = "full-shot"
 PUBLISHED = "published encoders"
 RESNETS = "published ResNet-50s"
 STATISTIC_COLUMNS = {  # metric -> column of the study table; views are the pretraining's own augmentations of an image
-    "correlation_rank": "train_rank", "feature_rank": "train_rank_Z", "uniformity": "train_uniformity",
-    "alignment": "trainrealaug_alignment", "neural_collapse": "trainrealaug_nc1",
-}  # fmt: skip
+    "correlation_rank": "train_rank",
+    "feature_rank": "train_rank_Z",
+    "uniformity": "train_uniformity",
+    "alignment": "trainrealaug_alignment",
+    "neural_collapse": "trainrealaug_nc1",
+}
 CLID, W_CLID = "clid", "w_clid"
 LEARNABILITY, DIMENSION = "cluster_learnability", "intrinsic_dimension"
 _TITLES = {CLID: "CLID", W_CLID: "W-CLID"}
 _BEST_AT_1 = "alpha_req"
 TOLD: Mapping[Direction, str] = {
-    "more": "as it is: more is better", "less": "negated: less is better", "1": "minus the distance from 1",
+    "more": "as it is: more is better",
+    "less": "negated: less is better",
+    "1": "minus the distance from 1",
     "none": "as it is: its paper claims no direction",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +99,13 @@ class Population:
         kept = self.values.index[self.values.index.isin(list(encoders))]
         gone = len(self) - len(kept)
         return replace(
-            self, name=name, values=self.values.loc[kept], accuracies=self.accuracies.loc[kept],
+            self,
+            name=name,
+            values=self.values.loc[kept],
+            accuracies=self.accuracies.loc[kept],
             facts=self.facts.only(kept, because=because),
             left_out={**self.left_out, **({because: gone} if gone else {})},
-        )  # fmt: skip
+        )
 
 
 def direction_of(metric: str) -> Direction:
@@ -174,37 +187,23 @@ def resnets_of(population: Population) -> Population:
 def population_of(
     name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
 ) -> Population:
-    """A population of values measured anywhere; encoders without the first accuracy or any metric are left out.
+    """A population of given values; encoders without the first accuracy or any metric are left out.
 
-    Parameters
-    ----------
-    values : DataFrame, index: encoders
-        Metrics as measured, one column each under its name.
-    accuracies : DataFrame, the same index
-        In percent; the first column is the oracle.
-    facts : StudyTable
-        With these encoders.
+    ``values`` have a column for each metric as measured, ``accuracies`` are in percent, the first column being the
+    oracle; both have encoders as their index, which ``facts`` must have too.
     """
     return _population_of(name, dataset, values, accuracies, facts)
 
 
 def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
-    """By choice, the groups of encoders that differ in that choice alone.
+    """By choice, the groups of encoders that differ in that choice alone: by encoder, the id of the group's first one.
 
-    Parameters
-    ----------
-    treatments : sequence of str
-        Columns of the study table. What has to change with one may: the layer with the dimensions, and the columns of
-        the projector with each other.
-
-    Returns
-    -------
-    dict of Series
-        Choice -> id of the group's first encoder, by encoder; choices that vary in no group are left out.
+    What has to change with a choice may: the layer with the dimensions, and the columns of the projector with each
+    other. Choices that vary in no group are left out.
     """
     from .controlled import VARIED_TOGETHER, controlled_groups
 
-    found = {}
+    by_choice = {}
     for treatment in treatments:
         together = VARIED_TOGETHER.get(treatment, (treatment,))
         facts = population.facts
@@ -214,8 +213,8 @@ def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> 
         levels = facts.frame[treatment].astype(object).fillna("not applicable")[groups.index]
         varying = levels.astype(str).groupby(groups["group"]).transform("nunique") > 1
         if varying.any():
-            found[treatment] = groups["group"][varying].astype(str)
-    return found
+            by_choice[treatment] = groups["group"][varying].astype(str)
+    return by_choice
 
 
 def _population_of(
@@ -228,10 +227,13 @@ def _population_of(
     }
     kept = values.index[has_oracle & has_metric]
     return Population(
-        name=name, dataset=dataset, values=values.loc[kept].astype(np.float64), accuracies=accuracies.loc[kept],
+        name=name,
+        dataset=dataset,
+        values=values.loc[kept].astype(np.float64),
+        accuracies=accuracies.loc[kept],
         facts=facts.only(kept, because="metric or accuracy missing"),
         left_out={reason: n for reason, n in why.items() if n},
-    )  # fmt: skip
+    )
 
 
 def _setting(label: str) -> str:
@@ -239,9 +241,10 @@ def _setting(label: str) -> str:
 
 
 ORACLES = {  # name -> metric and split of an error in percent
-    FULL_SHOT: ("linear_probe_error", "train -> val"), "nearest neighbours": ("knn_error", "train -> val"),
+    FULL_SHOT: ("linear_probe_error", "train -> val"),
+    "nearest neighbours": ("knn_error", "train -> val"),
     "3-shot": ("linear_probe_error", "train 3-shot -> val"),
-}  # fmt: skip
+}
 _OTHERS = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of what is not known to be self-supervised
 _VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
 _IMAGES = ("train", "val")
@@ -261,54 +264,45 @@ class Measured:
 
 
 def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
-    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user.
-
-    Raises
-    ------
-    ResultsError
-        If a file is unreadable or a row in it is wrong.
-    """
+    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user."""
     cards, shipped = catalogue(), content_folder("results")
     seen: dict[Key, str] = {}
-    found: list[Row] = []
+    chosen: list[Row] = []
     left_out: list[str] = []
     for path, content in read_files(".csv").items():
         if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
             continue
-        rows = believable_rows_of(path, content, cards, seen, left_out)
+        rows = rows_of(path, content, cards, seen, left_out)
         if with_mine or path.is_relative_to(shipped):
-            found += [row for row in rows if row[SOURCE] != PUBLISHED_SOURCE]
+            chosen += [row for row in rows if row.source != PUBLISHED_SOURCE]
     warn(left_out)
-    return without_wrong(found, errata()) if exclude_wrong else found
+    return without_wrong(chosen, errata()) if exclude_wrong else chosen
 
 
 def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
     """One population for every data set on which at least ``fewest`` self-supervised encoders have both.
 
-    Accuracies of the same encoders on the other data sets stand beside the own ones, as ``full-shot on NAME``.
-
-    CLID and W-CLID are added where learnability and dimension are known; W-CLID by weights that were learnt without
-    the encoder that they are applied to.
-
-    Parameters
-    ----------
-    rows : iterable of rows
-        As of :func:`measured_rows`.
+    Accuracies of the same encoders on the other data sets stand beside, as ``full-shot on NAME``. CLID and W-CLID are
+    added where learnability and dimension are known; W-CLID by weights that were learnt without the encoder that they
+    are applied to.
     """
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
-        if cards[row[ENCODER]].objective.mode not in _OTHERS:
-            by_dataset.setdefault(row[DATASET], []).append(row)
+        if cards[row.encoder].objective.mode not in _OTHERS:
+            by_dataset.setdefault(row.dataset, []).append(row)
     populations, grids, refused = [], {}, {}
-    elsewhere = {_on(dataset): _errors(own, FULL_SHOT) for dataset, own in sorted(by_dataset.items())}
-    for dataset, own in sorted(by_dataset.items()):
-        errors = {name: _errors(own, name) for name in ORACLES}
+    elsewhere = {_on(dataset): _errors(dataset_rows, FULL_SHOT) for dataset, dataset_rows in sorted(by_dataset.items())}
+    for dataset, dataset_rows in sorted(by_dataset.items()):
+        errors = {name: _errors(dataset_rows, name) for name in ORACLES}
         errors |= {name: values for name, values in elsewhere.items() if name != _on(dataset)}
-        accuracies = {name: {encoder: 100 - error for encoder, error in values.items()}
-                      for name, values in errors.items()}  # fmt: skip
-        metrics = {name: _values_of(own, name, _VIEWS if one.needs == "views" else _IMAGES)
-                   for name, one in LABEL_FREE_METRICS.items()}  # fmt: skip
+        accuracies = {
+            name: {encoder: 100 - error for encoder, error in values.items()} for name, values in errors.items()
+        }
+        metrics = {
+            name: _values_of(dataset_rows, name, _VIEWS if one.needs == "views" else _IMAGES)
+            for name, one in LABEL_FREE_METRICS.items()
+        }
         metrics = {name: values for name, values in metrics.items() if values}
         oracle = accuracies[FULL_SHOT]
         both = [encoder for encoder in oracle if any(encoder in values for values in metrics.values())]
@@ -319,29 +313,19 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
             )
             continue
         populations.append(_population(dataset, metrics, accuracies))
-        grids[dataset] = _grid(own)
+        grids[dataset] = _grid(dataset_rows)
     return Measured(populations=tuple(populations), grids=grids, refused=refused)
 
 
 def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension.
+    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension; and why not, if not.
 
-    Parameters
-    ----------
-    values : DataFrame, index: encoders
-        Metrics as measured.
-    oracle : Series of float
-        Accuracies that the weights of W-CLID are learnt from, one encoder always left out.
-
-    Returns
-    -------
-    DataFrame, tuple of str
-        The metrics, and a sentence for what cannot be had.
+    The weights of W-CLID are learnt from the accuracies of ``oracle``, one encoder always left out.
     """
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
         return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
     pair = values[[LEARNABILITY, DIMENSION]].assign(oracle=oracle).dropna()
-    found, refused = values.copy(), []
+    extended, refused = values.copy(), []
     learnability, dimension, accuracy = (pair[name].tolist() for name in pair)
     makers: dict[str, Callable[[], Sequence[float]]] = {
         CLID: lambda: clid(learnability, dimension).tolist(),
@@ -349,20 +333,14 @@ def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFr
     }
     for name, make in makers.items():
         try:
-            found[name] = pd.Series(make(), index=pair.index)
+            extended[name] = pd.Series(make(), index=pair.index)
         except QueryError as error:
             refused.append(str(error))
-    return found, tuple(refused)
+    return extended, tuple(refused)
 
 
 def clid_of(dimension: pd.Series[float], learnability: pd.Series[float]) -> pd.Series[float]:
-    """CLID of the encoders that have both.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two, or one never varies.
-    """
+    """CLID of the encoders that have both, of which there must be two."""
     pair = pd.DataFrame({"learnability": learnability, "dimension": dimension}).dropna()
     return pd.Series(clid(pair["learnability"].tolist(), pair["dimension"].tolist()), index=pair.index)
 
@@ -372,10 +350,18 @@ def _population(dataset: str, metrics: Mapping[str, Values], accuracies: Mapping
     encoders = [encoder for encoder in cards if encoder in accuracies[FULL_SHOT]]
     encoders += [encoder for encoder in accuracies[FULL_SHOT] if encoder not in encoders]  # with other features
     index = pd.Index(encoders, name="enc", dtype="object")
-    values = pd.DataFrame({name: pd.Series(own, dtype="float64").reindex(index) for name, own in metrics.items()})
-    known = {name: pd.Series(own, dtype="float64").reindex(index) for name, own in accuracies.items() if own}
-    facts = {encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
-             for encoder in encoders}  # fmt: skip
+    values = pd.DataFrame(
+        {name: pd.Series(by_encoder, dtype="float64").reindex(index) for name, by_encoder in metrics.items()}
+    )
+    known = {
+        name: pd.Series(by_encoder, dtype="float64").reindex(index)
+        for name, by_encoder in accuracies.items()
+        if by_encoder
+    }
+    facts = {
+        encoder: {name: fact for name, fact in study_facts(cards[encoder], False).items() if name in STUDY_COLUMNS}
+        for encoder in encoders
+    }
     complete, refused = with_clid(values, known[FULL_SHOT])
     return replace(
         population_of(f"encoders measured on {dataset}", dataset, complete, pd.DataFrame(known), table_of(facts)),
@@ -396,8 +382,8 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
     """A metric by encoder, on the split and by the protocol that most encoders have; the earlier split if even."""
     by_kind: dict[_Kind, dict[str, list[Row]]] = {}
     for row in rows:
-        if row[METRIC] == metric and (row[SPLIT] in splits or metric in _ELSEWHERE):
-            by_kind.setdefault((row[SPLIT], row[PROTOCOL]), {}).setdefault(row[ENCODER], []).append(row)
+        if row.metric == metric and (row.split in splits or metric in _ELSEWHERE):
+            by_kind.setdefault((row.split, row.protocol), {}).setdefault(row.encoder, []).append(row)
     if not by_kind:
         return {}
 
@@ -406,7 +392,7 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
         place = splits.index(split) if split in splits else len(splits)
         return -len(by_kind[kind]), "(" in protocol, place, protocol  # options of one's own come last
 
-    return {encoder: _newest(own) for encoder, own in by_kind[min(by_kind, key=preference)].items()}
+    return {encoder: _newest(measured) for encoder, measured in by_kind[min(by_kind, key=preference)].items()}
 
 
 _ELSEWHERE = frozenset(name for name, one in LABEL_FREE_METRICS.items() if one.needs not in ("features", "views"))
@@ -416,20 +402,23 @@ def _newest(rows: Iterable[Row]) -> float:
     """Mean over the seeds of the newest campaign."""
     campaigns: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        campaigns.setdefault((row[DATE], row[SOURCE]), []).append(float(row[VALUE]))
+        campaigns.setdefault((row.date, row.source), []).append(float(row.value))
     return fmean(campaigns[max(campaigns)])
 
 
 def _grid(rows: Iterable[Row]) -> dict[tuple[int, int], pd.Series[float]]:
     """Learnability by setting, of protocols that name their number of clusters and of neighbours."""
-    found: dict[tuple[int, int], dict[str, list[Row]]] = {}
+    by_setting: dict[tuple[int, int], dict[str, list[Row]]] = {}
     for row in rows:
-        if row[METRIC] != LEARNABILITY or row[SPLIT] != "train":
+        if row.metric != LEARNABILITY or row.split != "train":
             continue
-        changed = row[PROTOCOL].partition(" (")[2].removesuffix(")")
+        changed = row.protocol.partition(" (")[2].removesuffix(")")
         setting = {"k": "1"} | dict(_SETTING.findall(changed))  # 1 is what goes without saying
         if "n_clusters" in setting and not _SETTING.sub("", changed).strip(", "):
             place = int(setting["n_clusters"]), int(setting["k"])
-            found.setdefault(place, {}).setdefault(row[ENCODER], []).append(row)
-    return {place: pd.Series({encoder: _newest(own) for encoder, own in encoders.items()}, dtype="float64")
-            for place, encoders in sorted(found.items()) if len(encoders) >= FEWEST}  # fmt: skip
+            by_setting.setdefault(place, {}).setdefault(row.encoder, []).append(row)
+    return {
+        place: pd.Series({encoder: _newest(measured) for encoder, measured in encoders.items()}, dtype="float64")
+        for place, encoders in sorted(by_setting.items())
+        if len(encoders) >= FEWEST
+    }

@@ -1,8 +1,14 @@
-"""Whether metrics order encoders as their accuracies do: three correlations, with intervals that know of families.
+"""What label-free metrics say of a population: how they correlate with accuracy, and what choosing by them costs.
 
-Intervals come from a bootstrap that draws objectives with all of their encoders, where there are enough of them.
-Every predictor comes with the direction in which more is better (:mod:`.label_free_populations`); a positive
-correlation then says that it predicts, whatever its sign was.
+Predictors are turned so that more is better (:mod:`~zoo.analysis.label_free`); a positive correlation then says that a
+metric predicts, whatever its sign was. Intervals come from a bootstrap that draws objectives with all of their
+encoders, where there are enough of them.
+
+Choosing: in every group of encoders that differ in one choice, the metric picks the one that it holds to be best, and
+the oracle the most accurate one. *Regret* is what the pick lacks. A pick at random lacks something too, the mean of the
+group, so the *gain recovered* is the share of the way from there to the oracle: 0 is no better than chance, 1 is the
+oracle's. An encoder that the metric cannot tell from another is picked as often as that one: the expected accuracy
+counts.
 """
 
 from __future__ import annotations
@@ -16,7 +22,16 @@ from ..evaluation.label_free.population import joint_rank_product
 from ..optional import requires_extra
 from .columns import Estimate
 from .controlled import CORE_COLUMNS
-from .correlations import FEWEST_CLUSTERS, RESAMPLED, ROUNDING, Floats, Resampling, drawn_counts, kendall, percentiles
+from .correlations import (
+    FEWEST_CLUSTERS,
+    RESAMPLED,
+    Floats,
+    Resampling,
+    drawn_counts,
+    kendall,
+    never_varies,
+    percentiles,
+)
 from .label_free import Population, hyperparameter_groups
 from .ols import adjusted
 from .table import FEWEST
@@ -26,75 +41,62 @@ with requires_extra("study", needed_for="A correlation of metrics with accuracy"
     import pandas as pd
     from scipy import stats
 
+BY_ENCODER = Resampling()
 STATISTICS = ("Pearson", "Spearman", "Kendall")
 UNITS = {"Pearson": "r", "Spearman": "rho", "Kendall": "tau"}
 _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
-    "Pearson": stats.pearsonr, "Spearman": stats.spearmanr, "Kendall": stats.kendalltau,
-}  # fmt: skip
+    "Pearson": stats.pearsonr,
+    "Spearman": stats.spearmanr,
+    "Kendall": stats.kendalltau,
+}
 
 
 def oracle_correlations(
-    predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
-    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy.
+    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy: three a predictor, in [-1,
+    1].
 
-    Parameters
-    ----------
-    predictors : DataFrame, float, shape (n_encoders, n_predictors)
-        Index: encoders. More is better; a missing cell keeps its encoder out of that predictor alone.
-    oracle : Series of float
-        Accuracy in percent by encoder; its name is the outcome of the estimates.
-    population : str
-        Name of the encoders, for the method of the estimates.
-
-    Returns
-    -------
-    list of Estimate
-        Three a predictor, in [-1, 1], 1 if it orders the encoders as the oracle does. Intervals: percentiles of the
-        bootstrap. p-values: those of scipy, which take encoders as independent and so flatter. The value is None where
-        a column never varies. Predictors that fewer than 5 encoders have with the accuracy are left out.
+    1 orders the encoders as the oracle does, whose name is the outcome of the estimates. A missing cell keeps its
+    encoder out of that predictor alone; predictors that fewer than 5 encoders have with the accuracy are left out.
+    Intervals are percentiles of the bootstrap; p-values those of scipy, which take encoders as independent and so
+    flatter. The value is None where a column never varies.
     """
     return [
         one
         for name in predictors
         if len(predictors[[name]].dropna().index.intersection(oracle.dropna().index)) >= FEWEST
-        for one in _pair(predictors[name], oracle, str(name), population, resampling or Resampling())
+        for one in _pair(predictors[name], oracle, str(name), population, resampling)
     ]
 
 
 def mutual_correlations(
-    predictors: pd.DataFrame, *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
     """The same of each two predictors that at least 5 encoders have; term and outcome are their names."""
-    found = []
+    estimates = []
     for first, second in combinations(predictors.columns, 2):
         if len(predictors[[first, second]].dropna()) >= FEWEST:
             second_one = predictors[second].rename(str(second))
-            found += _pair(predictors[first], second_one, str(first), population, resampling or Resampling())
-    return found
+            estimates += _pair(predictors[first], second_one, str(first), population, resampling)
+    return estimates
 
 
 def within_correlations(
-    predictors: pd.DataFrame, oracle: pd.Series[float], groups: pd.Series[str], *, population: str, of: str,
-    resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+    predictors: pd.DataFrame,
+    oracle: pd.Series[float],
+    groups: pd.Series[str],
+    *,
+    population: str,
+    of: str,
+    resampling: Resampling = BY_ENCODER,
+) -> list[Estimate]:
     """Kendall's tau-b over pairs of encoders of one group only, so that what sets groups apart counts for nothing.
 
-    Parameters
-    ----------
-    groups : Series of str
-        Group of each encoder, such as its objective; encoders that are alone in theirs say nothing and are left out.
-    of : str
-        What a group is, in words: "objective".
-
-    Returns
-    -------
-    list of Estimate
-        One a predictor; n counts the encoders of groups of two or more. The bootstrap draws groups. Predictors with
-        fewer than 5 such encoders, or in a single group, are left out.
+    ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
+    left out, and predictors with fewer than 5 others, or of a single group.
     """
-    settings = resampling or Resampling()
-    found = []
+    estimates = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": oracle, "group": groups.reindex(oracle.index)}).dropna()
         rows = rows[rows.groupby("group")["group"].transform("size") > 1]
@@ -105,74 +107,63 @@ def within_correlations(
         x, y = rows["x"].to_numpy(dtype=float), rows["y"].to_numpy(dtype=float)
         same = (codes[:, None] == codes).astype(float)
         value = float(kendall(x, y, np.ones((1, len(rows))), same)[0])
-        counts = drawn_counts(n_groups, settings.n_resamples, settings.seed)[:, codes]
+        counts = drawn_counts(n_groups, resampling.n_resamples, resampling.seed)[:, codes]
         low, high = percentiles(kendall(x, y, counts, same)) if n_groups >= FEWEST_CLUSTERS else (None, None)
-        known = np.isfinite(value)
-        found.append(
-            Estimate(
-                term=str(name), value=value if known else None, ci_low=low if known else None,
-                ci_high=high if known else None, n=len(rows), unit="tau", outcome=str(oracle.name),
-                method=f"Kendall within {of}, {population}, bootstrap over {n_groups} groups",
-                note="" if known and low is not None else
-                f"no interval from {n_groups} groups" if known else "never varies within a group",
-            )
-        )  # fmt: skip
-    return found
+        method = f"Kendall within {of}, {population}, bootstrap over {n_groups} groups"
+        label = Estimate(term=str(name), n=len(rows), unit="tau", outcome=str(oracle.name), method=method)
+        if np.isfinite(value):
+            note = "" if low is not None else f"no interval from {n_groups} groups"
+            estimates.append(label.with_value(value, (low, high), note=note))
+        else:
+            estimates.append(label.described(note="never varies within a group"))
+    return estimates
 
 
 def correlation_differences(
-    predictors: pd.DataFrame, oracle: pd.Series[float], pairs: Sequence[tuple[str, str]], *, population: str,
-    resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+    predictors: pd.DataFrame,
+    oracle: pd.Series[float],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    population: str,
+    resampling: Resampling = BY_ENCODER,
+) -> list[Estimate]:
     """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both.
 
-    Returns
-    -------
-    list of Estimate
-        Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for
-        both. Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
+    Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
+    Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
     """
-    settings = resampling or Resampling()
-    found = []
+    estimates = []
     for first, second in pairs:
         rows = pd.DataFrame({"first": predictors[first], "second": predictors[second], "oracle": oracle}).dropna()
         rows = rows.sort_index()
         if len(rows) < FEWEST or any(never_varies(rows[name]) for name in rows):
             continue
-        counts, drawn = settings.counts(rows.index)
+        counts, drawn = resampling.counts(rows.index)
         y = rows["oracle"].to_numpy(dtype=float)
         one, two = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
         whole, spread = (kendall(one, y, some) - kendall(two, y, some) for some in (np.ones((1, len(rows))), counts))
-        low, high = percentiles(spread)
-        found.append(
-            Estimate(term=f"{first} - {second}", value=float(whole[0]), ci_low=low, ci_high=high, n=len(rows),
-                     unit="difference of tau", outcome=str(oracle.name),
-                     method=f"difference of Kendall, {population}, bootstrap over {drawn}")
-        )  # fmt: skip
-    return found
+        method = f"difference of Kendall, {population}, bootstrap over {drawn}"
+        label = Estimate(term=f"{first} - {second}", n=len(rows), unit="difference of tau", method=method)
+        estimates.append(label.with_value(whole[0], percentiles(spread), outcome=str(oracle.name)))
+    return estimates
 
 
 def joint_correlations(
-    predictors: pd.DataFrame, first_oracle: pd.Series[float], target: pd.Series[float], *, population: str,
-    resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
+    predictors: pd.DataFrame,
+    first_oracle: pd.Series[float],
+    target: pd.Series[float],
+    *,
+    population: str,
+    resampling: Resampling = BY_ENCODER,
+) -> list[Estimate]:
     """What a metric adds to an accuracy that is known already: Kendall's tau of their joint rank with another one.
 
-    The joint rank is the geometric mean of the two ranks (CLID, section 3.5), over all encoders that have the three; a
-    sample of the bootstrap keeps them. Predictors that fewer than 5 encoders have are left out.
-
-    Returns
-    -------
-    list of Estimate
-        Three a predictor, whose names are ``M with A``, ``A`` and ``M with A - A`` for the metric M and the first
-        oracle's name A: tau of the joint rank with the target, tau of the first oracle alone over the same encoders,
-        and what the metric adds.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, Table 3.
+    The joint rank is the geometric mean of the two ranks (CLID, arXiv:2206.01251, section 3.5 and Table 3), over all
+    encoders that have the three, at least 5; a sample of the bootstrap keeps them. Terms of the metric M and the first
+    oracle's name A are ``M with A`` (tau of the joint rank with the target), ``A`` (of the first oracle alone over the
+    same encoders) and ``M with A - A`` (what the metric adds).
     """
-    found = []
+    estimates = []
     for name in predictors:
         rows = pd.DataFrame({"metric": predictors[name], "first": first_oracle, "target": target}).dropna()
         if len(rows) < FEWEST or any(never_varies(rows[column]) for column in rows):
@@ -182,55 +173,29 @@ def joint_correlations(
         pair = pd.DataFrame({both: joint, alone: rows["first"]})
         goal = rows["target"].rename(str(target.name))
         taus = oracle_correlations(pair, goal, population=population, resampling=resampling)
-        found += [one for one in taus if one.unit == UNITS["Kendall"]]
-        found += correlation_differences(pair, goal, [(both, alone)], population=population, resampling=resampling)
-    return found
+        estimates += [one for one in taus if one.unit == UNITS["Kendall"]]
+        estimates += correlation_differences(pair, goal, [(both, alone)], population=population, resampling=resampling)
+    return estimates
 
 
 def setting_correlations(
-    values: Mapping[tuple[int, int], pd.Series[float]], oracle: pd.Series[float], *, population: str,
-    combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None, resampling: Resampling | None = None,
-) -> list[Estimate]:  # fmt: skip
-    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2).
+    values: Mapping[tuple[int, int], pd.Series[float]],
+    oracle: pd.Series[float],
+    *,
+    population: str,
+    combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None,
+    resampling: Resampling = BY_ENCODER,
+) -> list[Estimate]:
+    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in order.
 
-    Parameters
-    ----------
-    values : mapping
-        (number of clusters, number of neighbours) -> value of the metric by encoder, more being better.
-    combine : callable, optional
-        From the metric at one setting to what is correlated, such as CLID from cluster learnability.
-
-    Returns
-    -------
-    list of Estimate
-        Three a setting, the term being ``n_clusters=16, k=1``, in the order of the settings.
-
-    Raises
-    ------
-    QueryError
-        If fewer than 5 encoders have a setting and the accuracy.
+    ``values`` are by (number of clusters, number of neighbours) and encoder, more being better; ``combine`` makes of
+    the metric at one setting what is correlated, such as CLID of cluster learnability.
     """
-    found = []
+    estimates = []
     for (n_clusters, k), column in sorted(values.items()):
         made = column if combine is None else combine(column)
-        term = setting_term(n_clusters, k)
-        found += _pair(made, oracle, term, population, resampling or Resampling())
-    return found
-
-
-def setting_term(n_clusters: int, k: int) -> str:
-    """The words for a setting.
-
-    >>> setting_term(16, 1)
-    'n_clusters=16, k=1'
-    """
-    return f"n_clusters={n_clusters}, k={k}"
-
-
-def never_varies(values: pd.Series[float]) -> bool:
-    """True if all values are the same but for rounding."""
-    column = values.to_numpy(dtype=float)
-    return len(column) == 0 or bool(np.ptp(column) <= ROUNDING * np.abs(column).max())
+        estimates += _pair(made, oracle, f"n_clusters={n_clusters}, k={k}", population, resampling)
+    return estimates
 
 
 def _pair(
@@ -242,24 +207,23 @@ def _pair(
             f"{len(rows)} encoders of {population!r} have both {term} and {second.name}, expected at least {FEWEST} "
             "for a correlation; measure more."
         )
-    constant = next((name for name, column in (("first", first), ("second", second)) if never_varies(rows[name])), None)
+    constant = next(
+        (words for words, column in ((term, "first"), (second.name, "second")) if never_varies(rows[column])), None
+    )
     counts, drawn = resampling.counts(rows.index)
     x, y = (rows[name].to_numpy(dtype=float) for name in ("first", "second"))
-    label = Estimate(term=term, value=None, n=len(rows), unit="", outcome=str(second.name))
-    found = []
+    estimates = []
     for name in STATISTICS:
         method = f"{name}, {population}, bootstrap over {drawn}"
+        label = Estimate(term=term, n=len(rows), unit=UNITS[name], outcome=str(second.name), method=method)
         if constant is not None:
-            what = term if constant == "first" else str(second.name)
-            found.append(label.described(unit=UNITS[name], method=method, note=f"{what} never varies"))
+            estimates.append(label.described(note=f"{constant} never varies"))
             continue
         value, p = _MEASURES[name](x, y)
         low, high = percentiles(RESAMPLED[name](x, y, counts))
-        found.append(
-            label.described(value=float(value), ci_low=low, ci_high=high, p=float(p), unit=UNITS[name], method=method,
-                            note="" if low is not None else "no interval: most samples of the bootstrap do not vary")
-        )  # fmt: skip
-    return found
+        note = "" if low is not None else "no interval: most samples of the bootstrap do not vary"
+        estimates.append(label.with_value(value, (low, high), p=p, note=note))
+    return estimates
 
 
 ACCURACY, ORACLE, CHANCE = "accuracy recovered", "accuracy of the oracle's choice", "accuracy of a choice at random"
@@ -307,32 +271,23 @@ class Selection:
 
 
 def selections(
-    predictors: pd.DataFrame, accuracy: pd.Series[float], groups: pd.Series[str], *, population: str, of: str,
-    resampling: Resampling | None = None,
-) -> list[Selection]:  # fmt: skip
-    """What each predictor recovers, over groups of encoders.
+    predictors: pd.DataFrame,
+    accuracy: pd.Series[float],
+    groups: pd.Series[str],
+    *,
+    population: str,
+    of: str,
+    resampling: Resampling = BY_ENCODER,
+) -> list[Selection]:
+    """What each predictor recovers, over groups of encoders: one selection a predictor that ranks those of some group.
 
-    Parameters
-    ----------
-    predictors : DataFrame, index: encoders
-        More is better.
-    accuracy : Series of float
-        In percent.
-    groups : Series of str
-        Group of each encoder; those that are not in it take no part.
-    of : str
-        What sets the members of a group apart, in words: "epochs".
-
-    Returns
-    -------
-    list of Selection
-        One a predictor that ranks encoders of some group. Each estimate is the mean over groups, and the gain their
-        gains added up over what could be gained. Intervals draw groups; with two there are none. Of a single group of
-        at least 5, the bootstrap draws encoders, or clusters of them, and chooses anew; as no draw has a better
-        encoder than all of them, such an interval ends at the oracle's accuracy, and is rough.
+    ``accuracy`` is in percent; ``of`` is what sets the members of a group apart, in words: "epochs". Each estimate is
+    the mean over groups, and the gain their gains added up over what could be gained. Intervals draw groups; with few
+    there are none. Of a single group of at least 5, the bootstrap draws encoders, or clusters of them, and chooses
+    anew; as no draw has a better encoder than all of them, such an interval ends at the oracle's accuracy, and is
+    rough.
     """
-    settings = resampling or Resampling()
-    found = []
+    of_predictors = []
     for name in predictors:
         rows = pd.DataFrame({"x": predictors[name], "y": accuracy, "group": groups.reindex(accuracy.index)}).dropna()
         rows = rows.sort_index()  # the bootstrap draws places
@@ -340,44 +295,38 @@ def selections(
         rows, n_singles = rows[sizes > 1], int((sizes == 1).sum())
         if rows.empty:
             continue
-        picks = tuple(_pick(str(group), own) for group, own in rows.groupby("group", sort=True))
-        spread, drawn = _spread(rows, picks, settings)
+        picks = tuple(_pick(str(group), members) for group, members in rows.groupby("group", sort=True))
+        spread, drawn = _spread(rows, picks, resampling)
         method = f"selection by {of}, {population}, {drawn}"
-        found.append(_selection(str(name), picks, n_singles, spread, method=method))
-    return found
+        of_predictors.append(_selection(str(name), picks, n_singles, spread, method=method))
+    return of_predictors
 
 
 def overall_selections(
-    predictors: pd.DataFrame, accuracy: pd.Series[float], *, population: str, resampling: Resampling | None = None
+    predictors: pd.DataFrame, accuracy: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Selection]:
     """What each predictor recovers if it chooses one encoder of all; see :func:`selections`."""
     everybody = pd.Series("everybody", index=accuracy.index)
-    return selections(predictors, accuracy, everybody, population=population, of="whatever sets them apart",
-                      resampling=resampling)  # fmt: skip
+    return selections(
+        predictors, accuracy, everybody, population=population, of="whatever sets them apart", resampling=resampling
+    )
 
 
-def pooled(found: Sequence[Selection], *, of: str, population: str, resampling: Resampling | None = None) -> Selection:
-    """One metric's picks over the groups of several choices, as one selection.
-
-    Parameters
-    ----------
-    found : sequence of Selection
-        Of the same metric, one a choice.
-
-    Raises
-    ------
-    QueryError
-        If there are none, or they are of several metrics.
-    """
-    if len({one.metric for one in found}) != 1:
-        raise QueryError(f"Got selections of {len({one.metric for one in found})} metrics to pool, expected one.")
-    settings = resampling or Resampling()
-    picks = tuple(pick for one in found for pick in one.picks)
-    spread = _of_groups(_triples(picks), settings)
+def pooled(
+    of_choices: Sequence[Selection], *, of: str, population: str, resampling: Resampling = BY_ENCODER
+) -> Selection:
+    """The picks of one metric over the groups of several choices, as one selection."""
+    if len({one.metric for one in of_choices}) != 1:
+        raise QueryError(f"Got selections of {len({one.metric for one in of_choices})} metrics to pool, expected one.")
+    picks = tuple(pick for one in of_choices for pick in one.picks)
+    spread = _of_groups(_triples(picks), resampling)
     return _selection(
-        found[0].metric, picks, sum(one.n_singles for one in found), spread,
+        of_choices[0].metric,
+        picks,
+        sum(one.n_singles for one in of_choices),
+        spread,
         method=f"selection by {of}, {population}, {'bootstrap over groups' if spread else 'no interval'}",
-    )  # fmt: skip
+    )
 
 
 def _selection(
@@ -385,7 +334,7 @@ def _selection(
 ) -> Selection:
     ties = sum(len(pick.chosen) > 1 for pick in picks)
     note = f"{len(picks)} group{'s' * (len(picks) != 1)}" + (f", {ties} with ties" if ties else "")
-    label = Estimate(term=metric, value=None, n=sum(pick.n for pick in picks), unit="", note=note, method=method)
+    label = Estimate(term=metric, n=sum(pick.n for pick in picks), unit="", note=note, method=method)
     totals = _outcomes(_triples(picks).mean(axis=0)[None])
     estimates = (_estimate(label, one, totals[one], spread[one] if spread else None) for one in OUTCOMES)
     return Selection(metric=metric, picks=picks, n_singles=n_singles, estimates=tuple(estimates))
@@ -398,9 +347,14 @@ def _triples(picks: Sequence[Pick]) -> Floats:
 def _pick(group: str, rows: pd.DataFrame) -> Pick:
     chosen = rows[rows["x"] == rows["x"].max()]
     return Pick(
-        group=group, n=len(rows), chosen=tuple(map(str, chosen.index)), accuracy=float(chosen["y"].mean()),
-        best=str(rows["y"].idxmax()), oracle=float(rows["y"].max()), chance=float(rows["y"].mean()),
-    )  # fmt: skip
+        group=group,
+        n=len(rows),
+        chosen=tuple(map(str, chosen.index)),
+        accuracy=float(chosen["y"].mean()),
+        best=str(rows["y"].idxmax()),
+        oracle=float(rows["y"].max()),
+        chance=float(rows["y"].mean()),
+    )
 
 
 def _outcomes(triples: Floats) -> dict[str, Floats]:
@@ -411,22 +365,22 @@ def _outcomes(triples: Floats) -> dict[str, Floats]:
     return {ACCURACY: accuracy, ORACLE: oracle, CHANCE: chance, REGRET: oracle - accuracy, GAIN: gain}
 
 
-def _spread(rows: pd.DataFrame, picks: Sequence[Pick], settings: Resampling) -> tuple[dict[str, Floats] | None, str]:
+def _spread(rows: pd.DataFrame, picks: Sequence[Pick], resampling: Resampling) -> tuple[dict[str, Floats] | None, str]:
     if len(picks) > 1:
-        spread = _of_groups(_triples(picks), settings)
+        spread = _of_groups(_triples(picks), resampling)
         return spread, "bootstrap over groups" if spread else "no interval"
     if len(rows) < FEWEST:
         return None, "no interval"
-    counts, drawn = settings.counts(rows.index)
+    counts, drawn = resampling.counts(rows.index)
     return _outcomes(_chosen_anew(rows["x"].to_numpy(dtype=float), rows["y"].to_numpy(dtype=float), counts)), (
         f"bootstrap over {drawn}"
     )
 
 
-def _of_groups(triples: Floats, settings: Resampling) -> dict[str, Floats] | None:
+def _of_groups(triples: Floats, resampling: Resampling) -> dict[str, Floats] | None:
     if len(triples) < FEWEST_GROUPS:
         return None
-    counts = drawn_counts(len(triples), settings.n_resamples, settings.seed)
+    counts = drawn_counts(len(triples), resampling.n_resamples, resampling.seed)
     return _outcomes(counts @ triples / len(triples))
 
 
@@ -441,14 +395,10 @@ def _chosen_anew(x: Floats, y: Floats, counts: Floats) -> Floats:
 
 
 def _estimate(label: Estimate, outcome: str, whole: Floats, spread: Floats | None) -> Estimate:
-    value = float(whole[0])
-    low, high = (None, None) if spread is None else percentiles(spread)
-    known = bool(np.isfinite(value))
-    return label.described(
-        outcome=outcome, unit=OUTCOMES[outcome], value=value if known else None, ci_low=low if known else None,
-        ci_high=high if known else None,
-        note=label.note if known else f"{label.note}; all encoders of a group are equally accurate",
-    )  # fmt: skip
+    label = label.described(outcome=outcome, unit=OUTCOMES[outcome])
+    if not np.isfinite(whole[0]):
+        return label.described(note=f"{label.note}; all encoders of a group are equally accurate")
+    return label.with_value(whole[0], (None, None) if spread is None else percentiles(spread))
 
 
 _NO_SINGLE_CHOICE = ("other", "z_layer", "projection_same", "projection1_arch", "year")
@@ -460,7 +410,7 @@ _OBJECTIVE = "objective"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """What was found for one population."""
+    """Correlations and selections of one population."""
 
     population: Population
     correlations: tuple[Estimate, ...]  # of every predictor with every accuracy
@@ -472,8 +422,14 @@ class Predictions:
     def correlation(self, metric: str, statistic: str, accuracy: str | None = None) -> Estimate | None:
         """One correlation with an accuracy, by default the oracle; None if too few encoders have it."""
         wanted = metric, str(self.population.oracle.name) if accuracy is None else accuracy
-        return next((one for one in self.correlations
-                     if (one.term, one.outcome) == wanted and one.method.startswith(statistic)), None)  # fmt: skip
+        return next(
+            (
+                one
+                for one in self.correlations
+                if (one.term, one.outcome) == wanted and one.method.startswith(statistic)
+            ),
+            None,
+        )
 
     def within_of(self, metric: str) -> Estimate | None:
         """Kendall's tau within objectives; None if too few encoders share one."""
@@ -486,7 +442,7 @@ class Predictions:
                 return one
             if one.term == f"{second} - {first}" and one.value is not None:
                 low, high = (None if end is None else -end for end in (one.ci_high, one.ci_low))
-                return one.described(term=f"{first} - {second}", value=-one.value, ci_low=low, ci_high=high)
+                return one.with_value(-one.value, (low, high), term=f"{first} - {second}")
         return None
 
     def selection(self, metric: str, of: str = ANY) -> Selection | None:
@@ -495,7 +451,9 @@ class Predictions:
 
     def estimates(self) -> list[Estimate]:
         """All of them, in order."""
-        of_selections = [one for found in self.selected.values() for own in found for one in own.estimates]
+        of_selections = [
+            one for selections in self.selected.values() for selection in selections for one in selection.estimates
+        ]
         return [*self.correlations, *self.mutual, *self.within, *self.differences, *of_selections]
 
 
@@ -522,12 +480,21 @@ def predictions(
         population=population,
         correlations=tuple(adjusted(correlations, family=f"metrics with accuracies, {name}")),
         mutual=tuple(mutual_correlations(predictors, population=name, resampling=resampling)),
-        within=tuple(within_correlations(predictors, population.oracle, population.objectives, population=name,
-                                         of=_OBJECTIVE, resampling=resampling)),
-        differences=tuple(correlation_differences(predictors, population.oracle, pairs, population=name,
-                                                  resampling=resampling)),
+        within=tuple(
+            within_correlations(
+                predictors,
+                population.oracle,
+                population.objectives,
+                population=name,
+                of=_OBJECTIVE,
+                resampling=resampling,
+            )
+        ),
+        differences=tuple(
+            correlation_differences(predictors, population.oracle, pairs, population=name, resampling=resampling)
+        ),
         selected=_selected(population, resampling, choices),
-    )  # fmt: skip
+    )
 
 
 def _selected(
@@ -538,13 +505,13 @@ def _selected(
         choice: tuple(selections(choosing, oracle, groups, population=name, of=choice, resampling=resampling))
         for choice, groups in hyperparameter_groups(population, choices).items()
     }
-    by_choice = {choice: found for choice, found in by_choice.items() if found}
+    by_choice = {choice: selected for choice, selected in by_choice.items() if selected}
     every: list[Selection] = []
     for metric in choosing:
-        own = [one for found in by_choice.values() for one in found if one.metric == metric]
-        if own:
-            every.append(pooled(own, of=ANY, population=name, resampling=resampling))
+        of_metric = [one for selected in by_choice.values() for one in selected if one.metric == metric]
+        if of_metric:
+            every.append(pooled(of_metric, of=ANY, population=name, resampling=resampling))
     within = selections(choosing, oracle, population.objectives, population=name, of=WITHIN, resampling=resampling)
     overall = overall_selections(choosing, oracle, population=name, resampling=resampling)
     kinds = {**by_choice, ANY: tuple(every), WITHIN: tuple(within), OVERALL: tuple(overall)}
-    return {kind: found for kind, found in kinds.items() if found}
+    return {kind: selected for kind, selected in kinds.items() if selected}

@@ -1,9 +1,9 @@
 """Which error to expect of an encoder with fewer labels, from its own risk components and its full-shot error.
 
-The scaling law (:mod:`.scaling_law`) has an alpha and a W that were fitted to the published encoders on ImageNet-1K.
-With an encoder's components, measured with N labels of any data set, it gives the error with n labels. Calibrated is
-that curve moved up or down so that it meets the full-shot error that was measured: R_AS was measured with fewer labels
-than R_US, and what the probe gained by the rest was taken for the encoder's generalization.
+The scaling law (:mod:`~zoo.analysis.scaling_law`) has an alpha and a W that were fitted to the published encoders on
+ImageNet-1K. With an encoder's components, measured with N labels of any data set, it gives the error with n labels.
+Calibrated is that curve moved up or down so that it meets the full-shot error that was measured: R_AS was measured with
+fewer labels than R_US, and what the probe gained by the rest was taken for the encoder's generalization.
 
 The 95 % interval has three sources: the bootstrap draws of the components (which images, which seeds), those of alpha
 and W (which encoders were published), and how far calibrated predictions lie from measurements. For that each published
@@ -11,18 +11,15 @@ encoder is predicted by the law of all others; what is missed is taken at the sa
 linear in its logarithm between the published settings, of a random encoder a draw. The interval is not centred on the
 prediction, for the law as a whole is some points too low with 3 labels a class and too high with 30.
 
-How often the last part alone holds a published encoder that it was not made from, over 167 encoders with every setting:
-93 to 94 % in each few-shot setting leaving one encoder out, 92 to 95 % leaving out all of its objective, of its
-architecture or of its year (nominal: 95 %). The mean absolute miss is 3.0 percentage points with 30 labels a class, 3.3
-with 1 %, 3.8 with 5 and 4.8 with 3.
+The last part alone holds a published encoder that it was not made from in 92 to 95 % of cases
+(:func:`held_out_coverage`; nominal: 95 %), over 167 encoders and leaving out one encoder, its objective, its
+architecture or its year. The mean absolute miss is 3.0 percentage points with 30 labels a class, 3.3 with 1 %, 3.8 with
+5 and 4.8 with 3.
 
 On any other data set none of that holds, and there is no interval. Where errors with few labels were measured there,
 :func:`fit_exponent` fits alpha to them, with the encoder's own components; where they were not, the law of ImageNet-1K
-is an extrapolation, and :func:`missed_elsewhere` says how far it has been off in the shipped measurements.
-
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25 and Figure 5b.
+is an extrapolation, and :func:`missed_elsewhere` says how far it has been off in the shipped measurements (Dubois et
+al. 2023, Eq. 25 and Figure 5b).
 """
 
 from __future__ import annotations
@@ -38,8 +35,7 @@ from ..files import content_folder
 from ..optional import requires_extra
 from ..results.rows import rows_of
 from ..results.values import read_files
-from ..results.vocabulary import DATASET as DATASET_COLUMN
-from ..results.vocabulary import ENCODER, METRIC, N_TRAIN, PROTOCOL, SPLIT, VALUE, known_split
+from ..results.vocabulary import Row, known_split
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
@@ -115,19 +111,8 @@ class Missed:
 
 
 def calibrated_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> CalibratedLaw:
-    """Fits the law, and predicts every encoder by the law of all others.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`~zoo.analysis.scaling_law.law_rows` makes them.
-    n_resamples, seed : int
-        Of the bootstrap of alpha and W.
-
-    Raises
-    ------
-    QueryError
-        If the rows are too few to fit a law.
+    """Fits the law to rows of :func:`~zoo.analysis.scaling_law.law_rows`, and predicts every encoder by the law of all
+    others.
     """
     law = fit_scaling_law(rows, n_resamples=n_resamples, seed=seed)
     missed = rows.assign(missed=rows["error"] - leave_encoder_out(rows))
@@ -144,36 +129,18 @@ def calibrated_law(rows: pd.DataFrame, *, n_resamples: int = N_RESAMPLES, seed: 
 
 @cache
 def published_law() -> CalibratedLaw:
-    """The law of all encoders of the study table with the components that it needs; about a second, once."""
+    """The law of all encoders of the study table with the components that it needs, computed once."""
     return calibrated_law(law_rows(study_table(), complete_only=False))
 
 
 def predict_labels(
     report: RiskReport, n_labels: Iterable[int], *, law: CalibratedLaw | None = None, seed: int = 0
 ) -> list[LabelPrediction]:
-    """The errors to expect with these numbers of labels.
+    """The errors to expect with these numbers of labels, from one a class to the whole training set.
 
-    Parameters
-    ----------
-    report : RiskReport
-        Of the encoder, in the standard order, as :func:`zoo.evaluation.risk.decompose` makes it.
-    n_labels : iterable of int
-        Labels in all, from one a class to the whole training set.
-    law : CalibratedLaw, optional
-        By default :func:`published_law`.
-    seed : int
-        Which published encoders and resamples are drawn.
-
-    Returns
-    -------
-    list of LabelPrediction
-        In percent, cut to 0 ... the error of a guess; lower is better. Without intervals on other data than
-        ImageNet-1K.
-
-    Raises
-    ------
-    QueryError
-        If the report is of the alternative order, or a number of labels is out of that range.
+    The report is of the standard order (:func:`zoo.evaluation.risk.decompose`); the law is by default
+    :func:`published_law`. Errors are in percent, cut to 0 ... the error of a guess, without intervals on other data
+    than ImageNet-1K.
     """
     if report.order != "standard":
         raise QueryError(
@@ -197,27 +164,11 @@ def fit_exponent(
 
     The law keeps its form, the components are the encoder's own, W is that of ImageNet-1K, for few errors do not tell
     both, and the law is calibrated, so that it meets the full-shot error. Alpha has the least squares of the errors
-    with few labels.
+    ``few``, measured with at least two different numbers of labels on the same test images.
 
     The interval is the wider, end by end, of two: from bootstrap draws of test images, training images and seeds, of
     all errors together; and from how far the law misses the errors, by Student's t with one degree of freedom fewer
     than errors.
-
-    Parameters
-    ----------
-    report : RiskReport
-        In the standard order.
-    few : sequence of SettingResult
-        Measured with few labels on the same test images.
-    law : CalibratedLaw, optional
-        Which W is taken from; by default :func:`published_law`.
-    seed : int
-        Of the draws.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two different numbers of labels, or nothing falls with labels by the law; says why.
     """
     from ..evaluation.bootstrap import error_draws, outcomes_of
 
@@ -251,20 +202,26 @@ def fit_exponent(
     falls = w * report.draws["approximation_plus_usability"] + report.draws["probe_generalization"]
     few_draws = np.stack([on_test[str(i + 1)] for i in range(len(few))], axis=1)  # (n_draws, m)
     drawn = [
-        curve.exponent(own, full_shot=full, falling=part)
-        for own, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
+        curve.exponent(errors, full_shot=full, falling=part)
+        for errors, full, part in zip(few_draws, on_test["0"], falls[taken], strict=True)
     ]
     low, high = (float(end) for end in np.percentile(drawn, [2.5, 97.5]))
     freedom = len(few) - 1
-    margin = np.inf if slope == 0 else float(stdtrit(freedom, 0.975)) * float(np.linalg.norm(missed)) / (
-        freedom**0.5 * slope
-    )  # fmt: skip
+    margin = (
+        np.inf
+        if slope == 0
+        else float(stdtrit(freedom, 0.975)) * float(np.linalg.norm(missed)) / (freedom**0.5 * slope)
+    )
     return FittedExponent(
-        exponent=alpha, ci_low=max(0.0, min(low, alpha - margin)),
-        ci_high=min(LARGEST_EXPONENT, max(high, alpha + margin)), n_labels=tuple(different.tolist()),
-        n_settings=len(few), mean_absolute_miss=float(np.abs(missed).mean()),
-        largest_miss=float(np.abs(missed).max()), W=w,
-    )  # fmt: skip
+        exponent=alpha,
+        ci_low=max(0.0, min(low, alpha - margin)),
+        ci_high=min(LARGEST_EXPONENT, max(high, alpha + margin)),
+        n_labels=tuple(different.tolist()),
+        n_settings=len(few),
+        mean_absolute_miss=float(np.abs(missed).mean()),
+        largest_miss=float(np.abs(missed).max()),
+        W=w,
+    )
 
 
 class _Curve:
@@ -278,7 +235,7 @@ class _Curve:
         return np.asarray(np.exp(np.multiply.outer(alpha, self.log_n)) - np.exp(alpha * self.log_all)[..., None])
 
     def exponent(self, wanted: Floats, *, full_shot: float, falling: float) -> float:
-        """That of the least squares: the lowest of a grid, moved to the end of the parabola through its neighbours."""
+        """The exponent of least squares: the lowest of a grid, refined by the parabola through its neighbours."""
         losses = ((full_shot + falling * self.grid - wanted) ** 2).sum(axis=1)
         at = int(np.argmin(losses))
         if at in (0, len(_GRID) - 1):
@@ -298,33 +255,32 @@ def missed_elsewhere() -> Missed:
     """How far ImageNet's law, calibrated, is from the shipped errors of the pocket of encoders on other data.
 
     Every encoder counts that has a decomposition there, and every error with fewer than all labels.
-
-    Raises
-    ------
-    QueryError
-        If no such measurement is shipped.
     """
     alpha, w = _parameters(published_law().law)
-    by_encoder: dict[tuple[str, str], list[list[str]]] = {}
+    by_encoder: dict[tuple[str, str], list[Row]] = {}
     for path, content in read_files(".csv").items():
         if path.is_relative_to(content_folder("results")):
-            for row in rows_of(path, content, catalogue(), {}):
-                if row[DATASET_COLUMN] != DATASET and row[PROTOCOL] in (_ERRORS_BY, _PARTS_BY):
-                    by_encoder.setdefault((row[ENCODER], row[DATASET_COLUMN]), []).append(row)
+            for row in rows_of(path, content, catalogue(), {}, []):
+                if row.dataset != DATASET and row.protocol in (_ERRORS_BY, _PARTS_BY):
+                    by_encoder.setdefault((row.encoder, row.dataset), []).append(row)
     misses: list[float] = []
     used = set()
     for (encoder, dataset), rows in by_encoder.items():
-        parts = {row[METRIC]: float(row[VALUE]) for row in rows if row[PROTOCOL] == _PARTS_BY}
+        parts = {row.metric: float(row.value) for row in rows if row.protocol == _PARTS_BY}
         values: dict[str, list[float]] = {}
-        n_train = {row[SPLIT]: int(row[N_TRAIN]) for row in rows}
+        n_train = {row.split: int(row.n_train) for row in rows}
         for row in rows:
-            if row[METRIC] == "linear_probe_error":
-                values.setdefault(row[SPLIT], []).append(float(row[VALUE]))
+            if row.metric == "linear_probe_error":
+                values.setdefault(row.split, []).append(float(row.value))
         if not {"probe_generalization", "encoder_generalization"} <= parts.keys():
             continue
         errors = {split: sum(some) / len(some) for split, some in values.items()}
-        cells = {"T": errors["train -> train"], "probe_gen": parts["probe_generalization"],
-                 "enc_gen": parts["encoder_generalization"], "full_shot_error": errors[_FULL]}  # fmt: skip
+        cells = {
+            "T": errors["train -> train"],
+            "probe_gen": parts["probe_generalization"],
+            "enc_gen": parts["encoder_generalization"],
+            "full_shot_error": errors[_FULL],
+        }
         n_classes = next(n / shots for split, n in n_train.items() if (shots := known_split(split).shots))
         guess = 100 * (1 - 1 / n_classes)
         for split, error in errors.items():
@@ -337,35 +293,29 @@ def missed_elsewhere() -> Missed:
     if not misses:
         raise QueryError("No measurement of another data set than ImageNet-1K with a decomposition is shipped.")
     return Missed(
-        n=len(misses), n_encoders=len({encoder for encoder, _ in used}),
-        datasets=tuple(sorted({dataset for _, dataset in used})), mean_absolute=float(np.mean(misses)),
+        n=len(misses),
+        n_encoders=len({encoder for encoder, _ in used}),
+        datasets=tuple(sorted({dataset for _, dataset in used})),
+        mean_absolute=float(np.mean(misses)),
         largest=max(misses),
-    )  # fmt: skip
+    )
 
 
 def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:
-    """How often the spread of the other encoders' misses holds an encoder's own, by the labels of each setting.
+    """How often the spread of the other encoders' misses holds an encoder's own, by the labels of each few-shot
+    setting.
 
-    Parameters
-    ----------
-    law : CalibratedLaw
-    groups : Series, optional
-        A group of each encoder, by its id; then all encoders of its group are left out together.
-
-    Returns
-    -------
-    dict from labels to share
-        Of the few-shot settings; nominally 0.95.
+    With ``groups``, by id, all encoders of its group are left out together. Nominal is 0.95.
     """
     group = np.arange(len(law.encoders)) if groups is None else pd.factorize(groups.loc[list(law.encoders)])[0]
-    found = {}
+    coverage = {}
     for ratio, missed in zip(law.ratios[1:], law.misses.T[1:], strict=True):
         held = []
-        for own, value in zip(group, missed, strict=True):
-            low, high = np.percentile(missed[group != own], [2.5, 97.5])
+        for code, value in zip(group, missed, strict=True):
+            low, high = np.percentile(missed[group != code], [2.5, 97.5])
             held.append(low <= value <= high)
-        found[round(N_FULL_SHOT / ratio)] = float(np.mean(held))
-    return found
+        coverage[round(N_FULL_SHOT / ratio)] = float(np.mean(held))
+    return coverage
 
 
 def _draws(report: RiskReport, known: CalibratedLaw, *, seed: int) -> dict[str, Any]:
@@ -395,13 +345,15 @@ def _predicted(report: RiskReport, n: int, known: CalibratedLaw, draws: dict[str
         "full_shot_error": parts.full_shot_error,
     }
     numbers = {"n_all": report.n_train, "n_measured": report.n_train - report.n_test}  # R_AS: without as many as S_te
-    plain, calibrated = (float(found) for found in _errors(cells, n, **numbers, alpha=alpha, w=w))
+    plain, calibrated = (float(error) for error in _errors(cells, n, **numbers, alpha=alpha, w=w))
     guess = 100 * (1 - 1 / report.n_classes)
     calibrated = min(max(calibrated, 0.0), guess)
     ends: tuple[float | None, float | None] = (None, None)
     if is_law_known(report):
         log_ratio = np.log(report.n_train / n)
-        missed = np.array([np.interp(log_ratio, np.log(known.ratios), own) for own in known.misses])  # (n_encoders,)
+        missed = np.array(
+            [np.interp(log_ratio, np.log(known.ratios), misses) for misses in known.misses]
+        )  # (n_encoders,)
         _, spread = _errors(draws, n, **numbers, alpha=draws["alpha"], w=draws["w"])
         low, high = np.clip(np.percentile(spread + missed[draws["encoder"]], [2.5, 97.5]), 0, guess)
         ends = min(float(low), calibrated), max(float(high), calibrated)
@@ -432,20 +384,20 @@ def _checked(report: RiskReport, n: int) -> int:
 
 
 def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...]:
-    found = []
+    caveats = []
     if report.dataset.casefold() != DATASET or report.n_classes != N_CLASSES:
-        found.append(
+        caveats.append(
             f"The law was fitted on ImageNet-1K with {N_CLASSES:,} classes; {report.dataset} has {report.n_classes:,}, "
             "and nobody has shown that its exponent and weight hold there."
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
-        found.append(
+        caveats.append(
             f"{n:,} labels are a {report.n_train / n:,.0f}th of the training set, the law was fitted down to a "
             f"{known.ratios[-1]:,.0f}th: what it misses beyond is assumed to be as large as there."
         )
     if report.warning:
-        found.append(report.warning)
-    return tuple(found)
+        caveats.append(report.warning)
+    return tuple(caveats)
 
 
 def _parameters(law: ScalingLaw) -> tuple[float, float]:

@@ -22,7 +22,7 @@ A coefficient that the rows do not identify has no value: see :mod:`zoo.analysis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import QueryError, UnknownName
@@ -32,9 +32,7 @@ from .ols import Design, OlsFit, design_of, factor_test, fit_ols
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A linear model"):
-    import numpy as np
     import pandas as pd
-    from statsmodels.regression.linear_model import OLS
 
 Scale = Literal["log", "number", "category", "truth"]
 METHOD = "global linear"
@@ -76,26 +74,14 @@ class LinearEffect:
         return self.fit.n
 
     def estimate(self, term: str) -> Estimate:
-        """The estimate of one term of the treatment, such as ``projection2_arch[mlp]``.
-
-        Raises
-        ------
-        UnknownName
-            If the treatment has no such term, perhaps because no encoder has the level.
-        """
+        """The estimate of one term of the treatment, such as ``projection2_arch[mlp]``; UnknownName if it has none."""
         known = {estimate.term: estimate for estimate in self.estimates}
         if term not in known:
             raise UnknownName(f"term of {self.treatment}", term, known)
         return known[term]
 
     def standard_error(self, term: str) -> float | None:
-        """The classical standard error of a term; None if it has no interval.
-
-        Raises
-        ------
-        UnknownName
-            As :meth:`estimate`.
-        """
+        """The classical standard error of a term; None if it has no interval."""
         return None if self.estimate(term).p is None else float(self.fit.results.bse[term])
 
 
@@ -177,14 +163,23 @@ def global_linear_effect(
         )
     column = STUDY_COLUMNS[outcome]
     fit = fit_ols(
-        design.matrix, cells[outcome], terms=design.terms[treatment], outcome_name=outcome, method=METHOD,
+        design.matrix,
+        cells[outcome],
+        terms=design.terms[treatment],
+        outcome_name=outcome,
+        method=METHOD,
         unit=design.units("percentage points" if column.unit == "percent" else column.unit or f"units of {outcome}"),
-    )  # fmt: skip
+    )
     return LinearEffect(
-        treatment=treatment, outcome=outcome, estimates=fit.estimates, controls=tuple(controls), left_out=left_out,
-        references=design.references, fit=fit,
+        treatment=treatment,
+        outcome=outcome,
+        estimates=fit.estimates,
+        controls=tuple(controls),
+        left_out=left_out,
+        references=design.references,
+        fit=fit,
         test=factor_test(fit, design.terms[treatment], name=treatment) if len(fit.estimates) > 1 else None,
-    )  # fmt: skip
+    )
 
 
 def _scale(treatment: str, log: bool | None) -> Scale:
@@ -222,7 +217,7 @@ def _complete(
 
 
 def _projector(table: StudyTable, columns: tuple[str, ...], *, none: bool) -> tuple[pd.Series[str], pd.Series[str]]:
-    """The first of some columns that has a value; "none" where there is no projector, missing where nobody knows."""
+    """The first of some columns that has a value; "none" where there is no projector, missing where it is unknown."""
     values, why = table.frame[columns[0]], table.why_missing[columns[0]]
     for column in columns[1:]:
         values, why = values.where(why == "", table.frame[column]), why.where(why == "", table.why_missing[column])
@@ -237,17 +232,17 @@ def _encoders(number: int) -> str:
 
 
 def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, levels: Sequence[str]) -> None:
-    found = (
+    values = (
         sorted(cells[treatment].astype(str).unique()) if scale in ("category", "truth") else cells[treatment].unique()
     )
     rows = f"the {_encoders(len(cells))} with {outcome} and every control"
-    if missing := [level for level in levels if level not in found]:
+    if missing := [level for level in levels if level not in values]:
         raise QueryError(
             f"{treatment} is never {' nor '.join(missing)} among {rows}; expected {' and '.join(levels)}, so take a "
             "larger population or other levels."
         )
-    if len(found) < 2:
-        same = f", it is always {found[0]}" if len(found) else ""
+    if len(values) < 2:
+        same = f", it is always {values[0]}" if len(values) else ""
         raise QueryError(
             f"{treatment} never varies among {rows}{same}; expected at least two values, so take a larger population."
         )
@@ -260,88 +255,13 @@ def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, leve
 
 def _design(cells: pd.DataFrame, scales: Mapping[str, Scale], references: Mapping[str, str]) -> Design:
     def of(scale: Scale) -> list[str]:
-        return [name for name, own in scales.items() if own == scale]
+        return [name for name, its_scale in scales.items() if its_scale == scale]
 
     return design_of(
-        cells, numeric=of("number"), log=of("log"), categorical=of("category"), boolean=of("truth"),
+        cells,
+        numeric=of("number"),
+        log=of("log"),
+        categorical=of("category"),
+        boolean=of("truth"),
         references={name: level for name, level in references.items() if name in scales},
-    )  # fmt: skip
-
-
-GENERATIVE = "ssl_mode[generative]"
-_NONE = {PROJECTOR: "none"}
-
-
-def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None = None) -> Estimate:
-    """What a program that takes the pseudo-inverse of a design says of a term, whether it is identified or not.
-
-    Of all coefficients that fit equally well it takes those of least length, and so shares out what columns that
-    coincide do together. An identified term is the same as in any fit. Any other depends on what should not matter: on
-    reference levels, and on where years are counted from. It is here to show where a published number comes from, never
-    as a result.
-
-    Parameters
-    ----------
-    term : str
-        A column of the design; KeyError if it is none.
-    shifts : mapping, optional
-        Numbers to subtract from columns first, such as ``{"year": 2000}``; the model stays the same model.
-    """
-    matrix = fit.design.assign(**{name: fit.design[name] - shift for name, shift in (shifts or {}).items()})
-    # within the row space, of known dimension, statsmodels' own fit has full rank: no cut at some tiny singular value
-    row_space = np.linalg.svd(matrix.to_numpy(), full_matrices=False)[2][: fit.rank].T  # (n_columns, rank)
-    results = OLS(fit.results.model.endog, matrix.to_numpy() @ row_space).fit()
-    test = results.t_test(row_space[matrix.columns.get_loc(term)])
-    low, high = test.conf_int(alpha=0.05)[0]
-    known = {estimate.term: estimate for estimate in fit.estimates}
-    label = known.get(term) or Estimate(term=term, value=None, n=fit.n, unit="")
-    return replace(
-        label, value=float(test.effect[0]), ci_low=float(low), ci_high=float(high), p=float(test.pvalue),
-        ci_low_robust=None, ci_high_robust=None, p_robust=None, method="pseudo-inverse",
-        note="an artefact: the rows do not identify it" if term in fit.not_identified else "",
-    )  # fmt: skip
-
-
-def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
-    """What a pseudo-inverse says of generative objectives and usability, by how the model is written.
-
-    Returns
-    -------
-    dict
-        The first two are the ways that are near to the printed p-values; the others are the first one's model, written
-        in other ways, and so fit as well. Empty if the effect is identified, or if no encoder lacks a projector.
-
-    Raises
-    ------
-    QueryError
-        If the model cannot be fitted.
-    """
-    plain = global_linear_effect(table, "ssl_mode", "usability")
-    if GENERATIVE not in plain.fit.not_identified or f"{PROJECTOR}[none]" not in plain.fit.design:
-        return {}
-    none = global_linear_effect(table, "ssl_mode", "usability", references=_NONE)
-    first = global_linear_effect(
-        table, "ssl_mode", "usability", references=_NONE, projectors=("projection1_arch", "projection2_arch")
     )
-    return {
-        "none as reference level": pseudo_inverse(none.fit, GENERATIVE),
-        "the same with first projectors": pseudo_inverse(first.fit, GENERATIVE),
-        "none as reference level, years counted from 2000": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2000}),
-        "none as reference level, years counted from 2010": pseudo_inverse(none.fit, GENERATIVE, shifts={"year": 2010}),
-        f"{plain.references[PROJECTOR]} as reference level": pseudo_inverse(plain.fit, GENERATIVE),
-    }
-
-
-def artefact_records(artefacts: Mapping[str, Estimate]) -> list[Estimate]:
-    """The same as records that nobody can take for the effect.
-
-    Their terms say what they are. Like every term that is not identified they have no interval and no p-value; what a
-    pseudo-inverse prints as one is told in the note.
-    """
-    return [
-        one.described(
-            term=f"pseudo-inverse of {one.term}, {how}", p=None, ci_low=None, ci_high=None,
-            note=f"{one.note}; a pseudo-inverse prints p {one.p:.2g}".removeprefix("; "),
-        )
-        for how, one in artefacts.items()
-    ]  # fmt: skip

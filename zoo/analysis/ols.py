@@ -1,6 +1,6 @@
-"""Ordinary least squares: the one place where a linear model is fitted, with what the data cannot tell apart said.
+"""Ordinary least squares: the one place where a linear model is fitted, and which of its coefficients are identified.
 
-A coefficient is identified if the rows fix it alone: if no other columns of the design add up to its column. The others
+A coefficient is identified if the rows alone fix it: if no other columns of the design add up to its column. The others
 get no value, for any number could be had by shifting it to the columns they coincide with, and a pseudo-inverse that
 shares it out silently gives a p-value that means nothing.
 """
@@ -8,7 +8,7 @@ shares it out silently gives a p-value that means nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import QueryError
@@ -23,8 +23,9 @@ with requires_extra("study", needed_for="A linear model"):
 
 CONSTANT = "constant"
 COLLINEAR = 1e-9  # share of a column's length that the other columns leave over, below which they add up to it
-_INVOLVED = 1e-7  # weight, on columns of length 1, from which a column takes part in a collinearity
-_NAMED = 4  # columns that a note names
+LEAST_WEIGHT = 1e-7  # on columns of length 1, from which a column takes part in a collinearity
+COLUMNS_IN_A_NOTE = 4
+EXACT_FIT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit
 
 
 def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -47,7 +48,7 @@ def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
             kept.append(position)
         else:
             involved = {names[one]: float(weight) for one, weight in zip(kept, weights, strict=True)}
-            null[name] = {other: weight for other, weight in involved.items() if abs(weight) > _INVOLVED}
+            null[name] = {other: weight for other, weight in involved.items() if abs(weight) > LEAST_WEIGHT}
     return null
 
 
@@ -63,11 +64,8 @@ def why_not_identified(term: str, design: pd.DataFrame, others: Sequence[str]) -
         return "not identified: 0 in every row"
     if list(others) == [CONSTANT]:
         return f"not identified: {design[term].iloc[0]:g} in every row"
-    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-    return f"not identified: coincides with {', '.join(others[:_NAMED])}{more}"
-
-
-_EXACT = 1e-12  # share of the outcome's length that may stay unexplained in an exact fit; 1 - leverage of a forced row
+    more = f" and {len(others) - COLUMNS_IN_A_NOTE} more" if len(others) > COLUMNS_IN_A_NOTE else ""
+    return f"not identified: coincides with {', '.join(others[:COLUMNS_IN_A_NOTE])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +112,8 @@ def design_of(
 ) -> Design:
     """The design matrix of some columns: constant, numbers, natural logarithms, truth values, dummies of categories.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows without a missing cell in these columns.
-    references : mapping, optional
-        Reference levels of categorical columns; by default the first in alphabetical order.
-
-    Returns
-    -------
-    Design
-        Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``.
-
-    Raises
-    ------
-    QueryError
-        If a cell is missing, a logarithm is asked of a number that is not positive, or a reference level is no level.
+    Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``. ``references``
+    are reference levels of categorical columns; by default the first in alphabetical order.
     """
     for name in (*numeric, *log, *categorical, *boolean):
         if gone := int(frame[name].isna().sum()):
@@ -172,27 +156,13 @@ def fit_ols(
     unit: Mapping[str, str] | str,
     method: str,
 ) -> OlsFit:
-    """Ordinary least squares by statsmodels, with the terms that the rows do not identify told apart.
+    """Ordinary least squares by statsmodels, with terms that the rows do not identify left without a value.
 
     Intervals and p-values are the classical ones, of Student's t with the residual degrees of freedom; those with
-    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t.
-
-    Parameters
-    ----------
-    design : DataFrame, float64, shape (n_rows, n_terms)
-        As of :func:`design_of`; a constant is a column like any other.
-    outcome : Series, shape (n_rows,)
-        With the index of the design.
-    terms : sequence of str, optional
-        Those that are wanted as estimates; by default all.
-    unit : str or mapping
-        Of every coefficient, or of each.
-
-    Raises
-    ------
-    QueryError
-        If there is no row or no column, a cell is missing or infinite, the rows of both differ, or columns differ so
-        much in scale that double precision cannot hold them together.
+    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t. ``design`` has shape (n_rows,
+    n_terms) and a constant as a column like any other; ``terms`` are those that are wanted as estimates, by default
+    all; ``unit`` is that of every coefficient, or of each. Columns that differ too much in scale for double precision
+    are refused.
     """
     _check(design, outcome, outcome_name)
     null = null_vectors(design)
@@ -209,54 +179,42 @@ def fit_ols(
     why_no_test = ""
     if residual_df == 0:
         why_no_test = f"as many independent columns ({rank}) as rows, so there is no residual to judge it by"
-    elif results.ssr <= (_EXACT * np.linalg.norm(values)) ** 2:
+    elif results.ssr <= (EXACT_FIT * np.linalg.norm(values)) ** 2:
         why_no_test = "the design fits the outcome exactly, so there is no residual to judge it by"
     classical = {} if why_no_test else _inference(results, kept)
     robust = {} if why_no_test else _robust_inference(design[kept], values)
+    plain = Estimate(term="", n=len(design), outcome=outcome_name, method=method, unit="")
     estimates = []
     for term in design.columns if terms is None else terms:
-        label = Estimate(
-            term=term, value=None, n=len(design), outcome=outcome_name, method=method,
-            unit=unit if isinstance(unit, str) else unit[term],
-        )  # fmt: skip
+        label = plain.described(term=term, unit=unit if isinstance(unit, str) else unit[term])
         if (others := coincident[term]) is not None:
-            estimates.append(replace(label, note=why_not_identified(term, design, others)))
+            estimates.append(label.described(note=why_not_identified(term, design, others)))
             continue
         low, high, p = classical.get(term, (None, None, None))
         robust_low, robust_high, robust_p = robust.get(term, (None, None, None))
         note = why_no_test or ("" if term in robust else "no HC3 interval: rows that no other row resembles fix it")
-        estimates.append(
-            replace(
-                label, value=float(results.params[term]), ci_low=low, ci_high=high, p=p, note=note,
-                ci_low_robust=robust_low, ci_high_robust=robust_high, p_robust=robust_p,
-            )
-        )  # fmt: skip
+        label = label.described(note=note, ci_low_robust=robust_low, ci_high_robust=robust_high, p_robust=robust_p)
+        estimates.append(label.with_value(results.params[term], (low, high), p=p))
     total = float(((values - values.mean()) ** 2).sum())
     return OlsFit(
-        estimates=tuple(estimates), n=len(design), n_columns=design.shape[1], rank=rank, residual_df=residual_df,
-        r_squared=float(results.rsquared) if total > (_EXACT * np.linalg.norm(values)) ** 2 else float("nan"),
+        estimates=tuple(estimates),
+        n=len(design),
+        n_columns=design.shape[1],
+        rank=rank,
+        residual_df=residual_df,
+        r_squared=float(results.rsquared) if total > (EXACT_FIT * np.linalg.norm(values)) ** 2 else float("nan"),
         not_identified=tuple(term for term, others in coincident.items() if others is not None),
-        results=results, design=design,
-    )  # fmt: skip
+        results=results,
+        design=design,
+    )
 
 
 def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     """Whether some terms together explain anything: the F test of the model with them against the one without.
 
-    It is sound where single terms are not identified too, for it counts the dimensions that the terms add.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        Terms of the design, such as all levels of a factor; some other column, such as the constant, must be left.
-    name : str
-        The factor, as the term of the estimate.
-
-    Returns
-    -------
-    Estimate
-        The value is the F statistic; the unit says its degrees of freedom. No value, and a note, where the terms add
-        nothing to the others or no residual is left.
+    It is sound where single terms are not identified too, for it counts the dimensions that the terms add. The value is
+    the F statistic, the unit says its degrees of freedom. There is no value where the terms add nothing to the others
+    or no residual is left.
     """
     outcome = fit.estimates[0].outcome if fit.estimates else ""
     method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"
@@ -264,28 +222,26 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     null = null_vectors(without)
     kept = [term for term in without.columns if term not in null]
     added = fit.rank - len(kept)
-    label = Estimate(
-        term=name, value=None, n=fit.n, outcome=outcome, method=method,
-        unit=f"F statistic, {added} and {fit.residual_df} degrees of freedom",
-    )  # fmt: skip
+    unit = f"F statistic, {added} and {fit.residual_df} degrees of freedom"
+    label = Estimate(term=name, n=fit.n, outcome=outcome, method=method, unit=unit)
     if added == 0:
-        return replace(label, note="not identified: the other columns already span these")
+        return label.described(note="not identified: the other columns already span these")
     endog = fit.results.model.endog
-    if fit.residual_df == 0 or fit.results.ssr <= (_EXACT * np.linalg.norm(endog)) ** 2:
-        return replace(label, note="there is no residual to judge it by")
+    if fit.residual_df == 0 or fit.results.ssr <= (EXACT_FIT * np.linalg.norm(endog)) ** 2:
+        return label.described(note="there is no residual to judge it by")
     statistic, p, _ = fit.results.compare_f_test(OLS(endog, without[kept].to_numpy()).fit())
-    return replace(label, value=float(statistic), p=float(p))
+    return label.with_value(statistic, p=p)
 
 
 def adjusted(estimates: Sequence[Estimate], *, family: str) -> list[Estimate]:
     """The same estimates with their false-discovery rates (Benjamini-Hochberg), over those that have a p-value."""
     tested = [position for position, estimate in enumerate(estimates) if estimate.p is not None]
-    found = list(estimates)
+    corrected = list(estimates)
     if tested:
         rates = multipletests([estimates[position].p for position in tested], method="fdr_bh")[1]
         for position, rate in zip(tested, rates, strict=True):
-            found[position] = replace(found[position], p_adjusted=float(rate), family=family)
-    return found
+            corrected[position] = corrected[position].described(p_adjusted=float(rate), family=family)
+    return corrected
 
 
 def _check(design: pd.DataFrame, outcome: pd.Series[float], name: str) -> None:
@@ -327,5 +283,5 @@ def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float
     rest = design[usual]
     null = {} if usual.all() else null_vectors(rest)
     kept = [term for term in design.columns if term not in null]
-    found = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
-    return {term: numbers for term, numbers in found.items() if coincides_with(term, null) is None}
+    inferred = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
+    return {term: numbers for term, numbers in inferred.items() if coincides_with(term, null) is None}

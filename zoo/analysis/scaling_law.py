@@ -1,4 +1,4 @@
-"""The risk of a probe as a function of its number of labels: a scaling law of two parameters.
+"""The risk of a probe as a function of its number of labels: a scaling law of two parameters, and how well it predicts.
 
 An encoder whose components are known, measured with N labels, is predicted to have with n labels the error
 
@@ -7,12 +7,15 @@ An encoder whose components are known, measured with N labels, is predicted to h
 T is the error of the probe on its own training images, which is approximation plus usability. The last part falls with
 labels: alpha says how fast, and W how much of T belongs to it. Every encoder has the same alpha and W.
 
-The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the
-signed sum, known for every encoder, also where nobody measured its two parts or clipped one of them.
+The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the signed
+sum, known for every encoder, also where its two parts were not measured or one was clipped.
 
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25 and Figure 5b.
+:func:`compare_laws` is the comparison of Table 9, on rows that the laws were not fitted to. Beside the laws of the
+table stands one that it lacks: Eq. 25 with nothing but the full-shot error of an encoder. Eq. 25 knows, of the encoders
+it is tested on, measurements from which their full-shot error follows; the standard laws know a group and a number of
+dimensions. What the components themselves are worth is what Eq. 25 gains over that law.
+
+Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25, Figure 5b and Table 9.
 """
 
 from __future__ import annotations
@@ -110,22 +113,10 @@ def as_printed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = N_DECOMPOSITION) -> Floats:
-    """Errors in percent that the law predicts.
+    """Errors in percent that the law predicts, in the shape of the cells; lower is better.
 
-    Parameters
-    ----------
-    cells : mapping or DataFrame
-        ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one shape.
-    alpha, w, n_measured : float, or arrays that go with the shape of the cells
-        Parameters of the law, w is called W in Eq. 25; and the labels with which the components were measured.
-
-    Returns
-    -------
-    float array, shape of the cells; lower is better
-
-    Examples
-    --------
-    With as many labels as the components were measured with, the law is their sum:
+    ``cells`` has ``n``, labels of the probe, and ``T``, ``probe_gen``, ``enc_gen`` in percent: numbers or arrays of one
+    shape. With as many labels as the components were measured with (``n_measured``), the law is their sum:
 
     >>> cells = {"n": 1_231_167, "T": 8.0, "probe_gen": 18.0, "enc_gen": 3.0}
     >>> float(law_errors(cells, alpha=0.15, w=0.5))
@@ -202,23 +193,20 @@ def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 
 def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
     """How far predictions lie from measurements, by number of labels and family: what to expect of a new encoder.
 
-    Returns
-    -------
-    DataFrame
-        Columns ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
-        percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high``
-        over encoders (NaN for a single one); and ``rmse``, the root mean square.
+    Columns are ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
+    percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high`` over
+    encoders (NaN for a single one); and ``rmse``, the root mean square.
     """
     missed = rows.assign(missed=rows["error"] - predict(law, rows))
     by_family = [*missed.groupby(["n", "family"]), *(((n, "all"), part) for n, part in missed.groupby("n"))]
-    found = []
+    missed_by = []
     for (n, family), part in by_family:
         misses = part["missed"].to_numpy()
         count, bias = len(misses), float(misses.mean())
         margin = float(student.ppf(0.975, count - 1) * misses.std(ddof=1) / count**0.5) if count > 1 else np.nan
-        found.append([int(n), family, count, bias, bias - margin, bias + margin, float((misses**2).mean() ** 0.5)])
+        missed_by.append([int(n), family, count, bias, bias - margin, bias + margin, float((misses**2).mean() ** 0.5)])
     columns = ["n", "family", "n_encoders", "bias", "ci_low", "ci_high", "rmse"]
-    return pd.DataFrame(found, columns=columns).sort_values(["n", "family"], ignore_index=True)
+    return pd.DataFrame(missed_by, columns=columns).sort_values(["n", "family"], ignore_index=True)
 
 
 @one_thread()
@@ -279,10 +267,10 @@ class _Problem:
             return np.column_stack([moving * by_alpha, moving * self.on_train * (ratio - 1)])
 
         low, high = (0.0, 0.0), (LARGEST_ALPHA, np.inf)
-        found = least_squares(misses, start, jac=slopes, method="lm").x  # three times faster, but knows no bounds
-        if not (low[0] <= found[0] <= high[0] and low[1] <= found[1]):
-            found = least_squares(misses, start, jac=slopes, bounds=(low, high)).x
-        return float(found[0]), float(found[1])
+        best = least_squares(misses, start, jac=slopes, method="lm").x  # three times faster, but knows no bounds
+        if not (low[0] <= best[0] <= high[0] and low[1] <= best[1]):
+            best = least_squares(misses, start, jac=slopes, bounds=(low, high)).x
+        return float(best[0]), float(best[1])
 
 
 def _weighted_r2(y: Floats, predicted: Floats, weights: Any) -> float:
@@ -292,7 +280,7 @@ def _weighted_r2(y: Floats, predicted: Floats, weights: Any) -> float:
 
 def _estimate(term: str, value: float, draws: Floats, n: int, unit: str) -> Estimate:
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if len(draws) else (None, None)
-    return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit=unit, outcome="error", method=METHOD)
+    return Estimate(term=term, n=n, unit=unit, outcome="error", method=METHOD).with_value(value, (low, high))
 
 
 def _number(estimate: Estimate) -> float:
@@ -353,11 +341,6 @@ def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[s
     }
 
 
-def predict_held_out(rows: pd.DataFrame, law: str, held: Masks, *, falls_with_size: bool = True) -> Floats:
-    """Errors in percent of the held-out rows by a law of the others, shape (n_held_out,); NaN where it cannot tell."""
-    return _held_out(rows, law, held, falls_with_size)[0]
-
-
 @one_thread()
 def compare_laws(
     rows: pd.DataFrame,
@@ -367,49 +350,32 @@ def compare_laws(
     n_resamples: int = 1000,
     seed: int = 0,
     falls_with_size: bool = True,
-    told: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[Score]:
-    """Every law on every split.
+    """Every law on every split of :func:`comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`comparable_rows` makes them.
-    laws : tuple of str
-        Some of :data:`LAWS`; "Eq. 25" is fitted in any case.
-    n_repeats : int
-        Random splits of "iid".
-    n_resamples : int
-        Of the held-out encoders, for the 95 % intervals; they say how R2 depends on which encoders it is taken over,
-        and not on those that the law was fitted to.
-    seed : int
-        Of the random splits and the bootstrap.
-    falls_with_size : bool
-        Whether K of the standard laws must not be negative, as in the paper.
-    told : callable
-        Told the split that is fitted, how many are done, and of how many.
-
-    Returns
-    -------
-    list of Score
-        By split, then law; a split that leaves too few encoders to fit or no row to predict has no values.
+    "iid" is split at random ``n_repeats`` times. ``n_resamples`` of the held-out encoders give the 95 % intervals; they
+    say how R2 depends on which encoders it is taken over, and not on those that the law was fitted to.
+    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. ``progress`` is called with
+    the split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row
+    to predict has no values.
     """
-    found = []
+    scores = []
     masks = held_out(rows, n_repeats=n_repeats, seed=seed)
     for done, (split, repeats) in enumerate(masks.items()):
-        told(f"laws, {split}", done, len(masks))
+        progress(f"laws, {split}", done, len(masks))
         if any(held.sum() < 2 or rows[~held]["encoder"].nunique() < FEWEST_ENCODERS for held in repeats):
-            found += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
+            scores += [_impossible(law, split, int(repeats[0].sum())) for law in laws]
             continue
         results = {
-            law: [_held_out(rows, law, held, falls_with_size) for held in repeats]
+            law: [predict_held_out(rows, law, held, falls_with_size=falls_with_size) for held in repeats]
             for law in dict.fromkeys((*laws, COMPONENT_LAW))
         }
-        limits = {law: tuple(at_limits for _, at_limits in found) for law, found in results.items()}
-        fitted = {law: [predicted for predicted, _ in found] for law, found in results.items()}
+        limits = {law: tuple(at_limits for _, at_limits in scores) for law, scores in results.items()}
+        fitted = {law: [predicted for predicted, _ in scores] for law, scores in results.items()}
         draws = {law: _draws(rows, repeats, fitted[law], n_resamples, seed) for law in fitted}
-        found += [replace(_score(rows, law, split, repeats, fitted, draws), at_limits=limits[law]) for law in laws]
-    return found
+        scores += [replace(_score(rows, law, split, repeats, fitted, draws), at_limits=limits[law]) for law in laws]
+    return scores
 
 
 def r2_estimate(
@@ -420,10 +386,10 @@ def r2_estimate(
     return _split_estimate(term, _known(explained(rows["error"], predicted)), draws, len(rows))
 
 
-def _held_out(
-    rows: pd.DataFrame, law: str, held: NDArray[np.bool_], falls_with_size: bool
+def predict_held_out(
+    rows: pd.DataFrame, law: str, held: NDArray[np.bool_], *, falls_with_size: bool = True
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Predictions of the held-out rows, and the limits that the fit ends on."""
+    """Errors in percent of the held-out rows by a law of the others, NaN where unknown; and the limits of the fit."""
     train, test = rows[~held], rows[held]
     if law in STANDARD_LAWS:
         fitted = fit_standard_law(train, by=STANDARD_LAWS[law], falls_with_size=falls_with_size)
@@ -433,9 +399,13 @@ def _held_out(
 
 
 def _score(
-    rows: pd.DataFrame, law: str, split: str, repeats: Masks, fitted: Mapping[str, list[Floats]],
+    rows: pd.DataFrame,
+    law: str,
+    split: str,
+    repeats: Masks,
+    fitted: Mapping[str, list[Floats]],
     draws: Mapping[str, Floats],
-) -> Score:  # fmt: skip
+) -> Score:
     tests = [rows[held] for held in repeats]
     scored = list(zip(tests, fitted[law], strict=True))
     each = [explained(test["error"], predicted) for test, predicted in scored]
@@ -449,13 +419,23 @@ def _score(
     ]
     value, (term, term_of_lead) = _known(np.mean(each)), _terms(law, split)
     return Score(
-        law=law, split=split, few_shot=_known(np.mean(few)), seen=_known(np.mean(seen)),
+        law=law,
+        split=split,
+        few_shot=_known(np.mean(few)),
+        seen=_known(np.mean(seen)),
         r2=_split_estimate(term, value, draws[law], len(first), method=method_of(law)),
-        n_seen=int((~np.isnan(predicted)).sum()), unseen=tuple(str(group) for group in unseen),
-        lowest=_known(min(each)), highest=_known(max(each)),
-        lead=_split_estimate(term_of_lead, _known(np.mean(leads)), draws[COMPONENT_LAW] - draws[law], len(first),
-                       method=f"{METHOD}, minus {method_of(law)}"),
-    )  # fmt: skip
+        n_seen=int((~np.isnan(predicted)).sum()),
+        unseen=tuple(str(group) for group in unseen),
+        lowest=_known(min(each)),
+        highest=_known(max(each)),
+        lead=_split_estimate(
+            term_of_lead,
+            _known(np.mean(leads)),
+            draws[COMPONENT_LAW] - draws[law],
+            len(first),
+            method=f"{METHOD}, minus {method_of(law)}",
+        ),
+    )
 
 
 def _impossible(law: str, split: str, n: int) -> Score:
@@ -464,8 +444,9 @@ def _impossible(law: str, split: str, n: int) -> Score:
         _split_estimate(term, None, np.empty(0), n, method=method)
         for term, method in zip(_terms(law, split), methods, strict=True)
     )
-    return Score(law=law, split=split, r2=r2, few_shot=None, seen=None, n_seen=0, lowest=None, highest=None, lead=lead,
-                 unseen=())  # fmt: skip
+    return Score(
+        law=law, split=split, r2=r2, few_shot=None, seen=None, n_seen=0, lowest=None, highest=None, lead=lead, unseen=()
+    )
 
 
 def method_of(law: str) -> str:
@@ -507,5 +488,6 @@ def _split_estimate(term: str, value: float | None, draws: Floats, n: int, *, me
     known = value is not None and len(draws) > 0
     low, high = (float(end) for end in np.percentile(draws, [2.5, 97.5])) if known else (None, None)
     note = "" if value is not None else "a held-out group was never seen, or too few rows are held out or left to fit"
-    return Estimate(term=term, value=value, ci_low=low, ci_high=high, n=n, unit="share of variance",
-                    outcome="error", method=method, note=note)  # fmt: skip
+    return Estimate(term=term, n=n, unit="share of variance", outcome="error", method=method).with_value(
+        value, (low, high), note=note
+    )

@@ -11,10 +11,7 @@ learning curve falls faster than 1 / n for long; b in [0, 3]; and a last term of
 as in the laws that the paper takes from the literature: error falls with size. A K of either sign can be asked for,
 which is kinder to a law of one group, for the few-shot errors of the published encoders grow with dimensions.
 
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Appendix F.4 and Table 9.
-Rosenfeld 2021, Scaling Laws for Deep Learning (the form).
+Dubois et al. 2023, Appendix F.4 and Table 9; the form is that of Rosenfeld 2021, Scaling Laws for Deep Learning.
 """
 
 from __future__ import annotations
@@ -37,9 +34,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STANDARD_LAWS: dict[str, str | None] = {
-    "Std": None, "e = family": "family", "e = architecture": "architecture", "e = objective": "objective",
+    "Std": None,
+    "e = family": "family",
+    "e = architecture": "architecture",
+    "e = objective": "objective",
     "e = encoder": "encoder",
-}  # fmt: skip
+}
 """The laws of Table 9 by what makes a group; the last one is not printed there."""
 
 N_CLASSES = 1000
@@ -66,21 +66,16 @@ class StandardLaw:
     loss: float  # sum of squares over those rows
 
     @property
-    def n_parameters(self) -> int:
-        """Three a group, and two shared."""
-        return 3 * len(self.groups) + 2
-
-    @property
     def at_limits(self) -> tuple[str, ...]:
         """Which shared parameters the fit would move further if the search let it: none, "b = 3", "b = 0", "K"."""
         if self.size == 0.0:
             return ()
-        found = {
+        reached_by = {
             f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR,
             FLAT: self.size_exponent <= _NEAR,
             "K": abs(self.size) >= _LARGEST_TERM - _NEAR,
         }
-        return tuple(name for name, reached in found.items() if reached)
+        return tuple(name for name, reached in reached_by.items() if reached)
 
 
 def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
@@ -89,30 +84,16 @@ def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
 
 
 def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_size: bool = True) -> StandardLaw:
-    """Least squares from several starts, without randomness.
+    """Least squares from several starts, without randomness; the column ``by`` makes the groups.
 
-    For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so
-    each group's exponent is searched on a grid that is refined, and least squares over everything, cuts included, ends
-    the search, from five values of b; the best end counts. On the published rows, 25 other starts a fit, random ones
-    among them, never end more than 0.05 % lower. Where every group has encoders of one size only, K is part of I and
-    left out.
+    For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so each
+    group's exponent is searched on a grid that is refined, and least squares over everything, cuts included, ends the
+    search, from five values of b; the best end counts. On the published rows, 25 other starts a fit, random ones among
+    them, never end more than 0.05 % lower. Where every group has encoders of one size only, K is part of I and left
+    out.
 
     A group may have fewer different numbers of labels than parameters. Of the values that fit equally well those are
     taken that are nearest to the law of all encoders.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        As :func:`zoo.analysis.scaling_law.law_rows` makes them; ``z_dim`` and ``by`` must not be missing.
-    by : str, optional
-        Column that makes the groups.
-    falls_with_size : bool
-        Whether K must not be negative, as in the laws of the paper; else it may have either sign.
-
-    Raises
-    ------
-    QueryError
-        If there is no row, or one lacks ``z_dim`` or its group, or its ``z_dim`` is not positive.
     """
     needed = ["z_dim", *([by] if by else [])]
     lacking = int(rows[needed].isna().any(axis=1).sum())
@@ -144,13 +125,7 @@ def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_si
 
 
 def predict_standard(law: StandardLaw, rows: pd.DataFrame) -> Floats:
-    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group.
-
-    Raises
-    ------
-    QueryError
-        If the ``z_dim`` of a row is not positive.
-    """
+    """Errors in percent, shape (n_rows,); NaN where the law never saw the row's group."""
     _check_sizes(rows)
     keys = pd.Index(["all"] * len(rows) if law.by is None else rows[law.by])
     group = pd.Index(law.groups).get_indexer(keys)
@@ -261,15 +236,15 @@ class _Problem:
         whole = _cut(labels) + parameters[-2] * size
         outer = ((whole > 0) & (whole < 100)).astype(float)
         inner = outer * ((labels > 0) & (labels < 100))
-        found = np.zeros((len(self.y), len(parameters)))
+        derivatives = np.zeros((len(self.y), len(parameters)))
         row, fall = np.arange(len(self.y)), parameters[self.n_groups + self.group]
         for position, by_parameter in enumerate((np.ones_like(power), power, -fall * power * self.x)):
-            found[row, position * self.n_groups + self.group] = inner * by_parameter
-        found[:, -2], found[:, -1] = outer * size, -outer * parameters[-2] * size * self.s
-        return found
+            derivatives[row, position * self.n_groups + self.group] = inner * by_parameter
+        derivatives[:, -2], derivatives[:, -1] = outer * size, -outer * parameters[-2] * size * self.s
+        return derivatives
 
     def solve(self, start: Floats) -> Floats:
         inside = np.clip(start, self.low + 1e-9, self.high - 1e-9)
         bounds = (self.low, self.high)
-        found = least_squares(self.misses, inside, jac=self.slopes, bounds=bounds, x_scale="jac", max_nfev=200)
-        return np.asarray(min((inside, found.x), key=self.loss))
+        fitted = least_squares(self.misses, inside, jac=self.slopes, bounds=bounds, x_scale="jac", max_nfev=200)
+        return np.asarray(min((inside, fitted.x), key=self.loss))

@@ -1,7 +1,8 @@
 """The one table that every study reads: cards joined with measurements, one row an encoder.
 
 Columns have the published names, as in :func:`zoo.results_df`. A missing cell is NaN in :attr:`StudyTable.frame`, and
-:attr:`StudyTable.why_missing` tells the two reasons apart: nobody published it, or it does not apply.
+:attr:`StudyTable.why_missing` gives the reason: it was not published, or it does not apply. The checks below refuse a
+population that is too small or too uniform for a question.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
-from ..results.tables import measured_twice, own_rows, published_rows
+from ..results.tables import measured_twice, published_rows, unpublished_rows
 from .columns import STUDY_COLUMNS, StudyColumn
 
 with requires_extra("study", needed_for="A study"):
@@ -66,13 +67,13 @@ class StudyTable:
             If no row has them all.
         """
         require_columns(names)
-        found = self.frame.dropna(subset=list(names))
-        if found.empty:
+        rows = self.frame.dropna(subset=list(names))
+        if rows.empty:
             raise QueryError(
                 f"None of the {len(self)} encoders of the table has {' and '.join(names)}; "
                 "expected at least one, so measure it or leave out the study."
             )
-        return found
+        return rows
 
     def n_left_out(self, *names: str) -> dict[str, int]:
         """How many rows :meth:`complete` leaves out, by the first of the columns that is missing and why."""
@@ -125,7 +126,7 @@ def study_table(
         left_out["measured wrongly, says an erratum"] = tuple(encoder for encoder in everybody if encoder not in rows)
     mine: dict[str, dict[str, Any]] = {}
     if with_mine:
-        everybody = own_rows(as_published=not corrected, exclude_wrong=corrected)
+        everybody = unpublished_rows(as_published=not corrected, exclude_wrong=corrected)
         mine = _of(population, everybody)
         if population != "all":
             left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(name) is None)
@@ -140,26 +141,14 @@ def study_table(
 
 
 def require_columns(names: Iterable[str]) -> None:
-    """Refuses names that are no column of the study table.
-
-    Raises
-    ------
-    UnknownName
-        Naming the nearest columns.
-    """
+    """Raise UnknownName, with the nearest columns, for a name that is no column of the study table."""
     for name in names:
         if name not in STUDY_COLUMNS:
             raise UnknownName("column of the study table", name, STUDY_COLUMNS)
 
 
 def table_of(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) -> StudyTable:
-    """A study table of cells made elsewhere, such as a planted population; columns that are not given are missing.
-
-    Raises
-    ------
-    UnknownName
-        If a cell belongs to no column.
-    """
+    """A study table of given cells, such as a planted population; columns that are not given are missing."""
     require_columns({name for cells in rows.values() for name in cells})
     return StudyTable(*_frames(rows), corrected, (), {})
 
@@ -169,14 +158,14 @@ def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[s
 
 
 def _population_of(encoder: str) -> str | None:
-    """None if its card does not say how it was trained."""
+    """The population of an encoder; None if its card does not say how it was trained."""
     mode = catalogue()[encoder].objective.mode
     return None if isinstance(mode, Missing) else _MODES.get(mode, "self-supervised")
 
 
 def _frames(rows: Mapping[str, Mapping[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    for encoder, own in rows.items():
-        for name, cell in own.items():
+    for encoder, encoder_cells in rows.items():
+        for name, cell in encoder_cells.items():
             if isinstance(cell, float) and math.isinf(cell):
                 raise QueryError(f"{name} of {encoder!r} is {cell}, expected a finite number; correct or remove it.")
     index = pd.Index(list(rows), name="enc", dtype="object")
@@ -199,13 +188,7 @@ _Found = TypeVar("_Found")
 
 
 def require_encoders(table: StudyTable, *, fewest: int = FEWEST) -> None:
-    """Refuses a table of too few encoders.
-
-    Raises
-    ------
-    QueryError
-        If it has fewer than ``fewest``.
-    """
+    """Raise QueryError if the table has fewer than ``fewest`` encoders."""
     if len(table) < fewest:
         raise QueryError(
             f"The table has {len(table)} encoder{'s' * (len(table) != 1)}, expected at least {fewest} to compare; "
@@ -214,13 +197,7 @@ def require_encoders(table: StudyTable, *, fewest: int = FEWEST) -> None:
 
 
 def require_several(values: pd.Series, what: str) -> None:
-    """Refuses a population that is all of one year, one family or the like.
-
-    Raises
-    ------
-    QueryError
-        If the values are all the same, or there are none.
-    """
+    """Raise QueryError if a population is all of one year, one family or the like."""
     if values.nunique() < 2:
         shown = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values.unique())
         raise QueryError(
@@ -230,13 +207,7 @@ def require_several(values: pd.Series, what: str) -> None:
 
 
 def those(table: StudyTable, column: str, value: object) -> StudyTable:
-    """The encoders with a value in a column; the others are left out.
-
-    Raises
-    ------
-    UnknownName, QueryError
-        If the column does not exist, or no encoder has the value.
-    """
+    """The encoders with a value in a column, of which there must be one; the others are left out."""
     require_columns([column])
     chosen = table.frame.index[table.frame[column] == value]
     if chosen.empty:
@@ -245,6 +216,6 @@ def those(table: StudyTable, column: str, value: object) -> StudyTable:
 
 
 def in_groups(table: StudyTable, column: str, answer: Callable[[StudyTable], _Found]) -> dict[str, _Found]:
-    """What is found for each group of encoders that has a year and a full-shot error, by the value of a column."""
+    """The answer for each group of encoders that has a year and a full-shot error, by the value of a column."""
     groups = table.frame.dropna(subset=["year", "train_test"])[column].dropna().unique()
     return {str(group): answer(those(table, column, group)) for group in sorted(groups)}

@@ -1,8 +1,4 @@
-"""How many threads linear algebra gets: one, for matrices as small as those of a study.
-
-Threads of BLAS wait for each other by spinning. On problems of a few hundred rows that wait is nearly all they do:
-comparing the scaling laws on two cores that others used too took 124 s of processor time with them, and 10 s without.
-"""
+"""One thread of linear algebra: on a few hundred rows the threads of BLAS mostly wait for each other, by spinning."""
 
 from __future__ import annotations
 
@@ -17,6 +13,6 @@ with requires_extra("study", needed_for="A study"):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread of BLAS for everything in the block; a function may be decorated with it too."""
+    """One thread of BLAS for everything in the block; it also decorates functions."""
     with threadpool_limits(limits=1, user_api="blas"):
         yield

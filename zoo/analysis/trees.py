@@ -1,4 +1,5 @@
-"""Boosted regression trees on a few hundred rows: folds, cross-validation on several cores, explained variance.
+"""Boosted regression trees on a few hundred rows: features, folds, cross-validation, explained variance, stored
+settings.
 
 XGBoost's defaults give every booster all the threads there are. On a few hundred rows they have nothing to share out:
 they wait for each other, and on a busy machine they wait long. Here each fold is boosted by one thread, several folds
@@ -68,31 +69,15 @@ _BASES = {  # rounded to a power of it
 
 
 def prepared(table: StudyTable, features: str | Sequence[str] = "few") -> pd.DataFrame:
-    """Facts of encoders, rounded so that encoders which hardly differ look alike.
+    """Facts of encoders, rounded so that encoders which hardly differ look alike: encoder x feature.
 
     Epochs are rounded to multiples of 200, the number of augmentations to multiples of 2; sizes and counts to the
     nearest power of 2 and rates to the nearest power of 10, both on the logarithmic scale, so that 384 becomes 512 and
     768 becomes 1024. The published code rounds down instead, and by its floating-point logarithm takes 8 for less than
     the third power of 2; the models come out alike.
 
-    Parameters
-    ----------
-    table : StudyTable
-    features : str or sequence of str
-        A set of :data:`TREE_FEATURES`, or columns.
-
-    Returns
-    -------
-    DataFrame
-        Encoder x feature. Numbers are float64; text, and true or false, is categorical, its categories sorted. What is
-        missing is NaN: trees send it the way that suits them.
-
-    Raises
-    ------
-    QueryError
-        If there is no set of that name, or no column is given.
-    UnknownName
-        If the table has no such column.
+    Numbers are float64; text, and true or false, is categorical, its categories sorted. A missing cell is NaN: trees
+    send it the way that suits them.
     """
     names = feature_names(features)
     return pd.DataFrame({name: _prepared(table.frame[name]) for name in names}, index=table.frame.index)
@@ -116,7 +101,7 @@ def coded(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
-    """The columns of a set of features; errors are those of :func:`prepared`."""
+    """The columns of a set of :data:`TREE_FEATURES`, or the given columns."""
     if isinstance(features, str):
         if features not in TREE_FEATURES:
             known = ", ".join(f"{name!r} ({len(columns)})" for name, columns in TREE_FEATURES.items())
@@ -197,15 +182,7 @@ class Sample:
 
 
 def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *, n_least: int = 2) -> Sample:
-    """The rows of a table that have an outcome.
-
-    Raises
-    ------
-    UnknownName
-        If the outcome or a feature is no column.
-    QueryError
-        If the outcome is no number or never varies, fewer than ``n_least`` encoders have it, or it is a feature itself.
-    """
+    """The rows of a table that have an outcome in numbers, which must vary and be no feature; at least ``n_least``."""
     if not table.column(outcome).is_number:
         raise QueryError(
             f"The column {outcome} holds text, expected an outcome in numbers; take a risk such as usability."
@@ -231,18 +208,10 @@ def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *,
 
 
 def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the trees, whole.
+    """Settings of the trees, within their bounds and complete.
 
-    Parameters
-    ----------
-    parameters : mapping
-        ``rounds`` and, under XGBoost's names, ``eta``, ``max_depth``, ``min_child_weight``, ``lambda``, ``alpha``,
-        ``subsample`` and ``colsample_bytree``; ``max_bin`` if it is not to be 256, which changes scores.
-
-    Raises
-    ------
-    QueryError
-        If one is missing, unknown or out of its bounds.
+    ``rounds`` and, under XGBoost's names, ``eta``, ``max_depth``, ``min_child_weight``, ``lambda``, ``alpha``,
+    ``subsample`` and ``colsample_bytree``; ``max_bin`` if it is not to be 256, which changes scores.
     """
     missing = sorted(_BOUNDS.keys() - _OPTIONAL - parameters.keys())
     unknown = sorted(parameters.keys() - _BOUNDS.keys())
@@ -251,7 +220,7 @@ def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise QueryError(
             f"The settings of the trees have {wrong}, expected {', '.join(_BOUNDS)}; only max_bin may be left out."
         )
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for name, value in parameters.items():
         least, most, whole = _BOUNDS[name]
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
@@ -259,18 +228,15 @@ def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise QueryError(f"The trees' setting {name} is {value!r}, expected a number from {least:g} to {most:g}.")
         if whole and not number.is_integer():
             raise QueryError(f"The trees' setting {name} is {value!r}, expected a whole number.")
-        found[name] = int(number) if whole else number
-    return found
+        checked[name] = int(number) if whole else number
+    return checked
 
 
 def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
     """The rows 0 to n - 1 in random order, cut into folds whose sizes differ by one at most.
 
-    Parameters
-    ----------
-    seed, draw : int
-        The folds of one seed differ from draw to draw. Tuning takes draw 0, scoring the draws from 1 on, so that no
-        model is scored on the folds that its settings were chosen on.
+    The folds of one seed differ from draw to draw. Tuning takes draw 0, scoring the draws from 1 on, so that no model
+    is scored on the folds that its settings were chosen on.
 
     >>> [len(fold) for fold in drawn_folds(11, 3, seed=0, draw=1)]
     [4, 4, 3]
@@ -284,7 +250,7 @@ def others(n: int, fold: Array) -> Array:
 
 
 def booster_of(matrix: xgboost.DMatrix, parameters: Mapping[str, Any], *, seed: int) -> xgboost.Booster:
-    """A booster that has not boosted yet; ``rounds`` is left to whoever boosts it."""
+    """A booster that has not boosted yet; ``rounds`` is left to the caller."""
     settings = {name: value for name, value in parameters.items() if name != "rounds"}
     return xgboost.Booster({**FIXED, **settings, "seed": seed}, [matrix])
 
@@ -306,19 +272,10 @@ def trained(sample: Sample, parameters: Mapping[str, Any], *, seed: int) -> xgbo
 def out_of_fold(
     sample: Sample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], *, seed: int, n_workers: int = 0
 ) -> Array:
-    """Predictions of each row by the model that was not shown its fold.
+    """Predictions of each row by the model that was not shown its fold, shape (n_repeats, n).
 
-    Parameters
-    ----------
-    folds : sequence of sequences of int arrays
-        One division of all rows a repeat.
-    n_workers : int
-        Threads, each with folds of its own; 0 takes one a core. XGBoost computes outside Python's lock, so threads
-        serve as well here as processes, and start at once.
-
-    Returns
-    -------
-    float array, shape (n_repeats, n)
+    ``folds`` has one division of all rows a repeat. Folds are boosted by ``n_workers`` threads; 0 takes one a core.
+    XGBoost computes outside Python's lock, so threads serve as well here as processes, and start at once.
     """
     predictions = np.empty((len(folds), sample.n))
     tasks = [(repeat, fold) for repeat, division in enumerate(folds) for fold in division]
@@ -345,13 +302,7 @@ def _mapped(function: Any, tasks: Sequence[Any], n_workers: int) -> Iterator[Any
 
 
 def number_of_workers(n_workers: int) -> int:
-    """``n_workers``, or the cores that this process may use if it is 0.
-
-    Raises
-    ------
-    QueryError
-        If it is negative.
-    """
+    """``n_workers``, or the cores that this process may use if it is 0."""
     if n_workers < 0:
         raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one a core.")
     return n_workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -385,8 +336,8 @@ def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2
     squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
     drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
     variance = np.var(y[drawn], axis=1)
-    found = 100 * (1 - squared[drawn].mean(axis=1)[variance > 0] / variance[variance > 0])
-    low, high = np.percentile(found, [2.5, 97.5])
+    explained = 100 * (1 - squared[drawn].mean(axis=1)[variance > 0] / variance[variance > 0])
+    low, high = np.percentile(explained, [2.5, 97.5])
     return float(low), float(high)
 
 
@@ -404,23 +355,12 @@ _HEAD = """\
 
 
 def tuned_parameters(outcome: str, features: str | Sequence[str] = "few") -> dict[str, Any]:
-    """The stored settings of the trees of an outcome, as :func:`zoo.analysis.trees.checked_parameters` takes them.
-
-    Raises
-    ------
-    QueryError
-        If nobody tuned that outcome with these features.
-    ContentError
-        If the file is missing or damaged.
-    """
+    """The stored settings of the trees of an outcome, as :func:`checked_parameters` takes them."""
     return dict(stored_tuning(outcome, features)["parameters"])
 
 
 def stored_tuning(outcome: str, features: str | Sequence[str] = "few") -> Mapping[str, Any]:
-    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``.
-
-    Errors are those of :func:`tuned_parameters`.
-    """
+    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``."""
     document = _document(content_folder("analysis") / FILE)
     sets = {name: entries for name, entries in document.items() if name != "how"}
     entry = sets.get(features, {}).get(outcome) if isinstance(features, str) else None
@@ -441,37 +381,25 @@ def written_parameters(
     table: str,
     scores: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> Path:
-    """Writes what was tuned where :func:`tuned_parameters` will find it.
+    """Writes tuned settings where :func:`tuned_parameters` reads them: ``analysis/tuned_trees.toml``, replaced whole.
 
-    Parameters
-    ----------
-    tunings : iterable of Tuned
-    path : Path
-        ``analysis/tuned_trees.toml`` of a checkout; replaced whole.
-    date, table : str
-        When it was tuned, ``2026-11-20``, and on which rows.
-    scores : mapping, optional
-        By set of features and outcome, percentages to be kept with the settings: ``by_fold`` and ``pooled`` of
-        :func:`zoo.analysis.importance.explained_variance`, and those of :func:`zoo.analysis.importance.nested_variance`
-        as ``nested_by_fold`` and ``nested_pooled``.
-
-    Raises
-    ------
-    QueryError
-        If there is nothing to write.
-    OSError
-        If the file cannot be written.
+    ``date`` and ``table`` are when it was tuned, ``2026-11-20``, and on which rows. ``scores`` are percentages by set
+    of features and outcome: ``by_fold`` and ``pooled`` of :func:`zoo.analysis.importance.explained_variance`, and those
+    of :func:`zoo.analysis.importance.nested_variance` as ``nested_by_fold`` and ``nested_pooled``.
     """
-    found = list(tunings)
-    if not found:
+    written = list(tunings)
+    if not written:
         raise QueryError("Got no tuned settings to write, expected at least one; tune an outcome first.")
     how = {
-        "function": "zoo.analysis.tree_tuning.tune_all", "table": table, "n_folds": found[0].n_folds,
-        "seed": found[0].seed, "sampler": found[0].sampler,
+        "function": "zoo.analysis.tree_tuning.tune_all",
+        "table": table,
+        "n_folds": written[0].n_folds,
+        "seed": written[0].seed,
+        "sampler": written[0].sampler,
         "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
-    }  # fmt: skip
+    }
     lines = [_HEAD, "[how]", f"date = {date}", *(f"{name} = {_toml(value)}" for name, value in how.items())]
-    for tuned in found:
+    for tuned in written:
         settings = ", ".join(f"{name} = {_toml(value)}" for name, value in tuned.parameters.items())
         lines += ["", f"[{tuned.features}.{tuned.outcome}]", f"parameters = {{ {settings} }}"]
         lines += [f"{name} = {_toml(getattr(tuned, name))}" for name in ("error", "n", "n_trials", "n_pruned")]

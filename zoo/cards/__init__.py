@@ -1,1 +1,1 @@
-"""What is known of each encoder: cards, read from ``metadata/`` and checked."""
+"""Cards: the published facts of each encoder, read from ``metadata/`` and checked."""

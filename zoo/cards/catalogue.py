@@ -1,4 +1,4 @@
-"""Reads the card files, once, into :class:`~zoo.cards.schema.EncoderCard` values.
+"""All cards as :class:`~zoo.cards.schema.EncoderCard` values, and the cache of content that was read and checked.
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
 and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
@@ -6,7 +6,11 @@ and ``like = "ID"`` inside an encoder starts from another encoder instead of fro
 Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
 that an encoder offers; :mod:`zoo.cards.representations` says how they are named.
 
-Reading and checking 204 cards takes longer than a listing should, so the checked facts are kept as JSON in the cache.
+Reading and checking all cards takes longer than a listing should, so the checked facts are cached by :func:`compiled`,
+and so is what is derived from results. The copy is JSON, for a cache file must not run code. Its name is made of the
+content of every source and of the modules that check them, so that a changed file or a changed rule is another name;
+its first line is a checksum of the rest, so that a damaged copy is made again. A cache that cannot be read or written
+costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -21,35 +25,41 @@ from typing import Any
 
 from ..errors import CardError, QueryError, UnknownName, warn
 from ..files import cache_folder, content_files, content_folder, replaced
-from . import schema as metadata
 from .representations import MARK, derived, own_id
-from .schema import EncoderCard, Erratum, Missing
+from .schema import (
+    Architecture,
+    EncoderCard,
+    Erratum,
+    Licence,
+    Missing,
+    Objective,
+    Paper,
+    Preprocess,
+    Pretraining,
+    Projector,
+    Provenance,
+    Reported,
+    Representation,
+    Weights,
+)
 
-_KEPT = 8  # copies of one kind: other homes, other versions
+_MOST_COPIES = 8  # of one kind: other homes, other versions
 _ZOO = Path(__file__).parents[1]
 
 
 def compiled(kind: str, sources: Mapping[Path, bytes], rules: Iterable[str], make: Callable[[], Any]) -> Any:
-    """What ``make`` returns, from the copy if there is one for just these sources and rules.
+    """What ``make`` returns, from the cached copy if there is one for these sources and rules.
 
-    Parameters
-    ----------
-    kind : str
-        First part of the name of the copy, such as ``cards``.
-    sources : mapping from Path to bytes
-        Content of every file that ``make`` reads.
-    rules : iterable of str
-        Packages and modules of the zoo whose change makes old copies worthless.
-    make : callable
-        Reads and checks; what it returns must survive a round trip through JSON. Its errors pass through, and nothing
-        is written then.
+    ``kind`` begins the name of the copy, ``sources`` is the content of every file that ``make`` reads, ``rules`` names
+    the packages and modules of the zoo that decide what it returns. That must survive a round trip through JSON. Errors
+    of ``make`` pass through, and nothing is written then.
     """
     path = cache_folder() / f"{kind}-{_key(sources, rules)}.json"
-    kept = _read(path)
-    if kept is None:
-        kept = make()
-        _write(path, kind, kept)
-    return kept
+    value = _read(path)
+    if value is None:
+        value = make()
+        _write(path, kind, value)
+    return value
 
 
 def _key(sources: Mapping[Path, bytes], rules: Iterable[str]) -> str:
@@ -69,7 +79,7 @@ def _checksum(body: bytes) -> bytes:
 def _read(path: Path) -> Any:
     try:
         checksum, _, body = path.read_bytes().partition(b"\n")
-    except OSError:  # absent or unreadable
+    except OSError:  # missing or unreadable
         return None
     return json.loads(body) if checksum == _checksum(body) else None
 
@@ -80,27 +90,26 @@ def _write(path: Path, kind: str, value: Any) -> None:
         with replaced(path) as file:
             file.write(_checksum(body) + b"\n" + body)
         copies = sorted(path.parent.glob(f"{kind}-*.json"), key=lambda copy: copy.stat().st_mtime, reverse=True)
-        for old in copies[_KEPT:]:
+        for old in copies[_MOST_COPIES:]:
             old.unlink(missing_ok=True)
     except OSError:  # a full or read-only disk, or another process that was quicker
         return
 
 
-# modules whose change makes a compiled copy worthless
-RULES = ("errors", "files", "cards")
+RULES = ("errors", "files", "cards")  # modules whose change makes a cached copy of cards worthless
 
 _PARTS: dict[str, type] = {
-    "objective": metadata.Objective,
-    "architecture": metadata.Architecture,
-    "projector": metadata.Projector,
-    "representation": metadata.Representation,
-    "pretraining": metadata.Pretraining,
-    "preprocess": metadata.Preprocess,
-    "weights": metadata.Weights,
-    "licence": metadata.Licence,
-    "paper": metadata.Paper,
-    "reported": metadata.Reported,
-    "provenance": metadata.Provenance,
+    "objective": Objective,
+    "architecture": Architecture,
+    "projector": Projector,
+    "representation": Representation,
+    "pretraining": Pretraining,
+    "preprocess": Preprocess,
+    "weights": Weights,
+    "licence": Licence,
+    "paper": Paper,
+    "reported": Reported,
+    "provenance": Provenance,
 }
 _MISSING = {reason.value: reason for reason in Missing}
 _Stamp = tuple[Path, int, int]  # file, time of change in ns, bytes
@@ -121,23 +130,18 @@ class Catalogue(Mapping[str, EncoderCard]):
     def id_of(self, name: str) -> str:
         """The id as it is published, from any spelling of its case; of other features, the one spelling of their name.
 
-        Raises
-        ------
-        UnknownName
-            If no encoder is called that.
-        QueryError
-            If the encoder does not have such features.
+        Raises UnknownName, or QueryError if the encoder does not have such features.
         """
-        own, mark, features = name.partition(MARK) if isinstance(name, str) else ("", "", "")
-        encoder = self._by_folded.get(own.casefold())
+        id_part, mark, features = name.partition(MARK) if isinstance(name, str) else ("", "", "")
+        encoder = self._by_folded.get(id_part.casefold())
         if encoder is None:
-            raise UnknownName("encoder", own or name, self._facts, hint="Run 'zoo list' to see them all.")
+            raise UnknownName("encoder", id_part or name, self._facts, hint="Run 'zoo list' to see them all.")
         return derived(self._of_file(encoder), features=features).id if mark else encoder
 
     def __getitem__(self, name: str) -> EncoderCard:
         encoder = self.id_of(name)
-        own = self._of_file(own_id(encoder))
-        return own if encoder == own.id else derived(own, features=encoder.partition(MARK)[2])
+        card = self._of_file(own_id(encoder))
+        return card if encoder == card.id else derived(card, features=encoder.partition(MARK)[2])
 
     def _of_file(self, encoder: str) -> EncoderCard:
         if encoder not in self._cards:
@@ -158,21 +162,14 @@ class Catalogue(Mapping[str, EncoderCard]):
 
 
 def catalogue() -> Catalogue:
-    """Every card of the zoo and of the user's own folder; a file that has changed is read again.
+    """Every card of the zoo and of the user's folder; a file that has changed is read again.
 
     A card of the user's that is wrong is left out with a :class:`~zoo.errors.ContentWarning` that names file, encoder,
-    field, what was found and what was expected; so is a file that cannot be read.
-
-    Raises
-    ------
-    CardError
-        If a shipped file is unreadable or a card in it is wrong.
-    ContentError
-        If a folder of cards is missing or cannot be listed.
+    field, value and what was expected; so is a file that cannot be read. A wrong shipped card raises CardError.
     """
-    found = _catalogue(tuple(map(_stamp, card_files())))
-    warn(found.left_out)
-    return found
+    cards = _catalogue(tuple(map(_stamp, content_files("metadata", ".toml"))))
+    warn(cards.left_out)
+    return cards
 
 
 def own_card(card: EncoderCard) -> EncoderCard:
@@ -180,20 +177,9 @@ def own_card(card: EncoderCard) -> EncoderCard:
     return card if MARK not in card.id else catalogue()[own_id(card.id)]
 
 
-def card_files() -> list[Path]:
-    """Every card file, the shipped ones first."""
-    return content_files("metadata", ".toml")
-
-
 def read_card_files() -> dict[Path, bytes]:
-    """Content of every card file, without those of the user's that cannot be read.
-
-    Raises
-    ------
-    CardError
-        If a shipped one cannot be read.
-    """
-    return _contents(card_files())[0]
+    """Content of every card file, the shipped ones first, without those of the user's that cannot be read."""
+    return _contents(content_files("metadata", ".toml"))[0]
 
 
 @lru_cache(maxsize=4)
@@ -201,19 +187,19 @@ def _catalogue(stamps: tuple[_Stamp, ...]) -> Catalogue:
     sources, unreadable = _contents(path for path, _, _ in stamps)
 
     def make() -> dict[str, Any]:
-        from .reading import parse_cards_with_own  # the checker is only needed when a card has changed
+        from .reading import parse_cards  # the checker is only needed when a card has changed
 
-        facts, left_out = parse_cards_with_own(sources, frozenset(path for path in sources if _is_own(path)))
+        facts, left_out = parse_cards(sources, frozenset(path for path in sources if _is_of_user(path)))
         return {"facts": facts, "left_out": left_out}
 
-    kept = compiled("cards", sources, RULES, make)
-    return Catalogue(kept["facts"], [*unreadable, *kept["left_out"]])
+    checked = compiled("cards", sources, RULES, make)
+    return Catalogue(checked["facts"], [*unreadable, *checked["left_out"]])
 
 
 def _stamp(path: Path) -> _Stamp:
     try:
         status = os.stat(path)
-    except OSError:  # such as a link to nowhere; reading says more
+    except OSError:  # such as a broken link, which reading refuses
         return path, -1, -1
     return path, status.st_mtime_ns, status.st_size
 
@@ -226,18 +212,18 @@ def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
             contents[path] = path.read_bytes()
         except OSError as error:
             sentence = f"The card file {path} cannot be read ({error.strerror}); make it readable or remove it."
-            if not _is_own(path):
+            if not _is_of_user(path):
                 raise CardError(sentence) from error
             unreadable.append(f"{sentence.removesuffix('.')}, for it is left out.")
     return contents, unreadable
 
 
-def _is_own(path: Path) -> bool:
+def _is_of_user(path: Path) -> bool:
     return not path.is_relative_to(content_folder("metadata"))
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:
-    """A card from facts that have been checked: TOML values, missing ones still in words."""
+    """A card from checked facts: TOML values, missing ones still in words."""
     parts = {name: part(**_values(facts[name])) for name, part in _PARTS.items()}
     return EncoderCard(
         id=facts["id"],
@@ -249,7 +235,7 @@ def build_card(facts: Mapping[str, Any]) -> EncoderCard:
 
 
 def _values(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts of one table as Python values; written without a call for each of the 15,000 facts, which shows."""
+    """Facts of one table as Python values; without a function call for each of the 15,000 facts, for speed."""
     return {
         key: _MISSING.get(value, value) if type(value) is str else tuple(value) if type(value) is list else value
         for key, value in table.items()

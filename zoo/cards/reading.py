@@ -1,6 +1,8 @@
-"""Reads card files: lays defaults, ``like`` and own facts over each other, and holds the cards against each other.
+"""Reads card files: merges defaults, ``like`` and the encoder's facts, and checks cards against the schema.
 
-Every refusal is one sentence: file, encoder, field, what was found, what was expected.
+Merged facts are checked against the annotations of :mod:`zoo.cards.schema`, for what those cannot express (ranges,
+licences, hashes, errata), and cards against each other (shared weights). Every refusal is one sentence: file, encoder,
+field, what it holds, what was expected.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Facts = dict[str, Any]
 MISSING_WORDS = tuple(reason.value for reason in Missing)
 _HINTS = get_type_hints(EncoderCard)
 PARTS = {name: hint for name, hint in _HINTS.items() if isinstance(hint, type) and is_dataclass(hint)}
-_HINTS_OF = {part: get_type_hints(part) for part in PARTS.values()}  # finding them again takes as long as all checks
+_HINTS_OF = {part: get_type_hints(part) for part in PARTS.values()}  # once, for it takes as long as all checks
 TOP_LEVEL = {*PARTS, "released", "errata"}
 _RESERVED = {"metadata_dict", "metadata_df", "results_df", "dependencies"}  # entry points of torch.hub
 _LARGEST = 2**63 - 1  # tables keep whole numbers in 64 bits
@@ -39,7 +41,7 @@ _SPDX = ("licence.code", "licence.weights")
 
 
 def check_id(where: str, encoder: str) -> None:
-    """An id is a Python name, for torch.hub makes an attribute of it."""
+    """Refuses an id that is no Python name, for torch.hub makes an attribute of it."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", encoder) or encoder in _RESERVED:
         raise CardError(
             f"{where}: found the id {shown(encoder)}, expected letters, digits and '_' after a letter, and none of "
@@ -48,7 +50,7 @@ def check_id(where: str, encoder: str) -> None:
 
 
 def check_facts(where: str, merged: Facts) -> Facts:
-    """The facts of an encoder in the order of the schema, once everything about them is right."""
+    """The checked facts of an encoder in the order of the schema."""
     unknown = set(merged) - TOP_LEVEL
     if unknown:
         _refuse_unknown(where, min(unknown), TOP_LEVEL)
@@ -68,7 +70,7 @@ def check_facts(where: str, merged: Facts) -> Facts:
 
 
 def expectation(hint: Any) -> str:
-    """What a field takes, in words, from its annotation."""
+    """The values that a field takes, in words, from its annotation."""
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(expectation(option) for option in get_args(hint))
@@ -205,36 +207,15 @@ def _refuse_unknown(where: str, key: str, known: set[str]) -> NoReturn:
     raise CardError(f"{where}: unknown field {key!r}{f', expected perhaps {close[0]!r}' if close else ''}.")
 
 
-_BY_CONTENT = "zoo:"  # registered weights, of which two processes may make two cards at once
+_REGISTERED = "zoo:"  # scheme of registered weights, of which two processes may make two cards at once
 
 
-def parse_cards(sources: Mapping[Path, bytes]) -> dict[str, Facts]:
-    """Checked facts by encoder id, from the content of card files.
-
-    Raises
-    ------
-    CardError
-        At the first card that breaks the schema.
-    """
-    return parse_cards_with_own(sources, frozenset())[0]
-
-
-def parse_cards_with_own(sources: Mapping[Path, bytes], own: Collection[Path]) -> tuple[dict[str, Facts], list[str]]:
+def parse_cards(sources: Mapping[Path, bytes], of_user: Collection[Path] = ()) -> tuple[dict[str, Facts], list[str]]:
     """Checked facts by encoder id, and a sentence for each card or file of the user's that is wrong and left out.
 
-    Parameters
-    ----------
-    sources : mapping of Path to bytes
-        Content of every card file, the shipped ones first.
-    own : collection of Path
-        Those of the user; any other must be right.
-
-    Raises
-    ------
-    CardError
-        At the first other card that breaks the schema.
+    ``sources`` is the content of every card file, the shipped ones first; those that are not ``of_user`` must be right.
     """
-    refused = _Refused(own)
+    refused = _Refused(of_user)
     files = _Files(sources, refused)
     cards: dict[str, Facts] = {}
     for encoder, path in files.of.items():
@@ -246,25 +227,25 @@ def parse_cards_with_own(sources: Mapping[Path, bytes], own: Collection[Path]) -
 
 
 class _Refused:
-    """What is wrong in the user's own files, where it does not end everything."""
+    """Collects errors in the user's files, and raises those in others."""
 
-    def __init__(self, own: Collection[Path]) -> None:
-        self.own = own
+    def __init__(self, of_user: Collection[Path]) -> None:
+        self.of_user = of_user
         self.sentences: list[str] = []
 
     @contextmanager
     def of(self, path: Path) -> Iterator[None]:
-        """Ends the block at a CardError, and goes on after it if the file is the user's own."""
+        """Ends the block at a CardError, and goes on after it if the file is the user's."""
         try:
             yield
         except CardError as error:
-            if path not in self.own:
+            if path not in self.of_user:
                 raise
             self.sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
 
 
 class _Files:
-    """The documents as they are written, and which of them defines which encoder."""
+    """The parsed documents, and which of them defines which encoder."""
 
     def __init__(self, sources: Mapping[Path, bytes], refused: _Refused) -> None:
         self.documents: dict[Path, Facts] = {}
@@ -288,16 +269,16 @@ class _Files:
         self.of[encoder] = path
 
     def merged(self, encoder: str, above: tuple[str, ...] = ()) -> Facts:
-        """All facts of an encoder, unchecked: those of the one it is like, the file's defaults, its own.
+        """All facts of an encoder, unchecked: those of the one it is like, the file's defaults, those of its table.
 
         The defaults of a file come in once: an encoder that is like a neighbour has them through that neighbour.
         """
         path = self.of[encoder]
         document = self.documents[path]
-        own = document["encoders"][encoder]
-        if not isinstance(own, dict):
-            raise CardError(f"{path}: encoder {encoder!r} is {shown(own)}, expected a table of facts.")
-        like = own.get("like")
+        table = document["encoders"][encoder]
+        if not isinstance(table, dict):
+            raise CardError(f"{path}: encoder {encoder!r} is {shown(table)}, expected a table of facts.")
+        like = table.get("like")
         facts: Facts = {}
         if like is not None:
             above = (*above, encoder)
@@ -309,7 +290,7 @@ class _Files:
             facts = self.merged(like, above)
         if like is None or self.of[like] != path:
             _merge(facts, document.get("defaults", {}))
-        _merge(facts, {key: value for key, value in own.items() if key != "like"})
+        _merge(facts, {key: value for key, value in table.items() if key != "like"})
         return facts
 
 
@@ -330,13 +311,13 @@ def _document(path: Path, content: bytes) -> Facts:
 
 
 def _merge(into: Facts, table: Facts) -> None:
-    """Tables add to the tables below them, errata to the errata; any other value replaces the one below."""
+    """Lays a table over facts: tables add to tables, errata to errata; any other value replaces the one below."""
     for key, value in table.items():
         below = into.get(key)
         if key == "errata" and isinstance(value, list) and isinstance(below, list):
             fields = [erratum.get("field") for erratum in value if isinstance(erratum, dict)]
-            kept = [old for old in below if not isinstance(old, dict) or old.get("field") not in fields]
-            into[key] = kept + deepcopy(value)
+            others = [old for old in below if not isinstance(old, dict) or old.get("field") not in fields]
+            into[key] = others + deepcopy(value)
         elif key != "options" and isinstance(value, dict) and isinstance(below, dict):
             _merge(below, value)
         else:
@@ -344,7 +325,7 @@ def _merge(into: Facts, table: Facts) -> None:
 
 
 def _check_shared_weights(cards: dict[str, Facts], of: Mapping[str, Path], refused: _Refused) -> None:
-    """Two encoders may use one file only if a card says so; what is refused is no card any more."""
+    """Refuses two encoders with one file unless a card says so; what is refused is removed from ``cards``."""
     n_before = -1
     while n_before != len(cards):  # again without what was refused, for another card may name it
         n_before = len(cards)
@@ -371,7 +352,7 @@ def _check_weights_of(
                 "expected an encoder whose weights.url is the same."
             )
         return
-    if url in MISSING_WORDS or url.startswith(_BY_CONTENT):
+    if url in MISSING_WORDS or url.startswith(_REGISTERED):
         return
     explained = any(erratum["field"] in ("weights", "weights.url") for erratum in facts["errata"])
     if url in first_with and not explained:

@@ -1,7 +1,7 @@
 """Other features of the same encoder: how they are named, how many dimensions they have, and the card of each.
 
-A card says which features its encoder gives. A vision transformer holds more, and each may be evaluated on its own, as
-Dubois et al. 2023 do in Figure 8 and Table 4. What is taken instead is written behind the id:
+A card says which features its encoder gives. A vision transformer has more, and each may be evaluated by itself, as
+Dubois et al. 2023 do in Figure 8 and Table 4. Other features are written behind the id:
 
 ==========================  ===================================================================================
 ``dino_vitS16@cls``         the class token of the last block
@@ -11,17 +11,17 @@ Dubois et al. 2023 do in Figure 8 and Table 4. What is taken instead is written 
 ``dino_vitS16@cls:-2+-1``   blocks counted from the end; this name is ``dino_vitS16@cls:10+11``
 ``dino_vitS16@3xcls``       the last three blocks; this name is ``dino_vitS16@cls:9+10+11``
 ``dino_vitS16@4xcls``       the last four, which cards call so, and the name of ``cls:8+9+10+11`` too
-``clip...@proj``            the projection of the last class token, where the encoder has one: its card takes it
+``clip...@proj``            the projection of the last class token, where the encoder has one, as its card takes it
 ``clip...@proj+cls``        the projection and the class token; the class token comes first, as in the cards
 ==========================  ===================================================================================
 
-Tokens of every block go through the final norm. Where a backbone norms after its pooling (``fc_norm``, as those do that
-average by themselves), what was pooled of each block goes through that norm instead. An average beside a class token
-follows it and is not interleaved with it, as some cards have it; a linear probe cannot tell the two apart.
+Tokens of every block go through the final norm. Where a backbone norms after its pooling (``fc_norm``, in backbones
+that average by themselves), the pooled tokens of each block go through that norm instead. An average beside a class
+token follows it and is not interleaved with it, as some cards have it; a linear probe does not distinguish the two.
 
-Many spellings, without regard to case, are one name, and the name of what the card itself takes is the id of the card.
-Everything but the features is that of the encoder: weights, where they are kept, and what is recorded of them. What an
-erratum says of the measurements of an encoder is said of its own features alone.
+Many spellings, without regard to case, are one name, and the name of the card's features is the id of the card.
+Everything but the features is that of the encoder: weights, where they are stored, and what is recorded of them. An
+erratum about the measurements of an encoder concerns the features of its card alone.
 
 >>> from zoo.cards.catalogue import catalogue
 >>> card = catalogue()["DINO_vitS16@3xCLS"]
@@ -40,10 +40,10 @@ from operator import index
 from typing import NoReturn, cast
 
 from ..errors import QueryError
-from .schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
+from .schema import LAYERS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
 
 PROJECTED = ("proj", "proj+cls")
-"""What is there only where the encoder has a projection, and of the last block alone."""
+"""Features of encoders with a projection, of the last block alone."""
 
 _SIZES = {  # width and blocks of the transformers that timm calls so
     "tiny": (192, 12),
@@ -57,15 +57,6 @@ _SIZES = {  # width and blocks of the transformers that timm calls so
 _PLAIN_NAME = re.compile(
     rf"timm:(?:vit|beit|beitv2|deit)_({'|'.join(_SIZES)})_patch[0-9]+(?:_clip(?:_quickgelu)?)?_[0-9]+"
 )
-_WIDTHS = {"cls": 1, "cls+avg": 2, "4xcls": 4}  # of a token, by what a card takes
-_OWN = {  # what a card takes, and of how many last blocks
-    "cls": ("cls", 1),
-    "4xcls": ("cls", 4),
-    "cls+avg": ("cls+avg", 1),
-    "proj": ("proj", 1),
-    "proj+cls": ("proj+cls", 1),
-    "avgpool": ("avg", 1),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +72,19 @@ class Transformer:
     """A network of blocks that keep the number and the width of their tokens."""
 
     width: int  # of a token
-    n_blocks: int | None  # None: the card does not tell
+    n_blocks: int | None  # None: it does not follow from the card
     has_class_token: bool
     n_projected: int  # dimensions of the projection; 0 if there is none
-    own: Tokens | None  # what the card takes; None if that is more than tokens
+    of_card: Tokens | None  # the features of the card; None if they are more than tokens
 
     @property
     def words(self) -> list[str]:
-        """What can be taken from the last block."""
+        """Features of the last block."""
         plain = ["cls", "avg", "cls+avg"] if self.has_class_token else ["avg"]
         return plain + (list(PROJECTED) if self.n_projected else [])
 
     def last(self, n: int = 1) -> tuple[int, ...]:
-        """The last blocks; counted from the end if nobody knows how many there are."""
+        """The last blocks; counted from the end if their number is unknown."""
         return tuple(range((self.n_blocks or 0) - n, self.n_blocks or 0))
 
     def dim(self, tokens: Tokens) -> int:
@@ -103,44 +94,48 @@ class Transformer:
 
 
 def transformer(card: EncoderCard) -> Transformer | None:
-    """The vision transformer of a card; None for networks without tokens, and where nobody can tell.
+    """The vision transformer of a card, without building it; None for networks without tokens or of unknown width.
 
-    Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of a name that is none of
-    the plain ones, the dimensions of the card tell the width, and nothing tells the depth.
+    Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of other names the width
+    follows from the dimensions of the card, and the depth is unknown.
     """
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
-    if name is None and layer not in (*_WIDTHS, *PROJECTED, "pred"):
+    kind = LAYERS[layer]
+    if name is None and not kind.tokens:
         return None
-    width: int | None = dim // _WIDTHS[layer] if layer in _WIDTHS else None
+    taken = kind.tokens.split("+")
+    n_token_widths = sum(word != "proj" for word in taken) * kind.n_blocks
+    width: int | None = dim // n_token_widths if kind.tokens and "proj" not in taken else None
     n_blocks: int | None = None
     if name is not None:
         width, n_blocks = _SIZES[name[1]]
     width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
     if width is None:
         return None
-    found = Transformer(
+    network = Transformer(
         width=width,
         n_blocks=n_blocks,
         has_class_token=bool(options.get("class_token", True)),
-        n_projected={"proj": dim, "pred": dim, "proj+cls": dim - width}.get(layer, 0),
-        own=None,
+        n_projected=dim - n_token_widths * width if "proj" in taken else 0,
+        of_card=None,
     )
-    if layer not in _OWN or (layer == "avgpool" and options.get("pool_include_prefix")):
-        return found
-    words, n_last = _OWN[layer]
-    return replace(found, own=Tokens(words, found.last(n_last)))
+    if layer == "avgpool" and not options.get("pool_include_prefix"):
+        return replace(network, of_card=Tokens("avg", network.last()))
+    if not kind.tokens or kind.is_quantised:
+        return network
+    return replace(network, of_card=Tokens(kind.tokens, network.last(kind.n_blocks)))
 
 
 def tokens_of(layer: str) -> Tokens | None:
-    """Which tokens the layer of a derived card means; None if it means none, as ``avgpool`` does.
+    """The tokens that the layer of a derived card names; None if it names none, as ``avgpool``.
 
     >>> tokens_of("cls:9+10+11"), tokens_of("4xcls")
     (Tokens(words='cls', blocks=(9, 10, 11)), Tokens(words='cls', blocks=(-4, -3, -2, -1)))
     """
+    if kind := LAYERS.get(layer):
+        return Tokens(kind.tokens, tuple(range(-kind.n_blocks, 0))) if kind.tokens and not kind.is_quantised else None
     words, _, listed = layer.partition(":")
-    if words == "4xcls":
-        return Tokens("cls", (-4, -3, -2, -1))
     if not set(words.split("+")) <= {"cls", "avg", "proj"}:
         return None
     return Tokens(words, tuple(map(int, listed.split("+"))) if listed else (-1,))
@@ -158,23 +153,12 @@ _OF_THE_FEATURES = ("representation", "reported", "architecture.exact", "weights
 
 
 def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[int] | None = None) -> EncoderCard:
-    """The card of other features of the same encoder; the same card if they are its own.
+    """The card of other features of the same encoder; the same card if they are those of the card.
 
-    Parameters
-    ----------
-    card : EncoderCard
-        As a card file says it.
-    features : str
-        ``cls``, ``avg``, ``cls+avg``, ``proj``, ``proj+cls``, what the card's ``representation.layer`` says, or any
-        text that may stand behind the mark of a name, such as ``cls:9+10+11``.
-    layers : int or iterable of int, optional
-        Blocks, counted from 0 or, negative, from the end, in any order; or how many of the last, as timm counts them.
-        The last block unless given.
-
-    Raises
-    ------
-    QueryError
-        If this encoder does not have them; says what it has.
+    ``features`` are ``cls``, ``avg``, ``cls+avg``, ``proj``, ``proj+cls``, the card's ``representation.layer``, or any
+    text that may be behind the mark of a name, such as ``cls:9+10+11``. ``layers`` are blocks, counted from 0 or,
+    negative, from the end, in any order; or how many of the last, as timm counts them; the last block unless given.
+    Features that this encoder does not have are refused as a QueryError that says what it has.
     """
     if MARK in card.id:
         raise QueryError(
@@ -204,23 +188,14 @@ def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[i
     tokens = Tokens(words, network.last() if wanted is None else _blocks(card, network, wanted))
     if words in PROJECTED and tokens.blocks != network.last():
         _refuse(card, network, f"There is no projection of blocks {_joined(tokens.blocks)}")
-    return card if tokens == network.own else _derived_card(card, network, tokens)
+    return card if tokens == network.of_card else _derived_card(card, network, tokens)
 
 
 def representations(card: EncoderCard) -> dict[str, Representation]:
-    """Features that an encoder offers, by name: its own first, then those of the last block and of the last few.
+    """Features that an encoder offers, by name: its card's first, then those of the last block and of the last few.
 
-    Class tokens of two to four last blocks stand for those of any; every other choice of blocks has its name too.
-
-    Parameters
-    ----------
-    card : EncoderCard
-        As a card file says it.
-
-    Returns
-    -------
-    dict of str to Representation
-        The names are known to :func:`zoo.load` and to the catalogue; ``dim`` is the number of dimensions.
+    Class tokens of two to four last blocks are examples; every other choice of blocks has a name too. The names are
+    known to :func:`zoo.load` and to the catalogue.
 
     >>> from zoo.cards.catalogue import catalogue
     >>> for name, how in representations(catalogue()["dino_vitS16_last"]).items():
@@ -233,12 +208,12 @@ def representations(card: EncoderCard) -> dict[str, Representation]:
     dino_vitS16_last@4xcls 1536
     """
     network = transformer(card)
-    found = [card]
+    offered = [card]
     if network is not None:
-        found += [derived(card, features=words) for words in network.words]
+        offered += [derived(card, features=words) for words in network.words]
         if network.has_class_token and network.n_blocks is not None:
-            found += [derived(card, features="cls", layers=n) for n in range(2, min(4, network.n_blocks) + 1)]
-    return {one.id: one.representation for one in found}
+            offered += [derived(card, features="cls", layers=n) for n in range(2, min(4, network.n_blocks) + 1)]
+    return {one.id: one.representation for one in offered}
 
 
 def own_id(name: str) -> str:
@@ -263,7 +238,7 @@ def _blocks(card: EncoderCard, network: Transformer, layers: int | Iterable[int]
             _refuse(card, network, f"There are no last {layers} blocks")
         return network.last(layers)
     try:
-        asked = list(layers)  # type: ignore[arg-type] # whatever a user gives
+        asked = list(layers)  # type: ignore[arg-type] # a user may give anything
         given = [index(block) for block in asked if not isinstance(block, bool)]
     except TypeError:  # no list, or no whole numbers
         asked, given = [], []
@@ -282,7 +257,7 @@ def _blocks(card: EncoderCard, network: Transformer, layers: int | Iterable[int]
 
 
 def _derived_card(card: EncoderCard, network: Transformer, tokens: Tokens) -> EncoderCard:
-    """The same facts, but those that are about the features."""
+    """The same facts, but for those about the features."""
     layer = tokens.words
     if tokens == Tokens("cls", network.last(4)):
         layer = "4xcls"
@@ -300,7 +275,7 @@ def _derived_card(card: EncoderCard, network: Transformer, tokens: Tokens) -> En
         architecture=replace(card.architecture, exact=f"{stem} {layer}"),
         representation=Representation(
             dim=network.dim(tokens),
-            layer=cast(Layer, layer),  # beyond the words of card files: these name blocks
+            layer=cast(Layer, layer),  # names blocks, which those of card files do not
             order="concatenated" if "+" in tokens.words else NOT_APPLICABLE,
         ),
         weights=weights,
@@ -315,14 +290,14 @@ def _joined(blocks: Iterable[int]) -> str:
 
 
 def _refuse(card: EncoderCard, network: Transformer | None, what: str) -> NoReturn:
-    own = card.representation.layer
+    layer = card.representation.layer
     if network is None:
-        raise QueryError(f"{what} of {card.id!r}, which has no tokens to choose from and gives {own!r} alone.")
+        raise QueryError(f"{what} of {card.id!r}, which has no tokens to choose from and gives {layer!r} alone.")
     plain = [words for words in network.words if words not in PROJECTED]
     offer = f"{', '.join(plain[:-1])} and {plain[-1]}" if len(plain) > 1 else plain[0]
     blocks = "last block alone" if network.n_blocks is None else f"blocks 0 to {network.n_blocks - 1}"
     projected = ", and proj and proj+cls of the last" if network.n_projected else ""
     raise QueryError(
-        f"{what} of {card.id!r}, which gives {own!r} by itself and offers {offer} of its {blocks}{projected}; "
+        f"{what} of {card.id!r}, which gives {layer!r} by itself and offers {offer} of its {blocks}{projected}; "
         "ask for one of these."
     )

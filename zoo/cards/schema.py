@@ -1,7 +1,8 @@
-"""What an encoder is: the card and its parts, as frozen values.
+"""The facts of an encoder as dataclasses, and the names of those facts as columns of tables.
 
-A card says what was published about one encoder and how to build it. The files they come from are in ``metadata/``,
-one TOML file a family; :mod:`zoo.cards` reads and checks them. Units are in the names of the fields.
+One TOML file a family has the facts; :mod:`zoo.cards.reading` reads and checks them. Units are in the names of the
+fields. Columns have the names of the published tables, so that scripts and habits carry over; the dotted names of the
+card are longer and clearer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 
 class Missing(enum.Enum):
-    """Why a fact has no value. The two reasons are different facts, and both survive into every table."""
+    """Why a fact has no value. The two reasons are different facts, and every table shows which."""
 
     NOT_APPLICABLE = "not applicable"
     """The question makes no sense here: a ResNet has no patch size."""
@@ -29,6 +30,26 @@ NOT_PUBLISHED = Missing.NOT_PUBLISHED
 
 T = TypeVar("T")
 Maybe: TypeAlias = T | Missing
+
+
+def fact_text(value: Any) -> str:
+    """A fact in words; if it has no value, the reason.
+
+    >>> fact_text(True), fact_text(65536), fact_text(("crop", "flip")), fact_text({"depth": 12}), fact_text(68.0)
+    ('yes', '65,536', 'crop, flip', 'depth=12', '68.0')
+    """
+    if isinstance(value, Missing):
+        return value.value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={fact_text(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(fact_text, value)) or "none"
+    return str(value)
+
 
 Mode: TypeAlias = Literal[
     "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
@@ -47,9 +68,36 @@ LAYOUT_NAMES = (
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
 
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """What a value of ``representation.layer`` takes from a backbone."""
+
+    meaning: str  # for readers; {order} stands for the card's representation.order
+    tokens: str = ""  # "cls", "avg", "proj", joined by "+"; "" for what a network pools by itself
+    n_blocks: int = 1  # last blocks whose tokens are joined
+    is_quantised: bool = False  # rounded to steps, as a lossy compressor sends them
+
+
+LAYERS: dict[str, LayerKind] = {
+    "avgpool": LayerKind("the average of the last feature map"),
+    "attnpool": LayerKind("the last feature map, pooled by attention"),
+    "cls": LayerKind("the class token after the last block and its norm", "cls"),
+    "cls+avg": LayerKind("the class token and the mean of the patch tokens, {order}", "cls+avg"),
+    "4xcls": LayerKind(
+        "the class tokens of the last four blocks, each through the final norm, the earliest first", "cls", n_blocks=4
+    ),
+    "proj": LayerKind("the class token, projected to the space shared with text", "proj"),
+    "pred": LayerKind(
+        "the class token, projected to the space shared with text and quantised", "proj", is_quantised=True
+    ),
+    "proj+cls": LayerKind("the class token, followed by its projection to the space shared with text", "proj+cls"),
+}
+"""Every :data:`Layer` of a card; :mod:`zoo.encoders.encoder` has the function that computes it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """What the encoder was trained to do."""
+    """The objective of the training."""
 
     name: Maybe[str]  # "dino"; the loss, without its version
     mode: Maybe[Mode]  # the coarse family of losses
@@ -58,20 +106,20 @@ class Objective:
     n_classes: Maybe[int]  # clusters or classes that are predicted
     stop_gradient: Maybe[bool]  # no gradient flows through one branch
     ema: Maybe[bool]  # one branch is an exponential moving average of the other
-    variant: Maybe[str]  # what else tells it from its neighbours
+    variant: Maybe[str]  # what else distinguishes it from similar encoders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """The backbone, as a fact of the study and as something to build."""
+    """The backbone: how the study classifies it, and how it is built."""
 
     family: Literal["resnet", "vit", "convnext"]  # kind of network
     name: str  # "vits": coarse
     exact: str  # "vits16 4xcls": fine, names the supervised twin
     patch_size_px: Maybe[int]  # side of a patch
     n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
-    backbone: str  # "timm:vit_small_patch16_224": who builds it, and by which name
-    options: dict[str, Any]  # how it differs from what that name gives
+    backbone: str  # "timm:vit_small_patch16_224": which library builds it, and its name there
+    options: dict[str, Any]  # keyword arguments of its constructor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +142,11 @@ class Representation:
     dim: int  # dimensions of the features
     layer: Layer  # which tokens or pools they come from
     order: Maybe[Order]  # how two kinds of token share the dimensions
+
+    @property
+    def is_quantised(self) -> bool:
+        """True if the features are rounded to steps."""
+        return self.layer in LAYERS and LAYERS[self.layer].is_quantised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +184,7 @@ class Preprocess:
 class Weights:
     """Where the trained weights are and how their file is laid out."""
 
-    availability: Maybe[Availability]  # can anybody have them, on request, or no more; unfit: of another network
+    availability: Maybe[Availability]  # open; gated: on request; gone; unfit: of another network
     url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
     mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete
@@ -140,15 +193,15 @@ class Weights:
     size_bytes: Maybe[int]  # of the file at url
     format: Maybe[Format]  # container of the file
     converter: Maybe[str]  # name of the layout of the file
-    note: Maybe[str]  # what a user of the file should know
+    note: Maybe[str]  # for users of the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Licence:
-    """SPDX ids of the licences of the code and of the weights, and the words that were published."""
+    """SPDX ids of the licences of the code and of the weights, and the wording of the published table."""
 
-    code: Maybe[str]  # SPDX id, of the code that released it
-    weights: Maybe[str]  # SPDX id, of the weights
+    code: Maybe[str]  # of the code that released it
+    weights: Maybe[str]  # of the weights
     published: Maybe[str]  # in the words of the published table
 
 
@@ -176,7 +229,7 @@ class Provenance:
     url: str  # page that releases them
     official: Maybe[bool]  # weights of the method's authors
     industry: Maybe[bool]  # tuned by a large company
-    extracted: Maybe[bool]  # other features than those that the authors use
+    extracted: Maybe[bool]  # features other than those that the authors use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +247,10 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderCard:
-    """Everything known of one encoder."""
+    """All facts of one encoder."""
 
     id: str
-    family: str  # name of the card file it is in
+    family: str  # name of its card file
     objective: Objective
     architecture: Architecture
     projector: Projector
@@ -234,9 +287,9 @@ Kind = Literal["text", "whole number", "number", "true or false", "list"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One fact as a column of a table."""
+    """One fact as a column of a table, with all that tables, the data dictionary and the command line need of it."""
 
-    name: str  # in tables
+    name: str  # in tables, in --where and in --sort: that of the published tables
     field: str  # in the card
     section: str  # first level of the columns of metadata_df
     kind: Kind

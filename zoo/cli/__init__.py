@@ -1,8 +1,11 @@
-"""The command ``zoo``: one module a verb, imported when that verb is called.
+"""The command ``zoo``: the table of its verbs, whose modules are imported when they are called, errors and exit codes.
 
-Every verb prints a table for people, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found,
-nothing was, or something outside of the command line is in the way, such as no network, a full disk or a damaged file;
-2 the command line cannot be understood; 130 interrupted.
+Every verb prints a table, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found, nothing was
+found, or something outside of the command line failed, such as the network, a full disk or a damaged file; 2 the
+command line cannot be understood; 130 interrupted.
+
+A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs share helpers
+(``options``, ``output``, ``facts``, ``measured``, ``measuring``, ``evaluation``) and do not import each other.
 """
 
 from __future__ import annotations
@@ -26,37 +29,36 @@ from ..weights.hosts import asking_once
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb is defined, as ``command`` of a module of this package, and its line in ``zoo --help``."""
+    """The module of this package that defines a verb, as ``VERB_command``, and its line in ``zoo --help``."""
 
     module: str
     line: str
-    name: str = "command"
 
 
 VERBS = {
-    "list": Verb("list", "List encoders: filter, sort, choose columns.", "list_command"),
-    "show": Verb("list", "Show everything known of one encoder.", "show_command"),
+    "list": Verb("list", "List encoders: filter, sort, choose columns."),
+    "show": Verb("list", "Show everything known of one encoder."),
     "results": Verb("results", "Show the measured errors and their components."),
-    "compare": Verb("list", "Show in which facts encoders differ.", "compare_command"),
+    "compare": Verb("list", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
-    "evaluate": Verb("evaluate", "Measure encoders on your labelled images.", "evaluate_command"),
-    "features": Verb("evaluate", "Compute features of labelled images, once.", "features_command"),
-    "probe": Verb("evaluate", "Train tuned linear probes on features.", "probe_command"),
-    "decompose": Verb("evaluate", "Show where the full-shot error comes from.", "decompose_command"),
-    "metric": Verb("metric", "Tell how good features are, without labels."),
+    "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
+    "features": Verb("evaluate", "Compute features of labelled images, once."),
+    "probe": Verb("evaluate", "Train tuned linear probes on features."),
+    "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
+    "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
-    "get": Verb("weights", "Fetch the weights of encoders into the cache.", "get_command"),
-    "register": Verb("register", "Add a checkpoint of your own as an encoder.", "register_command"),
-    "unregister": Verb("register", "Take encoders that you have registered out of the zoo.", "unregister_command"),
-    "check": Verb("register", "Compare features with those of the first load.", "check_command"),
-    "verify": Verb("upkeep", "Re-hash all weights that are kept.", "verify_command"),
-    "cache": Verb("weights", "List, remove or tidy the weights that are kept.", "cache_command"),
-    "mirror": Verb("upkeep", "Copy weights to where there is no network.", "mirror_command"),
-    "export": Verb("upkeep", "Write a folder for the Hugging Face Hub.", "export_command"),
-    "doctor": Verb("doctor", "Check this installation.", "doctor_command"),
+    "get": Verb("weights", "Fetch the weights of encoders into the cache."),
+    "register": Verb("register", "Add a checkpoint of your own as an encoder."),
+    "unregister": Verb("register", "Take encoders that you have registered out of the zoo."),
+    "check": Verb("register", "Compare features with those of the first load."),
+    "verify": Verb("cache", "Re-hash all stored weights."),
+    "cache": Verb("cache", "List, remove or tidy the stored weights."),
+    "mirror": Verb("weights", "Copy weights to where there is no network."),
+    "export": Verb("weights", "Write a folder for the Hugging Face Hub."),
+    "doctor": Verb("doctor", "Check this installation."),
     "demo": Verb("demo", "Run the main job on real input."),
-    "completion": Verb("doctor", "Print the completion script of a shell.", "completion_command"),
+    "completion": Verb("doctor", "Print the completion script of a shell."),
 }
 
 _AGAIN = "; run the same command again."
@@ -64,19 +66,19 @@ _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "features": f"Finished shards of features are kept{_GO_ON}",
-    "probe": f"The features are as they were, no probe is kept{_AGAIN}",
-    "decompose": f"The features are as they were, no probe is kept{_AGAIN}",
+    "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
+    "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
     "curve": f"Finished runs are kept{_GO_ON}",
     "study": f"No part of a report was written{_AGAIN}",
-    "get": f"Encoders that were fetched are kept, and what had come of a file as well{_GO_ON}",
+    "get": f"Fetched encoders and the received part of a file are kept{_GO_ON}",
     "check": f"No weights were changed{_AGAIN}",
     "verify": f"Nothing was changed{_AGAIN}",
-    "cache": f"What was removed is gone, the rest is whole{_AGAIN}",
-    "mirror": f"What was copied is whole and stays{_GO_ON}",
+    "cache": f"Removed weights are gone, the others are whole{_AGAIN}",
+    "mirror": f"Copied weights are whole and stay{_GO_ON}",
     "demo": f"Finished features and probes are kept{_GO_ON}",
 }
-"""What an interrupted verb that takes long has kept, and what to do then."""
+"""What an interrupted long verb leaves behind, and what to do then."""
 
 _EPILOG = """\b
 Examples:
@@ -93,7 +95,7 @@ Examples:
 """
 
 
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 class Refusal(click.ClickException):
@@ -111,8 +113,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        verb = VERBS[cmd_name]
-        command: click.Command = getattr(import_module(f".{verb.module}", __name__), verb.name)
+        module = import_module(f".{VERBS[cmd_name].module}", __name__)
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def resolve_command(
@@ -145,7 +147,7 @@ class VerbGroup(click.Group):
 
 @contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
-    """Content that is left out is a line on stderr, each once."""
+    """Prints each warning about ignored content once, as a line on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", ContentWarning)
         show = warnings.showwarning
@@ -185,10 +187,7 @@ def zoo(ctx: click.Context) -> None:
 
 
 def main(*before: str) -> None:
-    """Entry point of the command: runs one verb and exits.
-
-    ``before`` are arguments that come before those of the process, as a script has them that is about one verb.
-    """
+    """Entry point of the command: runs one verb and exits; ``before`` are arguments before those of the process."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -206,7 +205,7 @@ def main(*before: str) -> None:
         if error.filename is None:  # of the stream that verbs print to
             _let_go_of_stdout()
             click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
-        elif error.errno in _DISK:
+        elif error.errno in _DISK_ERRORS:
             click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
         else:
             raise
@@ -215,7 +214,7 @@ def main(*before: str) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Treat a closed stream, as ``>&-`` leaves it, like the null device."""
+    """Replaces a closed stream, as ``>&-`` leaves it, by the null device."""
     for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors, of which a file gets the lowest
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
@@ -223,5 +222,5 @@ def _open_closed_streams() -> None:
 
 
 def _let_go_of_stdout() -> None:
-    """Send what is still in its buffer nowhere, or the end of the process would try to write it again."""
+    """Discards its buffer, which the end of the process would try to write again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``zoo curve``: calibrated learning curves of encoders on a task, with figures, and rows in the results."""
+"""``zoo curve``: calibrated learning curves of encoders on a task, with figures and rows in the user's results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,28 +15,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
+from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
-from ..evaluation.curves.progress import TimeLeft, time_text
+from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
 from ..files import replaced
-from .evaluate import copies_notes, recording
-from .options import (
+from .measuring import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
-    IMAGE_KINDS,
     SPLIT_OPTIONS,
-    encoder_names,
-    refuse_idle,
+    copies_document,
+    copies_notes,
+    recording,
+    recording_options,
     refuse_idle_source,
-    say,
     settings_of,
+    source_options,
+    with_options,
 )
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from .options import encoder_names, refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
     from ..datasets.images import Copies
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve, CurvePoint
-    from ..evaluation.curves.losses import TransferData
+    from ..evaluation.curves.inputs import TransferData
     from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.report import CurveReport, CurveRequest
     from ..evaluation.curves.runs import CurveRun, Job
@@ -44,12 +47,10 @@ if TYPE_CHECKING:
 
 DATA_HELP = f"""\b
 DATA is, for a classification, one of
-{IMAGE_KINDS}
+{help_on(KINDS)}
 \b
 and for depth or normals one of
-  shapes                   the same rendered images, with their exact depth and normals
-  FOLDER                   images/ beside depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash
-"""
+{help_on(DENSE_KINDS)}"""
 _MOST_SEEDS = 1000
 
 
@@ -67,80 +68,133 @@ def _metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _WHAT = (
-    click.option("--task", metavar="TASK", shell_complete=_task_names,
-                 help="classification, depth or normals; may be left out where the data allow one only."),
-    click.option("--regimes", default="auto", show_default=True, metavar="LIST",
-                 help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
-                      "to where it is near maximal supervision."),
-    click.option("--count", type=click.IntRange(2, 100), default=5, show_default=True,
-                 help="How many regimes auto proposes."),
-    click.option("--seeds", default="3", show_default=True, metavar="N|LIST",
-                 help="How many from 0 on, or which by comma: 0,1,2."),
+    click.option(
+        "--task",
+        metavar="TASK",
+        shell_complete=_task_names,
+        help="classification, depth or normals; may be left out where the data allow one only.",
+    ),
+    click.option(
+        "--regimes",
+        default="auto",
+        show_default=True,
+        metavar="LIST",
+        help="Numbers of labels by comma, as 50,200,1k,all; auto: from where scratch is near the blind guess "
+        "to where it is near maximal supervision.",
+    ),
+    click.option(
+        "--count", type=click.IntRange(2, 100), default=5, show_default=True, help="How many regimes auto proposes."
+    ),
+    click.option(
+        "--seeds",
+        default="3",
+        show_default=True,
+        metavar="N|LIST",
+        help="How many from 0 on, or which by comma: 0,1,2.",
+    ),
     click.option("--frozen", is_flag=True, help="Train the decoder alone; the encoder stays as it is."),
-    click.option("--maximal", type=float, metavar="RISK",
-                 help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 "
-                      "error."),
-    click.option("--metric", "metrics", multiple=True, metavar="METRIC", shell_complete=_metric_names,
-                 help="Show this metric of the task.  [default: all of them]"),
-)  # fmt: skip
+    click.option(
+        "--maximal",
+        type=float,
+        metavar="RISK",
+        help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 error.",
+    ),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="METRIC",
+        shell_complete=_metric_names,
+        help="Show this metric of the task.  [default: all of them]",
+    ),
+)
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
     click.option("--batch-size", type=int, help="Images a step of the optimizer."),
     click.option("--accumulate", type=int, help="Forward passes a step, where the memory is small."),
     click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
-    click.option("--set", "changed", metavar="NAME=VALUE", multiple=True,
-                 help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. "
-                      "Repeatable."),
+    click.option(
+        "--set",
+        "changed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another setting of the recipe, as least_steps=50. A changed recipe is named in the protocol. Repeatable.",
+    ),
     click.option("--device", metavar="DEVICE", help="Where to train.  [default: a GPU if there is one]"),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
-    click.option("--processes", "n_processes", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Networks that are trained at once."),
-)  # fmt: skip
+    click.option(
+        "--processes",
+        "n_processes",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Networks that are trained at once.",
+    ),
+)
 _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options but those of the output, passed on by their names."""
-    for option in reversed((*_WHAT, *DATA_OPTIONS, *_TRAINING)):
-        command = option(command)
-    return command
+    """Adds all options but those of the output."""
+    return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING))
 
 
-def data_of(spec: str, options: dict[str, Any]) -> TransferData:
-    """The data that the arguments name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command line asks for, read and checked before any weights are fetched."""
 
-    Raises
-    ------
-    UnknownName, QueryError, DataError, MissingExtra
-        As :func:`zoo.evaluation.curves.losses.transfer_data`; and if an option would do nothing to this data.
+    data: TransferData
+    metrics: tuple[str, ...]  # that are shown
+    request: CurveRequest
+    how: Training
+    n_processes: int
+
+
+def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
+    """Everything that the arguments and the options of :func:`curve_options` ask for.
+
+    With ``record``, data whose results were measured on other images are refused.
     """
-    from ..evaluation.curves.losses import transfer_data
+    from ..evaluation.curves.inputs import task_of
+    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
+    from ..evaluation.curves.report import CurveRequest
 
-    if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
+    task = task_of(spec) if options["task"] is None else options["task"]
+    metrics = _metrics_of(task, options["metrics"], maximal=options["maximal"])
+    recipe, seeds = _recipe_of(options), seeds_of(options["seeds"])
+    is_auto = options["regimes"].strip().lower() == "auto"
+    if task in ("depth", "normals") or not spec.startswith("huggingface:"):
         refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
-    if options["regimes"].strip().lower() != "auto":
+    if not is_auto:
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+    data = _data_of(spec, task, options)
+    if record:
+        _refuse_other_images(data)
+    regimes = None if is_auto else parse_regimes(options["regimes"])
+    if regimes is not None:
+        for n in resolved_regimes(regimes, len(data.train), name=data.name):
+            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
+    request = CurveRequest(
+        regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"]
+    )
+    how = _training_of(options["device"], n_workers=options["n_workers"])
+    return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"])
+
+
+def _data_of(spec: str, task: str, options: dict[str, Any]) -> TransferData:
+    """The data that the arguments name; refuses options that would do nothing to them."""
+    from ..evaluation.curves.inputs import transfer_data
+
     say(f"looking at {spec}")
-    data = transfer_data(
-        spec, options["task"], name=options["dataset"], val_share=options["val_share"], seed=options["split_seed"],
-        image_column=options["image_column"], label_column=options["label_column"], scale=options["scale"],
-    )  # fmt: skip
+    data = transfer_data(spec, task, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
     return data
 
 
-def recipe_of(options: dict[str, Any]) -> Recipe:
-    """How networks are to be trained.
-
-    Raises
-    ------
-    UnknownName
-        If there is no setting of a name.
-    QueryError
-        If a value makes no sense, or is given twice.
-    """
+def _recipe_of(options: dict[str, Any]) -> Recipe:
+    """How networks are to be trained; refuses settings that do not exist or are given twice."""
     from ..evaluation.curves.recipe import Recipe
 
     given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
@@ -156,31 +210,19 @@ def recipe_of(options: dict[str, Any]) -> Recipe:
     return Recipe(frozen=options["frozen"], **given)
 
 
-def training_of(options: dict[str, Any]) -> Training:
-    """What of the training moves no number.
-
-    Raises
-    ------
-    QueryError
-        If there is no such device.
-    """
+def _training_of(device: str | None, *, n_workers: int) -> Training:
+    """Where networks are trained, which moves no number; refuses an unavailable device before weights are fetched."""
     from torch import nn
 
     from ..evaluation.curves.tuning import Training
     from ..features.computing import device_for
 
-    device_for(nn.Identity(), options["device"])  # refused before any weights are fetched
-
-    return Training(device=options["device"], n_workers=options["n_workers"])
+    device_for(nn.Identity(), device)
+    return Training(device=device, n_workers=n_workers)
 
 
 def rates_of(text: str) -> tuple[float, ...]:
     """Learning rates from text.
-
-    Raises
-    ------
-    QueryError
-        If one of them is no number.
 
     >>> rates_of("3e-4,1e-3")
     (0.0003, 0.001)
@@ -193,11 +235,6 @@ def rates_of(text: str) -> tuple[float, ...]:
 
 def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from their number, or from a list.
-
-    Raises
-    ------
-    QueryError
-        If it is neither.
 
     >>> seeds_of("3"), seeds_of("7,1"), seeds_of("5,")
     ((0, 1, 2), (7, 1), (5,))
@@ -218,25 +255,16 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def metrics_of(options: dict[str, Any]) -> tuple[str, ...]:
-    """Metrics of the task that are shown: the first alone with a recorded risk of maximal supervision, which is of it.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such task, or it does not have one of the metrics.
-    QueryError
-        If a recorded risk is given, and another metric is asked for.
-    """
+def _metrics_of(task: str, given: Sequence[str], *, maximal: float | None) -> tuple[str, ...]:
+    """Metrics of the task to show; with ``--maximal`` only the first, which that risk is of."""
     from ..evaluation.curves.recipe import task_named
 
-    known = task_named(options["task"]).metrics
-    given: Sequence[str] = options["metrics"]
+    known = task_named(task).metrics
     for name in given:
         if name not in known:
             raise UnknownName("metric of the task", name, known, hint=f"It has {' and '.join(known)}.")
     chosen = tuple(name for name in known if name in given) or known
-    if options["maximal"] is None:
+    if maximal is None:
         return chosen
     if chosen[0] != known[0]:
         raise QueryError(
@@ -270,18 +298,18 @@ _DECIMALS = {"percent": 1, "degrees": 1}  # of the risks in these units; of othe
 
 
 def default_folder(data: TransferData) -> Path:
-    """Where figures go unless a folder is named."""
+    """Where figures go unless ``--out`` names a folder."""
     from ..files import cache_folder
 
     return cache_folder() / "curves" / "figures" / f"{_plain(data.name)}-{data.task.name}"
 
 
-def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = ()) -> list[str]:
-    """Curves of one metric: every regime of every encoder, then the controls and what comes of it, then the notes.
+def print_curves(curves: Sequence[CalibratedCurve], *, shown_before: Collection[str] = ()) -> list[str]:
+    """Prints curves of one metric: every regime of every encoder, the controls, the improvements, the notes.
 
-    Notes that were ``told`` before, of another metric, are not repeated; those that were printed are returned.
+    Notes in ``shown_before``, printed for another metric, are not repeated; returns those that were printed.
     """
-    from ..evaluation.curves.texts import in_unit, label_of, words_of
+    from ..evaluation.curves.curve import in_unit, label_of, words_of
 
     first = curves[0]
     words = words_of(first.metric)
@@ -306,27 +334,27 @@ def print_curves(curves: Sequence[CalibratedCurve], *, told: Collection[str] = (
     summary = [[label_of(curve), *_improvement(curve)] for curve in curves]
     print_table(["encoder", "CCI", around, "over cR of scratch"], summary, right=(1, 2, 3))
     notes = [
-        note for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves)) if note not in told
+        note
+        for note in (*_READING, _IMAGES_ONLY if images_only else _INTERVALS, *notes_of(curves))
+        if note not in shown_before
     ]
     print_notes(notes)
     return notes
 
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """What a reader must know of these curves; a note of several encoders once, with their names."""
-    from ..evaluation.curves.texts import label_of
+    """Notes on these curves; a note on several encoders appears once, with their names."""
+    from ..evaluation.curves.curve import label_of
 
     by_note: dict[str, list[str]] = {}
     for curve in curves:
         for note in curve.notes:
             by_note.setdefault(note, []).append(label_of(curve))
-    return [
-        note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()
-    ]  # fmt: skip
+    return [note if len(names) == len(curves) else f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
 def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
-    """Everything as JSON has it; curves of the metrics that are shown."""
+    """The report as JSON; curves of the shown metrics only."""
     return {
         "dataset": report.data.name,
         "task": report.data.task.name,
@@ -336,31 +364,28 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
         "maximal": report.request.maximal,
         "notes": list(report.notes),
         "curves": [json_of(curve.as_dict()) for curve in report.curves if curve.metric in metrics],
-        "runs": [
-            {"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs
-        ],
-    }  # fmt: skip
+        "runs": [{"encoder": name, **_run(run)} for (name, _), runs in report.runs.items() for run in runs],
+    }
 
 
 def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
-    """Curves of each metric and the strip of a dense task, as PNG and SVG, and all numbers as ``curves.json``.
-
-    Raises
-    ------
-    StoreError
-        If a file cannot be written.
+    """Writes the curves of each metric and the strip of a dense task as PNG and SVG, and all numbers as
+    ``curves.json``.
     """
-    from ..evaluation.curves.examples import strip_of
     from ..evaluation.curves.figures import curves_figure, strip_figure
+    from ..evaluation.curves.report import strip_of
     from ..evaluation.drawing import save, style
 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
     figures = [curves_figure(curves) for curves in by_metric if curves]
     names = [one.name for one in report.candidates]
     strip = strip_of(
-        report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess,
+        report.data,
+        report.runs,
+        encoders=names,
+        preprocess=report.candidates[0].preprocess,
         frozen=report.request.recipe.frozen,
-    )  # fmt: skip
+    )
     if strip is not None:
         figures.append(strip_figure(strip))
     captions = [{"file": f"{one.name}.png", "title": one.title, "caption": one.caption} for one in figures]
@@ -381,7 +406,7 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
 
 
 def json_of(value: Any) -> Any:
-    """What JSON holds: numbers of numpy become Python's, and one that is not finite null."""
+    """A value as JSON: numpy numbers become Python's, and one that is not finite null."""
     if isinstance(value, Mapping):
         return {str(key): json_of(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -393,9 +418,13 @@ def json_of(value: Any) -> Any:
 
 def _run(run: CurveRun) -> dict[str, Any]:
     return {
-        "control": run.control, "n_requested": run.n_requested, "n_actual": run.n_actual, "seed": run.seed,
-        "risks": {metric: run.risk(metric) for metric in run.risks}, "report": json_of(run.report),
-    }  # fmt: skip
+        "control": run.control,
+        "n_requested": run.n_requested,
+        "n_actual": run.n_actual,
+        "seed": run.seed,
+        "risks": {metric: run.risk(metric) for metric in run.risks},
+        "report": json_of(run.report),
+    }
 
 
 def _cells(point: CurvePoint, decimals: int) -> list[str]:
@@ -403,16 +432,17 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
     needs = f"{point.scratch_limit:,.0f}"
     return [
         f"{point.n_requested:,}" + f" ({point.n_actual:,})" * (point.n_actual != point.n_requested),
-        *_value(point.risk, decimals), *_value(point.calibrated, 2),
+        *_value(point.risk, decimals),
+        *_value(point.calibrated, 2),
         f"{point.calibrated_scratch.value:z.2f}",
         "" if share is None else f"{100 * share.value:z.0f} %",
         needs if point.scratch_bound == "=" else f"{point.scratch_bound} {needs}",
-    ]  # fmt: skip
+    ]
 
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
-    """One line of the controls, or one for each of several architectures."""
-    from ..evaluation.curves.texts import label_of
+    """One line with the blind guess and maximal supervision, or one for each of several architectures."""
+    from ..evaluation.curves.curve import label_of
 
     names: dict[str, list[str]] = {}
     for curve in curves:
@@ -429,7 +459,7 @@ def _improvement(curve: CalibratedCurve) -> list[str]:
 
 
 def _decimals(curve: CalibratedCurve) -> int:
-    """Of risks in print: a depth may be in metres, or in whole thousandths of them."""
+    """Decimals of a printed risk: those of its unit, or as many as give the blind guess four digits."""
     if curve.unit in _DECIMALS:
         return _DECIMALS[curve.unit]
     return max(0, 3 - math.floor(math.log10(curve.blind.value))) if curve.blind.value > 0 else 4
@@ -471,10 +501,9 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where figures and curves.json go.  [default: a folder of the data and task in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
-def command(
+def curve_command(
     names: tuple[str, ...], spec: str, folder: Path | None, source: str, record: bool, as_json: bool, **options: Any
 ) -> None:
     """Show what pre-training is worth on a task.
@@ -488,22 +517,16 @@ def command(
     """
     refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    if options["task"] is None:
-        from ..evaluation.curves.losses import task_of
-
-        options["task"] = task_of(spec)
-    metrics = metrics_of(options)
-    recipe, seeds = recipe_of(options), seeds_of(options["seeds"])
-    data = data_of(spec, options)
-    if record:
-        _refuse_other_images(data)
-    request = _request(data, options, seeds=seeds, recipe=recipe)
-    report = _measured(ids, data, request, options)
+    plan = plan_of(spec, options, record=record)
+    data, metrics = plan.data, plan.metrics
+    report = _measured(ids, plan)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
-        told: list[str] = []
+        shown_before: list[str] = []
         for metric in metrics:
-            told += print_curves([curve for curve in report.curves if curve.metric == metric], told=told)
+            shown_before += print_curves(
+                [curve for curve in report.curves if curve.metric == metric], shown_before=shown_before
+            )
         print_notes([*report.notes, *copies_notes(_copies(data))])
     problems: list[str] = []
     written: list[Path] = []
@@ -520,7 +543,7 @@ def command(
         print_json(
             document_of(report, metrics)
             | {
-                "copies": None if copies is None else copies.as_dict(),
+                "copies": copies_document(copies),
                 "files": [str(path) for path in written],
                 "recorded": recorded.document if recorded else None,
                 "problems": problems,
@@ -533,32 +556,24 @@ def command(
         raise click.ClickException(" ".join(problems))
 
 
-def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, ...], recipe: Any) -> CurveRequest:
-    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
-    from ..evaluation.curves.report import CurveRequest
-
-    text = options["regimes"]
-    regimes = None if text.strip().lower() == "auto" else parse_regimes(text)
-    if regimes is not None:  # refused before any weights are fetched
-        for n in resolved_regimes(regimes, len(data.train), name=data.name):
-            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
-    return CurveRequest(regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"])
-
-
-def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, options: dict[str, Any]) -> CurveReport:
+def _measured(ids: Sequence[str], plan: Plan) -> CurveReport:
     from ..evaluation.curves.models import candidate
     from ..evaluation.curves.progress import CurveBar
     from ..evaluation.curves.report import learning_curves
 
-    candidates, how = [], training_of(options)
+    candidates = []
     for name in ids:
         say(f"{name}: weights")
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
     return learning_curves(
-        candidates, data, request, how=how, n_processes=options["n_processes"],
+        candidates,
+        plan.data,
+        plan.request,
+        how=plan.how,
+        n_processes=plan.n_processes,
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
-    )  # fmt: skip
+    )
 
 
 def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
@@ -568,8 +583,8 @@ def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
 
 
 def _refuse_other_images(data: TransferData) -> None:
-    """Before anything is trained."""
-    from ..evaluation.curves.losses import images_of
+    """Refuses other images than those recorded under this name, before anything is trained."""
+    from ..evaluation.curves.inputs import images_of
     from ..results.recording import require_same_images
 
     images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
@@ -580,7 +595,7 @@ def _refuse_other_images(data: TransferData) -> None:
 
 def _copies(data: TransferData) -> Copies | None:
     from ..datasets.images import copies_of
-    from ..evaluation.curves.losses import images_of
+    from ..evaluation.curves.inputs import images_of
 
     train, test = images_of(data.train), images_of(data.test)
     return copies_of(train.contents, train.labels, test.contents, test.labels)
@@ -593,14 +608,8 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
     return [f"wrote {', '.join(names)} into {folder}; the figures are there as svg too"]
 
 
-class FinishedRuns:
-    """Lines on stderr, one a run, with its risks and the time left.
-
-    Parameters
-    ----------
-    several : bool
-        Whether there are several architectures, so that a control must say of which it is.
-    """
+class FinishedRuns(CurveProgress):
+    """Progress as lines on stderr, one a run; with ``several`` architectures, controls name theirs."""
 
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
@@ -608,22 +617,19 @@ class FinishedRuns:
         self._left = TimeLeft(0)
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
-        """Says how many runs there are, and how many of them were finished before; nothing where all were."""
+        """Prints how many runs there are and how many are already finished; nothing if all are."""
         if n_done < n_jobs:
             there = f", {n_done} of them finished before" if n_done else ""
             click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{there}", err=True)
         self._n_jobs, self._n_done = n_jobs, n_done
         self._left = TimeLeft(n_steps)
 
-    def began(self, job: Job) -> None:
-        """Says nothing."""
-
     def step(self, job: Job, step: Step) -> None:
         """Counts steps, for the time left."""
         self._left.step(job, step.step / max(1, step.n_steps))
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
-        """Says what a run has found, or that it failed; why is said at the end."""
+        """Prints the risks of a run, or that it failed; the reason follows at the end."""
         self._left.ended(job)
         if run is None:
             click.echo(f"failed: {self._label(job)}", err=True)
@@ -632,9 +638,6 @@ class FinishedRuns:
         found = ", ".join(f"{metric} {run.risk(metric):.4g}" for metric in run.risks)
         left = time_text(self._left.seconds()) if self._n_done < self._n_jobs else ""
         click.echo(f"{self._n_done} of {self._n_jobs}: {self._label(job)}: {found}{left and f' ({left})'}", err=True)
-
-    def end(self) -> None:
-        """Says nothing."""
 
     def _label(self, job: Job) -> str:
         of_network = self._several and job.control in ("scratch", "maximal")

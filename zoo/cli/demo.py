@@ -1,4 +1,4 @@
-"""``zoo demo``: the main job on real input, without a network."""
+"""``zoo demo``: rank, recommend, compare, load, featurise, probe and decompose on real input, without a network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DATA = "digits"
 _TWINS = {"pocket_simclr_rn_digits": "pocket_sup_rn_digits", "pocket_mae_vit_digits": "pocket_sup_vit_digits"}
 _SPLITS = {"full": "train -> val", "5-shot": "train 5-shot -> val"}
 _LIBRARIES = ("numpy", "scipy", "pandas", "PIL", "sklearn", "torch", "torchvision", "timm", "safetensors")
-_SMALL = 30_000_000
+_SMALL_PARAMETERS = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
 
@@ -43,7 +43,7 @@ _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
     help="Where features and probes are kept.",
 )
 @json_option
-def command(out: Path, as_json: bool) -> None:
+def demo_command(out: Path, as_json: bool) -> None:
     """Run the main job on real input: rank, recommend, compare; load, featurise, probe and decompose.
 
     Needs no network: the first numbers are the published ones; then two tiny encoders, whose weights come with the zoo,
@@ -52,13 +52,13 @@ def command(out: Path, as_json: bool) -> None:
     _require_libraries()
     if as_json:
         evaluations = [_evaluated(name, out) for name in _TWINS]
-        from .evaluate import document_of
+        from .evaluation import document_of
 
         documents = [document_of(evaluation) for evaluation in evaluations]
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
         return
     _heading("The best encoders by number of labels: lowest error of a linear probe on ImageNet-1K, percent")
-    small = f"best up to {short_number(_SMALL)} parameters"
+    small = f"best up to {short_number(_SMALL_PARAMETERS)} parameters"
     rows = [
         [best["setting"], best["encoder"], points(best["error"]), best["small_encoder"], points(best["small_error"])]
         for best in _best()
@@ -67,7 +67,7 @@ def command(out: Path, as_json: bool) -> None:
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
         _run(verb, arguments)
-    from .evaluate import print_evaluation
+    from .evaluation import print_evaluation
 
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
@@ -90,13 +90,14 @@ def _run(verb: str, arguments: list[str]) -> None:
 
 
 def _best() -> list[dict[str, Any]]:
-    """The encoders with the lowest error in each setting, of all and of the small ones; wrong rows left out."""
+    """Encoders with the lowest error in each setting, of all and of the small ones, without wrong rows."""
     cards = catalogue()
     measured = [
-        summary for summary in summaries(exclude_wrong=True).values()
+        summary
+        for summary in summaries(exclude_wrong=True).values()
         if cards[summary.encoder].objective.mode not in ("supervised", "initialized")
-    ]  # fmt: skip
-    small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL]
+    ]
+    small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL_PARAMETERS]
     found = []
     for setting in SETTINGS:
         best, best_small = (_lowest(group, setting.name) for group in (measured, small))
@@ -126,11 +127,11 @@ def _evaluated(name: str, out: Path) -> Evaluation:
     features = featurise_data(name, data, root=out, load=_load)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
     kept = runs_folder(out, name)
-    return evaluate(features["train"], features["val"], request, card=catalogue()[name], kept=kept)
+    return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept)
 
 
 def _load(name: str) -> tuple[torch.nn.Module, Any]:
-    """Through torch.hub where there is a checkout, as a user of the hub would; else through zoo.load."""
+    """Loads through torch.hub if this is a checkout, as a user of the hub would; else through zoo.load."""
     repository = content_folder("metadata").parent
     if (repository / "hubconf.py").is_file():
         import torch
@@ -145,14 +146,14 @@ def _load(name: str) -> tuple[torch.nn.Module, Any]:
 
 
 def _require_libraries() -> None:
-    """Say which library is missing before anything is computed."""
+    """Names a missing library before anything is computed."""
     with requires_extra("demo", needed_for="The demo"):
         for module in _LIBRARIES:
             import_module(module)
 
 
 def _standing() -> list[dict[str, Any]]:
-    """Errors that are in the results, of every encoder that was measured on the digits, the best first."""
+    """Recorded errors of every encoder that was measured on the digits, the best first."""
     rows = [row for row in measurements(metrics="linear_probe_error") if row.dataset == _DATA]
     found = []
     for encoder in dict.fromkeys(row.encoder for row in rows):

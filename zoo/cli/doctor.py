@@ -1,4 +1,4 @@
-"""``zoo doctor``: whether this installation is sound, and what is where."""
+"""``zoo doctor`` checks this installation; ``zoo completion`` prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ from .output import NothingFound, entry, json_option, print_json
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
-    "models": (
-        "numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm",
-    ),
+    "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm"),
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),
     "pocket": ("lightly",),
-}  # fmt: skip
+}
 _ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")
 _OLDEST_PYTHON = (3, 11)
 
@@ -46,7 +44,7 @@ Status = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, and what was found."""
+    """One check and its result."""
 
     topic: str
     name: str
@@ -55,7 +53,7 @@ class Check:
 
 
 def versions() -> Iterator[Check]:
-    """Python, the zoo, its libraries and the extras they belong to."""
+    """Checks Python, the zoo, its libraries and the extras they belong to."""
     topic = "versions"
     old = sys.version_info < _OLDEST_PYTHON
     wanted = ".".join(map(str, _OLDEST_PYTHON))
@@ -103,7 +101,7 @@ def _specifiers() -> dict[str, str]:
 
 
 def content() -> Iterator[Check]:
-    """The folders of content, and whether every card and every row in them can be read."""
+    """Checks the folders of content, and that every card and row in them can be read."""
     for name in ("metadata", "results", "analysis"):
         try:
             yield Check("content", f"{name} folder", "ok", str(content_folder(name)))
@@ -166,7 +164,7 @@ def _intact() -> Check:
 
 
 def obstacle_to(folder: Path) -> str | None:
-    """What stands where a folder, or one above it, should be; None if nothing does."""
+    """What occupies the path of a folder, or of one above it; None if nothing does."""
     place = nearest(folder)
     return None if place.is_dir() else f"{place} is not a folder"
 
@@ -177,14 +175,14 @@ def nearest(folder: Path) -> Path:
 
 
 def unwritable(folder: Path) -> str:
-    """That nothing can be written to a folder."""
+    """The sentence that nothing can be written to a folder."""
     if folder.is_relative_to(NO_HOME):
         return "there is no home folder that may be looked into"
     return f"{folder}: nothing can be written there"
 
 
 def is_writable(folder: Path) -> bool:
-    """True if a file can be made there; makes one without a name, for permissions alone do not tell."""
+    """True if a file can be made there; tries it, because permissions alone do not show it."""
     try:
         with TemporaryFile(dir=folder):
             return True
@@ -192,14 +190,14 @@ def is_writable(folder: Path) -> bool:
         return False
 
 
-_LEAST_FREE = 2 * 1024**3  # bytes; the largest checkpoints need more than one GiB
+_LEAST_FREE_BYTES = 2 * 1024**3  # the largest checkpoints need more than one GiB
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
 _OFFLINE = "ZOO_OFFLINE"
-_SECONDS = 4.0
+_HOST_TIMEOUT_S = 4.0
 
 
 def caches() -> Iterator[Check]:
-    """Where files are kept, how much they take, and how much is free there."""
+    """Checks the folders of stored files: how much they take, and how much is free."""
     yield _cache("zoo", "ZOO_CACHE", cache_folder)
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
     if place := mirror_place():
@@ -214,7 +212,7 @@ def _home(variable: str, name: str) -> Path:
 
 
 def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: bool = True) -> Check:
-    """One folder of files; the zoo only reads from a cache that is not needed."""
+    """Checks one folder of files; the zoo only reads from a cache that is not needed."""
     name = f"{owner} ({variable})"
     try:
         folder = locate()
@@ -230,7 +228,7 @@ def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: 
         return Check("caches", name, "problem" if is_needed else "warning", detail)
     free = shutil.disk_usage(existing).free
     detail = f"{folder}: {used}, {_bytes(free)} free"
-    if free < _LEAST_FREE:
+    if free < _LEAST_FREE_BYTES:
         return Check("caches", name, "warning", f"{detail}; too little for large weights")
     return Check("caches", name, "ok", detail)
 
@@ -256,7 +254,7 @@ def _bytes(n: float) -> str:
 
 
 def network(*, offline: bool) -> Iterator[Check]:
-    """Proxies, and whether the hosts that the cards name answer."""
+    """Checks proxies, and whether the hosts that the cards name answer."""
     for variable in (*_PROXIES, "HF_HUB_OFFLINE"):
         if os.environ.get(variable):
             yield Check("network", variable, "ok", without_password(os.environ[variable]))
@@ -273,7 +271,7 @@ def network(*, offline: bool) -> Iterator[Check]:
     except ZooError as error:
         yield Check("network", "hosts", "problem", f"not known, for the cards cannot be read: {error}")
         return
-    reasons = unreachable([f"https://{host}/" for host in users], seconds=_SECONDS)
+    reasons = unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
     for host, n in sorted(users.items(), key=lambda pair: (-pair[1], pair[0])):
         has = f"has weights of {n} encoder{'s' if n > 1 else ''}"
         reason = reasons.get(f"https://{host}/")
@@ -319,7 +317,7 @@ def doctor_command(offline: bool, as_json: bool) -> None:
 
 
 def _print(checks: chain[Check]) -> list[Check]:
-    """Print each check as it is made; the network is asked last and takes longest."""
+    """Prints each check as it is made; the network comes last and takes longest."""
     found: list[Check] = []
     for topic, members in groupby(checks, key=lambda check: check.topic):
         click.echo(("\n" if found else "") + click.style(topic.capitalize(), bold=True))

@@ -1,22 +1,27 @@
-"""Every name that ``--where``, ``--sort`` and ``--columns`` understand, and how its values look in a table.
+"""Columns of ``--where``, ``--sort`` and ``--columns``, their values in tables, and the selection of encoders.
 
-They are the names of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
+Columns are those of :data:`zoo.cards.schema.COLUMNS`, a few more facts of the card, and the ImageNet-1K risks. Risks
 have the published names and clearer ones beside them: ``train_test`` is also ``error_100pct``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..cards.catalogue import catalogue
-from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing
-from ..errors import UnknownName
+from ..cards.representations import MARK, own_id
+from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing, fact_text
+from ..errors import UnknownName, nearest_names
 from ..results.derived import summaries
 from ..results.values import SETTINGS, Setting, Summary
+from .output import NothingFound
 
 if TYPE_CHECKING:
     from .where import Condition
@@ -30,7 +35,7 @@ WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One encoder: its card, and what was measured of it."""
+    """One encoder: its card and its measurements."""
 
     card: EncoderCard
     measured: Summary | None  # everything, believable or not
@@ -50,13 +55,13 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing to ask of an encoder."""
+    """One column."""
 
     name: str
     kind: Kind
-    unit: str  # "" where it has none
     meaning: str
     of: Callable[[Subject], Any]  # a Missing where it has no value
+    unit: str = ""
     from_results: bool = False  # needs the files of results/
     other_name: str = ""
 
@@ -72,10 +77,8 @@ def _component(name: str, other_name: str, meaning: str) -> Fact:
             return NOT_PUBLISHED
         return getattr(subject.summary.decomposition, other_name)
 
-    unit = "percentage points"
-    return Fact(
-        name, "number", unit, meaning, of, from_results=True, other_name=other_name if other_name != name else ""
-    )
+    clear = other_name if other_name != name else ""
+    return Fact(name, "number", meaning, of, "percentage points", from_results=True, other_name=clear)
 
 
 def _setting_error(setting: Setting) -> Fact:
@@ -84,17 +87,24 @@ def _setting_error(setting: Setting) -> Fact:
 
     clear = "error_" + setting.name.replace("%", "pct").replace("-", "")
     meaning = f"error of a linear probe with {setting.n_labels:,} labels"
-    return Fact(setting.column, "number", "percent", meaning, of, from_results=True, other_name=clear)
+    return Fact(setting.column, "number", meaning, of, "percent", from_results=True, other_name=clear)
 
 
 def _of_card(column: Column) -> Fact:
     unit = "percent" if column.section == "metrics" else _UNITS.get(column.name, "")
-    other_name = _CLEARER.get(column.name, "")
     dated = column.field == "released"  # from which Column.of takes the month or the year
     of: Callable[[Subject], Any] = (
         (lambda subject: column.of(subject.card)) if dated else attrgetter(f"card.{column.field}")
     )
-    return Fact(column.name, column.kind, unit, column.meaning, of, other_name=other_name)
+    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=_CLEARER.get(column.name, ""))
+
+
+def _n_errata(subject: Subject) -> int:
+    return len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0)
+
+
+def _is_wrong(subject: Subject) -> Any:
+    return NOT_APPLICABLE if subject.measured is None else subject.is_wrong
 
 
 def _is_assumed(subject: Subject) -> Any:
@@ -103,44 +113,27 @@ def _is_assumed(subject: Subject) -> Any:
     return subject.approximation_is_assumed
 
 
-def _all() -> list[Fact]:
-    return [
-        Fact("encoder", "text", "", "id of the encoder", lambda subject: subject.card.id),
-        *map(_of_card, COLUMNS),
-        Fact("released", "text", "", "month of publication", lambda subject: subject.card.released),
-        Fact("licence_code", "text", "", "licence of the code, SPDX", lambda subject: subject.card.licence.code),
-        Fact(
-            "availability", "text", "", "open, gated, gone or unfit: the weights",
-            lambda subject: subject.card.weights.availability,
-        ),
-        Fact(
-            "size_bytes", "whole number", "bytes", "size of the file of weights",
-            lambda subject: subject.card.weights.size_bytes,
-        ),
-        Fact(
-            "n_errata", "whole number", "", "published facts and measurements known or suspected to be wrong",
-            lambda subject: len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0),
-            from_results=True,
-        ),
-        Fact(
-            "is_wrong", "true or false", "", "an erratum says to leave its measurements out",
-            lambda subject: NOT_APPLICABLE if subject.measured is None else subject.is_wrong,
-            from_results=True,
-        ),
-        *map(_setting_error, SETTINGS),
-        _component("approx", "approximation", "error of the architecture, trained with supervision"),
-        Fact(
-            "approx_is_assumed", "true or false", "", "approx is 0 by assumption, not by measurement",
-            _is_assumed, from_results=True,
-        ),
-        _component("usability", "usability", "error from pretraining without labels"),
-        _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
-        _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
-        _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
-    ]  # fmt: skip
-
-
-FACTS: dict[str, Fact] = {fact.name: fact for fact in _all()}
+_ERRATA = "published facts and measurements known or suspected to be wrong"
+_WRONG = "an erratum says to leave its measurements out"
+_ASSUMPTION = "approx is 0 by assumption, not by measurement"
+_ALL = [
+    Fact("encoder", "text", "id of the encoder", attrgetter("card.id")),
+    *map(_of_card, COLUMNS),
+    Fact("released", "text", "month of publication", attrgetter("card.released")),
+    Fact("licence_code", "text", "licence of the code, SPDX", attrgetter("card.licence.code")),
+    Fact("availability", "text", "open, gated, gone or unfit: the weights", attrgetter("card.weights.availability")),
+    Fact("size_bytes", "whole number", "size of the file of weights", attrgetter("card.weights.size_bytes"), "bytes"),
+    Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
+    Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
+    *map(_setting_error, SETTINGS),
+    _component("approx", "approximation", "error of the architecture, trained with supervision"),
+    Fact("approx_is_assumed", "true or false", _ASSUMPTION, _is_assumed, from_results=True),
+    _component("usability", "usability", "error from pretraining without labels"),
+    _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
+    _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
+    _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
+]
+FACTS: dict[str, Fact] = {fact.name: fact for fact in _ALL}
 _BY_ANY_NAME = FACTS | {fact.other_name: fact for fact in FACTS.values() if fact.other_name}
 
 
@@ -150,18 +143,12 @@ def kinds() -> dict[str, Kind]:
 
 
 def value_of(subject: Subject, name: str) -> Any:
-    """The value of the column with that name, or the reason why there is none."""
+    """The value of the column with that name, or why it is missing."""
     return _BY_ANY_NAME[name].of(subject)
 
 
 def find_fact(name: str) -> Fact:
-    """The fact with that name, in either spelling.
-
-    Raises
-    ------
-    UnknownName
-        If no column is called that; lists the nearest names.
-    """
+    """The column with that name, in either spelling; UnknownName lists the nearest."""
     if name not in _BY_ANY_NAME:
         raise UnknownName("column", name, _BY_ANY_NAME, hint="Run 'zoo list --help-columns' to see them all.")
     return _BY_ANY_NAME[name]
@@ -173,10 +160,8 @@ def shown(fact: Fact, value: Any) -> str:
         return "-"
     if value is NOT_PUBLISHED:
         return "?"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
+    if isinstance(value, bool | tuple):
+        return fact_text(value)
     if isinstance(value, float):
         return points(value) if fact.unit.startswith("percent") else f"{value:g}"
     if fact.name.endswith("n_parameters") or fact.name in ("size_bytes", "projection_nparameters"):
@@ -185,7 +170,7 @@ def shown(fact: Fact, value: Any) -> str:
 
 
 def cell(fact: Fact, subject: Subject) -> str:
-    """The value of one encoder as a table shows it, marked where it is not to be taken at its word."""
+    """The value of one encoder as a table shows it, marked where it is assumed or wrong."""
     value = fact.of(subject)
     text = shown(fact, value)
     if not fact.is_risk or isinstance(value, Missing):
@@ -195,7 +180,7 @@ def cell(fact: Fact, subject: Subject) -> str:
 
 
 def marks(facts: Iterable[Fact], among: Iterable[Subject]) -> list[str]:
-    """What the marks mean that :func:`cell` sets for these facts of these encoders."""
+    """What the marks of :func:`cell` in these columns of these encoders mean."""
     risks = [fact for fact in facts if fact.is_risk]
     cells = [cell(fact, subject) for subject in among for fact in risks if subject.measured is not None]
     wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
@@ -227,7 +212,7 @@ def short_number(value: float) -> str:
 def subjects(
     names: Iterable[str], *, with_risks: bool, exclude_wrong: bool = False, dataset: str | None = None
 ) -> list[Subject]:
-    """Encoders by name, in that order, with risks on ImageNet-1K or another data set; ids are compared without case."""
+    """Encoders by name, in that order, with risks on ImageNet-1K or another data set."""
     cards = catalogue()
     risks = summaries if dataset is None else partial(summaries, dataset=dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
@@ -236,18 +221,23 @@ def subjects(
 
 
 def left_out(among: Iterable[Subject]) -> list[str]:
-    """A note that names the encoders whose wrong measurements do not count here."""
+    """A note that names the encoders whose wrong measurements are left out."""
     names = [subject.card.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
+def is_glob(pattern: str) -> bool:
+    """True if the text has a wild card."""
+    return any(mark in pattern for mark in "*?[")
+
+
 def matching(pattern: str | None) -> list[str]:
-    """Ids that match a glob, or contain a text, without regard to case; all of them for None or an empty text."""
+    """Ids that match a glob, or contain a text; all of them for None or an empty text. Case does not matter."""
     ids = list(catalogue())
     if not pattern:
         return ids
     folded = pattern.casefold()
-    if any(mark in pattern for mark in "*?["):
+    if is_glob(pattern):
         from fnmatch import fnmatchcase
 
         return [encoder for encoder in ids if fnmatchcase(encoder.casefold(), folded)]
@@ -255,12 +245,12 @@ def matching(pattern: str | None) -> list[str]:
 
 
 def satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
-    """Those for which the condition is true."""
+    """Encoders for which the condition is true."""
     return [subject for subject in among if condition.holds(partial(value_of, subject))]
 
 
 def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list[Subject]:
-    """By one column, texts without regard to case, missing values always last."""
+    """Encoders sorted by one column, texts without regard to case, missing values always last."""
 
     def key(subject: Subject) -> Any:
         value = fact.of(subject)
@@ -271,3 +261,46 @@ def sorted_by(fact: Fact, among: Sequence[Subject], *, descending: bool) -> list
     known = [subject for subject in among if not isinstance(fact.of(subject), Missing)]
     unknown = [subject for subject in among if isinstance(fact.of(subject), Missing)]
     return sorted(known, key=key, reverse=descending) + unknown
+
+
+def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
+    """Ids by name or glob, in the order of the patterns, each once; case does not matter."""
+    from fnmatch import fnmatchcase
+
+    by_folded = {encoder.casefold(): encoder for encoder in known}
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        folded = pattern.casefold()
+        if folded in by_folded:
+            found[by_folded[folded]] = None
+            continue
+        if MARK in pattern:  # other features of an encoder have its weights
+            found.update(dict.fromkeys(named([own_id(pattern)], known)))
+            continue
+        if not is_glob(pattern):
+            raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")
+        matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
+        if not matching:
+            near = nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
+            hint = f"near are: {', '.join(near)}." if near else "run 'zoo list' to see them all."
+            raise NothingFound(f"No encoder has a name like {pattern!r}; {hint}")
+        found.update(dict.fromkeys(matching))
+    return list(found)
+
+
+def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
+    """The cards that names, globs and a condition select; a usage error if there is neither names nor condition."""
+    cards = catalogue()
+    if not names and condition is None:
+        raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")
+    ids = named(names, cards) if names else list(cards)
+    if condition is not None:
+        from .facts import find_fact, kinds, satisfying, subjects
+        from .where import parse_condition
+
+        parsed = parse_condition(condition, kinds())
+        among = subjects(ids, with_risks=any(find_fact(name).from_results for name in parsed.names))
+        ids = [subject.card.id for subject in satisfying(parsed, among)]
+        if not ids:
+            raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
+    return [cards[name] for name in ids]

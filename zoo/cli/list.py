@@ -1,8 +1,7 @@
-"""``zoo list``: encoders as a table, filtered, sorted, with the columns one asks for."""
+"""``zoo list``, ``show`` and ``compare``: encoders as a table, one with everything known, several by differences."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.derived import seed_means
 from ..results.values import SETTINGS, SeedMean, Summary
 from .facts import (
@@ -33,7 +32,7 @@ from .facts import (
 from .options import column_name, column_names, dataset_option, encoder_names, exclude_wrong_option
 from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, wrapped
 
-_USUAL = "encoder,architecture,z_dim,n_parameters,train_test,licence"
+_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _LIST_EXAMPLES = """\b
 Examples:
   zoo list dino
@@ -62,7 +61,7 @@ a missing value is not true.
     "--columns",
     metavar="A,B,...",
     shell_complete=column_names,
-    help=f"Which columns to show, each of them once. [default: {_USUAL}]",
+    help=f"Which columns to show, each of them once. [default: {_DEFAULT_COLUMNS}]",
 )
 @dataset_option
 @exclude_wrong_option
@@ -95,7 +94,7 @@ def list_command(
     if help_columns:
         _explain_columns(as_json)
         return
-    wanted = FACTS if as_json and columns is None else _columns(columns or _USUAL)
+    wanted = FACTS if as_json and columns is None else _columns(columns or _DEFAULT_COLUMNS)
     risks_wanted = any(fact.from_results for fact in wanted.values())
     found = _select(
         pattern, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
@@ -118,10 +117,10 @@ def list_command(
 
 
 def _columns(names: str) -> dict[str, Fact]:
-    """Facts by their names as they were given, which head the columns."""
+    """Columns by their names as given, which head the table."""
     given = [name.strip() for name in names.split(",") if name.strip()]
     if not given:
-        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_USUAL}.")
+        raise click.UsageError(f"Got {names!r} for --columns, expected names of columns such as {_DEFAULT_COLUMNS}.")
     twice = [name for name, n in Counter(given).items() if n > 1]
     if twice:
         raise click.UsageError(f"Got {', '.join(twice)} more than once for --columns, expected each column once.")
@@ -183,7 +182,7 @@ def _meaning(fact: Fact) -> str:
     return f"{fact.meaning}{unit}{f'; also called {fact.other_name}' if fact.other_name else ''}"
 
 
-_LAST = ("weights", "licence")
+_LAST_SECTIONS = ("weights", "licence")
 _UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
 _LABELS = {
     "top1_percent": ("top-1 accuracy", " %"),
@@ -222,13 +221,13 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
         for name, part in parts.items()
         if is_dataclass(part)
     }
-    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST), *_LAST]}
+    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST_SECTIONS), *_LAST_SECTIONS]}
 
 
 def _show_document(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> dict[str, Any]:
-    from .results import risk_record  # which a listing does without
+    from .measured import risk_record  # which a listing does without
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -252,28 +251,28 @@ def _lines(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> list[str]:
     parts = _facts(card)
-    lines = [click.style(card.id, bold=True), *entry("released", _text(card.released))]
+    lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
-        if part not in _LAST:
+        if part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
-        from .results import section_lines
+        from .measured import section_lines
 
         for means in elsewhere.values():
             lines += section_lines(means)
-    for part in _LAST:
+    for part in _LAST_SECTIONS:
         lines += _section(part.capitalize(), parts[part])
     return lines + _errata(card, summary)
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:
-    """Known facts a line each; below them the names of those without a value, by reason."""
+    """Known facts a line each; below them the names of missing ones, by reason."""
     lines = ["", click.style(title, bold=True)]
     for name, value in values.items():
         if not isinstance(value, Missing):
             label, unit = _label(name)
-            lines += entry(label, _text(value) + unit)
+            lines += entry(label, fact_text(value) + unit)
     for reason in Missing:
         absent = [_label(name)[0] for name, value in values.items() if value is reason]
         if absent:
@@ -291,22 +290,8 @@ def _label(name: str) -> tuple[str, str]:
     return name.replace("_", " "), ""
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, Missing):
-        return value.value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (tuple, list)):
-        return ", ".join(map(_text, value)) or "none"
-    if isinstance(value, dict):
-        return json.dumps(value) if value else "none"
-    return str(value)
-
-
 def _risks(summary: Summary | None) -> list[str]:
-    from .results import component_lines
+    from .measured import component_lines
 
     title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
     lines = ["", click.style(wrapped(title), bold=True)]
@@ -330,7 +315,7 @@ def _errata(card: EncoderCard, summary: Summary | None) -> list[str]:
         return []
     lines = ["", click.style("Errata", bold=True)]
     for erratum in card.errata:
-        lines += entry(erratum.field, f"published: {_text(erratum.published)}")
+        lines += entry(erratum.field, f"published: {fact_text(erratum.published)}")
         lines += entry("", erratum.reason)
     for result in results:
         metric = "all measurements" if result.metric == "*" else result.metric.replace("_", " ")
@@ -386,7 +371,7 @@ def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
 
 
 def _difference(fact: Fact, compared: list[Subject]) -> float | None:
-    """Second minus first; None where one of them is missing, or is zero by assumption."""
+    """Second minus first; None where one is missing or zero by assumption."""
     if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
         return None
     first, second = (fact.of(subject) for subject in compared)

@@ -12,25 +12,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric
-from ..results.vocabulary import label_free_metric as metric
-from .evaluate import copies_notes, recording
-from .options import (
+from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric, label_free_metric
+from .measuring import (
     IMAGES_HELP,
-    encoder_names,
+    copies_between,
+    copies_document,
+    copies_notes,
     featurising,
-    given_options,
     image_options,
     images_document,
-    metric_names,
     opened,
-    refuse_idle,
+    recording,
+    recording_options,
     refuse_idle_source,
     refuse_other_images,
-    say,
     settings_of,
 )
-from .output import json_option, print_json, print_notes, print_table
+from .options import encoder_names, given_options, metric_names, refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -42,22 +41,30 @@ Record = dict[str, Any]
 
 
 def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed: bool = False) -> None:
-    """One line a metric, notes on them, and why some are missing; of arrays that a file lacks, one line on request.
+    """Prints one line a metric, notes, and why some are missing.
 
-    A column of duplicates is there if there are any.
+    With ``condensed``, metrics that need arrays which the file lacks share one line. A column of duplicates appears if
+    there are any.
     """
     headers = ["metric", "value", "unit", "better", "images", "views", "features s", "metric s"]
     computed = [one for one in records if one["value"] is not None]
     rows = [
-        [one["title"], f"{one['value']:,.4g}", one["unit"], one["better"], f"{one['n_images']:,}",
-         "" if one["n_views"] is None else str(one["n_views"]), f"{one['seconds_featurising']:.1f}",
-         f"{one['seconds_computing']:.1f}"]
+        [
+            one["title"],
+            f"{one['value']:,.4g}",
+            one["unit"],
+            one["better"],
+            f"{one['n_images']:,}",
+            "" if one["n_views"] is None else str(one["n_views"]),
+            f"{one['seconds_featurising']:.1f}",
+            f"{one['seconds_computing']:.1f}",
+        ]
         for one in computed
-    ]  # fmt: skip
+    ]
     duplicates = [_duplicates(one["details"]) for one in computed]
     if any(duplicates):
         headers.append("duplicates")
-        rows = [[*row, told] for row, told in zip(rows, duplicates, strict=True)]
+        rows = [[*row, counts] for row, counts in zip(rows, duplicates, strict=True)]
     if rows:
         print_table(headers, rows, right=[1, 4, 5, 6, 7])
     reasons: dict[str, list[str]] = {}
@@ -72,13 +79,13 @@ def print_metrics(records: Sequence[Record], notes: Sequence[str], *, condensed:
 
 
 def _duplicates(details: Record) -> str:
-    """Rows that equal another, and rows that nearly do, where a metric counts them."""
+    """Numbers of rows that equal another and that nearly do, if the metric counts them."""
     counts = {"exact": details.get("n_duplicates"), "near": details.get("n_near_duplicates")}
     return ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
 
 
 def refuse_nothing(records: Sequence[Record]) -> None:
-    """Nothing at all could be measured: say so by the exit code."""
+    """Ends with exit code 1 if no metric could be computed."""
     if all(one["value"] is None for one in records):
         raise click.ClickException("No metric could be computed; see above.")
 
@@ -90,12 +97,12 @@ def options_of(given: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, point, option = key.partition(".")
         if not point or not option:
             raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
-        found.setdefault(metric(name).name, {})[option] = value
+        found.setdefault(label_free_metric(name).name, {})[option] = value
     return found
 
 
 def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json: bool, *, everything: bool) -> None:
-    """Computes what the file allows, and prints it."""
+    """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
     from ..evaluation.label_free.inputs import arguments_for, arrays_of
@@ -114,14 +121,8 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         return spectra["z"]
 
     records: list[Record] = []
-    for one in map(metric, wanted):
+    for one in map(label_free_metric, wanted):
         begun_s = time.perf_counter()
-        record: Record = {
-            "metric": one.name,
-            "title": one.title,
-            "unit": one.unit,
-            "better": BETTER[one.higher_is_better],
-        }
         arguments: Record = {}
         try:
             arguments = arguments_for(one, arrays)
@@ -132,13 +133,21 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         except (DataError, QueryError) as error:
             if len(wanted) == 1:
                 raise
-            records.append(record | {"value": None, "reason": str(error), "lacks": not arguments})
+            records.append(_about(one) | {"value": None, "reason": str(error), "lacks": not arguments})
             continue
-        records.append(record | {
-            "value": value.value, "reason": "", "n_images": _n_images(arrays), "n_views": _n_views(value.details),
-            "seconds_featurising": 0.0, "seconds_computing": time.perf_counter() - begun_s,
-            "details": dict(value.details), "notes": list(value.notes),
-        })  # fmt: skip
+        records.append(
+            _about(one)
+            | {
+                "value": value.value,
+                "reason": "",
+                "n_images": _n_images(arrays),
+                "n_views": _n_views(value.details),
+                "seconds_featurising": 0.0,
+                "seconds_computing": time.perf_counter() - begun_s,
+                "details": dict(value.details),
+                "notes": list(value.notes),
+            }
+        )
     if as_json:
         print_json({"features": str(path), "metrics": records})
     else:
@@ -152,7 +161,7 @@ def _n_images(arrays: Record) -> int:
 
 
 def _n_views(details: Mapping[str, Any]) -> int | None:
-    """The same for all images, or none to be told."""
+    """Number of views, if it is the same for all images."""
     found = details.get("n_views")
     return found[0] if isinstance(found, tuple) and found[0] == found[1] else None
 
@@ -243,13 +252,12 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features are kept.  [default: in the cache]",
 )
-@click.option("--source", default="own", show_default=True, help="Who measured, as the results say it.")
-@click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results.")
+@recording_options
 @json_option
-def command(
+def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
-) -> None:  # fmt: skip
-    """Tell how good features are, without labels.
+) -> None:
+    """Measure how good features are, without labels.
 
     RankMe, LiDAR, what CLID is made of, and what they are compared with.
 
@@ -267,7 +275,7 @@ def command(
     if metrics is None or name is None:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
     everything = metrics == "all"
-    wanted = list(LABEL_FREE_METRICS) if everything else [metric(one).name for one in metrics.split(",")]
+    wanted = list(LABEL_FREE_METRICS) if everything else [label_free_metric(one).name for one in metrics.split(",")]
     _refuse_idle_options(name, of_file=images is None)
     _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
     if images is None:
@@ -277,7 +285,7 @@ def command(
 
 
 def _refuse_idle_options(name: str, *, of_file: bool) -> None:
-    """Options that were given and would do nothing."""
+    """Refuses options that have no effect on a file, or on an encoder."""
     given = {option: text.partition(" ")[0] for option, text in given_options().items()}
     idle = [text for option, text in given.items() if (option not in _OF_A_FILE if of_file else option == "beside")]
     if idle and of_file:
@@ -293,12 +301,12 @@ def _refuse_idle_options(name: str, *, of_file: bool) -> None:
 
 
 def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
-    """Options that do nothing to the metrics that are asked for."""
-    chosen = [metric(one) for one in wanted]
+    """Refuses options that have no effect on the requested metrics."""
+    chosen = [label_free_metric(one) for one in wanted]
     needs = {one.needs for one in chosen}
     if of_file:
         if options["record"]:
-            refuse_idle(("record",), "numbers of a file are not recorded, as nothing tells what it is of")
+            refuse_idle(("record",), "numbers of a file are not recorded, as its origin is unknown")
         if not any(one.seeded for one in chosen):
             refuse_idle(("seed",), f"{metrics} draws nothing")
         if not needs & _WITH_VALIDATION:
@@ -320,16 +328,18 @@ def _list(as_json: bool) -> None:
 
 
 def _described(one: LabelFreeMetric) -> Record:
-    return {"name": one.name, "title": one.title, "needs": one.needs, "unit": one.unit,
-            "better": BETTER[one.higher_is_better], "least_images": one.least, "source": one.source,
-            "meaning": one.meaning}  # fmt: skip
+    needed = {"needs": one.needs, "unit": one.unit, "better": BETTER[one.higher_is_better], "least_images": one.least}
+    return {"name": one.name, "title": one.title, **needed, "source": one.source, "meaning": one.meaning}
+
+
+def _about(one: LabelFreeMetric) -> Record:
+    return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
 def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..datasets.images import copies_of
     from ..evaluation.label_free.inputs import inputs_of
     from ..evaluation.label_free.measuring import check_options, measure
-    from ..progress import ImageBar as Bar
+    from ..progress import Bar
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
@@ -337,19 +347,24 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     if options["record"]:
         refuse_other_images(data)
     target = None if options["target"] is None else _target(options["target"], options["scale"])
-    needs = {metric(one).needs for one in wanted}
+    needs = {label_free_metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
-        name, data, needs, target=target, part=options["part"], n_images=options["n_images"], n=options["n"],
-        q=options["q"], seed=options["seed"], recipe=options["augmentations"], root=options["root"],
-        how=featurising(options), progress=lambda label: Bar(),
-    )  # fmt: skip
+        name,
+        data,
+        needs,
+        target=target,
+        recipe=options["augmentations"],
+        **{name: options[name] for name in ("part", "n_images", "n", "q", "seed", "root")},
+        how=featurising(options),
+        progress=lambda label: Bar("images"),
+    )
     found = []
     for one in measure(wanted, inputs, seed=options["seed"], options=chosen):
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
     records = [_record(one) for one in found]
-    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    copies = copies_between(data)
     notes = [*inputs.notes, *copies_notes(copies)]
     if not as_json:  # before anything can go wrong with the results
         click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
@@ -360,7 +375,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     problem = recorded.problem if recorded else ""
     if as_json:
         document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
-        document |= {"images": images_document(data), "copies": None if copies is None else copies.as_dict()}
+        document |= {"images": images_document(data), "copies": copies_document(copies)}
         done = recorded.document if recorded else None
         print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
     elif recorded:
@@ -371,7 +386,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
 
 
 def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
-    """The data set to transfer to, by the same scale if its images have more than 8 bits a channel."""
+    """Opens the data set to transfer to, with the same scale if its images have more than 8 bits a channel."""
     from ..datasets import open_images
 
     if scale is not None:
@@ -381,13 +396,10 @@ def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
 
 
 def _record(one: Measured) -> Record:
-    return {
-        "metric": one.metric.name, "title": one.metric.title, "value": one.value, "unit": one.metric.unit,
-        "better": BETTER[one.metric.higher_is_better], "reason": one.reason, "split": one.split,
-        "n_images": one.n_images, "n_views": one.n_views, "seconds_featurising": one.seconds_featurising,
-        "seconds_computing": one.seconds_computing, "seed": one.seed, "details": dict(one.details),
-        "notes": list(one.notes),
-    }  # fmt: skip
+    value = {"value": one.value, "reason": one.reason, "split": one.split, "seed": one.seed}
+    counts = {"n_images": one.n_images, "n_views": one.n_views}
+    seconds = {"seconds_featurising": one.seconds_featurising, "seconds_computing": one.seconds_computing}
+    return _about(one.metric) | value | counts | seconds | {"details": dict(one.details), "notes": list(one.notes)}
 
 
 def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:

@@ -1,4 +1,9 @@
-"""How verbs print: one table on a terminal, the same table as plain text in a pipe, or one JSON document."""
+"""How verbs print: a table that fits the terminal, the same table as plain text in a pipe, or one JSON document.
+
+A table is printed as it is if it fits; else closer, with broken headers and wrapped texts; else each row as a block of
+lines. Which columns shrink is decided here rather than by prettytable, because numbers must not be wrapped. rich would
+take longer over all encoders than the rest of ``zoo list``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -24,18 +30,18 @@ _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
 
 
 class NothingFound(click.ClickException):
-    """The request was understood and nothing answers it: one sentence, exit code 1."""
+    """The request was understood and has no answer: one sentence, exit code 1."""
 
     exit_code = 1
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option ``--json``, passed on as ``as_json``."""
+    """Adds ``--json``, passed on as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
 
 
 def print_json(document: Any) -> None:
-    """One JSON document, its lists of records one record a line; a missing value must be split off before."""
+    """Prints one JSON document, a line for each record of its lists; missing values must be split off before."""
     click.echo(_json(document))
 
 
@@ -73,10 +79,7 @@ def record(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
-    """A table; the columns whose positions are in ``right`` are aligned to the right and never wrapped.
-
-    On a terminal that is too narrow even for wrapped cells, every row becomes a block of lines.
-    """
+    """Prints a table; columns at the positions in ``right`` are aligned to the right and never wrapped."""
 
     chosen = layout(headers, rows, right, width=width())
     click.echo("\n".join(_blocks(headers, rows)) if chosen is None else drawn(chosen, rows, right))
@@ -90,14 +93,14 @@ def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[s
 
 
 def print_notes(lines: Iterable[str]) -> None:
-    """How to read the table above; goes to stderr if stdout is a pipe, where it would be taken for rows."""
+    """Prints how to read the table above; to stderr if stdout is a pipe, where it would be taken for rows."""
     piped = not sys.stdout.isatty()
     for line in lines:
         click.echo(click.style(wrapped(line), dim=True), err=piped)
 
 
 def wrapped(text: str) -> str:
-    """A sentence broken to the width of the terminal; one line if there is none."""
+    """A sentence broken to the width of the terminal; one line if there is no terminal."""
     return "\n".join(_lines(text)) or text
 
 
@@ -107,9 +110,9 @@ def hanging(text: str) -> str:
 
 
 def entry(label: str, text: str) -> list[str]:
-    """Lines of one labelled text, its own lines below each other and beside the label.
+    """Lines of one labelled text, its later lines beside the label.
 
-    A word that does not fit beside the label stands below it, broken only where a whole line is too short for it.
+    A word that does not fit beside the label stands below it, broken only if a whole line is too short for it.
     """
     first = f"  {label}".ljust(_LABEL_WIDTH)
     room = width() - len(first)
@@ -119,7 +122,7 @@ def entry(label: str, text: str) -> list[str]:
 
 
 def n_cells(text: str) -> int:
-    """Columns of a terminal that a text takes; Chinese and the like take two a character."""
+    """Columns of a terminal that a text takes; East Asian wide characters take two each."""
     return len(text) if text.isascii() else len(text) + sum(map(_is_wide, text))
 
 
@@ -128,7 +131,7 @@ def _is_wide(character: str) -> bool:
 
 
 def _lines(text: str, first: str = "", rest: str = "", *, break_words: bool = False) -> list[str]:
-    """A text broken to the width of the terminal, with what stands before its first line and before the others."""
+    """A text broken to the width of the terminal, with prefixes for its first line and for the others."""
     if not text.isascii():  # textwrap counts characters, so that a wide one gets a second for the while
         text = "".join(character + _FILLER if _is_wide(character) else character for character in text)
     lines = textwrap.wrap(
@@ -164,9 +167,7 @@ class Layout:
 def layout(
     headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int], *, width: int
 ) -> Layout | None:
-    """The roomiest layout that is no wider than ``width``; None if every one would be unreadable.
-
-    Columns whose positions are in ``right`` hold numbers and keep what they need.
+    """The widest layout that is no wider than ``width``; None if every one would be unreadable.
 
     >>> layout(["encoder", "augmentations"], [["dino_rn50", "crop, color, gray, blur"]], [], width=30).widths
     (9, 20)
@@ -214,7 +215,7 @@ def _total(widths: Sequence[int], gap: int) -> int:
 
 
 def _shrunk(widths: Sequence[int], leasts: Sequence[int], surplus: int) -> tuple[int, ...]:
-    """Widths less ``surplus`` characters, each from the column that is widest by then and may still shrink."""
+    """Widths less ``surplus`` characters, each taken from the widest column that may still shrink."""
     left = list(widths)
     for _ in range(surplus):
         free = [position for position, least in enumerate(leasts) if left[position] > least]
@@ -223,9 +224,61 @@ def _shrunk(widths: Sequence[int], leasts: Sequence[int], surplus: int) -> tuple
 
 
 def _broken(header: str) -> str:
-    """A name on several lines, broken where it has a joint.
+    """A header on several lines, broken behind hyphens and underscores.
 
     >>> _broken("train-nperclass-30_test").splitlines(), _broken("z_dim").splitlines()
     (['train-', 'nperclass-', '30_', 'test'], ['z_dim'])
     """
     return "\n".join(re.split(r"(?<=[-_])", header)) if len(header) > _SHORT_HEADER else header
+
+
+def say(text: str) -> None:
+    """Prints on a terminal what is being done; nothing in a pipe."""
+    if sys.stderr.isatty():
+        click.echo(click.style(text, dim=True), err=True)
+
+
+def size(n_bytes: float) -> str:
+    """Bytes as people read them, in the units of a download's progress bar.
+
+    >>> [size(n) for n in (0, 999, 86_664_000, 1_011_223_040)]
+    ['0 B', '999 B', '86.7 MB', '1.0 GB']
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.95:
+            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
+
+
+def place_name(place: str) -> str:
+    """The host, repository or library of a place, short enough for a table.
+
+    >>> [place_name(place) for place in ("https://host/a.pth", "hf:owner/repository/a.pth", "timm:vit_small.dino")]
+    ['host', 'hf:owner/repository', 'timm']
+    """
+    scheme, _, rest = place.partition(":")
+    match scheme:
+        case "http" | "https":
+            return rest.removeprefix("//").partition("/")[0].rpartition("@")[2]
+        case "hf":
+            return "/".join(place.split("/")[:2])
+        case "sha256":
+            return "your own file"
+    return scheme if rest else Path(place).name
+
+
+def announce(number: int, total: int, encoder: str) -> None:
+    """Prints on a terminal which encoder comes next."""
+    if sys.stderr.isatty() and total > 1:
+        click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)
+
+
+def require_agreement(lines: Iterable[str], question: str) -> None:
+    """Shows on a terminal what would be removed, and goes on only if the user agrees."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("Got no --yes, expected it where no terminal can ask.")
+    for line in lines:
+        click.echo(wrapped(line), err=True)
+    if not click.confirm(question, err=True):
+        raise NothingFound("Nothing was removed.")

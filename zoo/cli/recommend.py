@@ -1,4 +1,4 @@
-"""``zoo recommend``: encoders ranked by the error to expect with the labels one has."""
+"""``zoo recommend``: encoders ranked by the error to expect with the user's number of labels."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, ResultErratum
 from .facts import WRONG, points, short_number
+from .measured import distrust, errata_records
 from .options import as_count, dataset_names, licences
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
-from .results import distrust, errata_records
 
 PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _NO_CANDIDATES = ("supervised", "initialized")
@@ -43,7 +43,7 @@ _ENDS_BEFORE = "not measured with as many labels"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An encoder and the error to expect of it."""
+    """An encoder and its expected error."""
 
     card: EncoderCard
     curve: Curve  # what was measured
@@ -53,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which candidates stay, and what to say of those that go."""
+    """A condition on candidates, and the words for those that fail it."""
 
     reason: str
     keeps: Callable[[Candidate], bool]
@@ -64,13 +64,7 @@ LeftOut = dict[str, list[str]]
 
 
 def requested(licence: str, max_parameters: int | None, max_dim: int | None) -> list[Filter]:
-    """The filters that the user asked for.
-
-    Raises
-    ------
-    UnknownName
-        If no encoder has that licence.
-    """
+    """The filters of the user's options; UnknownName if no encoder has that licence."""
     filters = []
     if licence.casefold() == "permissive":
         filters.append(Filter("--licence permissive", lambda one: _is_permissive(one.card)))
@@ -90,7 +84,7 @@ def _is_permissive(card: EncoderCard) -> bool:
 
 
 def _known_licence(name: str) -> str:
-    """The SPDX id that some encoder has, from any spelling of its case."""
+    """The SPDX id of a licence that some encoder has; case does not matter."""
     found = {card.licence.weights for card in catalogue().values()}
     known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
     if name.casefold() not in known:
@@ -100,9 +94,10 @@ def _known_licence(name: str) -> str:
 
 
 def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
-    """All believable error curves, the self-supervised encoders whose curve says something, and those without one.
+    """All believable error curves, the self-supervised encoders whose curve predicts an error, and the others by
+    reason.
 
-    A curve through fewer than three settings is no curve: it says something only where it was measured.
+    A curve through fewer than three settings counts only where it was measured.
     """
     cards = catalogue()
     curves: list[Curve] = []
@@ -129,7 +124,7 @@ def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
 
 
 def noises(curves: Sequence[Curve], ranked: Sequence[Candidate], usual: HeldOutError | None) -> list[Noise | None]:
-    """How uncertain each error is; where a setting next to it was not measured, by a trial without that setting."""
+    """The uncertainty of each error; where a neighbouring setting was not measured, by a trial without that setting."""
     grid = {n for curve in curves for n in curve}
     trials: dict[tuple[int, ...], HeldOutError | None] = {}
     found = []
@@ -156,7 +151,7 @@ def _why_unusable(curve: Curve, n_labels: int) -> str | None:
 def filtered(
     everyone: Sequence[Candidate], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
 ) -> tuple[list[Candidate], LeftOut, str]:
-    """Those that pass every filter, everyone who is left out by now, and why nobody is left ("" if somebody is)."""
+    """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
     kept, gone = list(everyone), dict(left_out)
     passed: list[str] = []
     if not kept:
@@ -185,7 +180,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A candidate and its place; without noise and odds where nothing is known of its uncertainty."""
+    """A candidate and its rank; noise and odds are None where its uncertainty is unknown."""
 
     candidate: Candidate
     rank: int  # by the error as it is shown; equal errors have equal ranks
@@ -219,10 +214,10 @@ class _Ranked:
     help="Show beside it the errors with all labels that were measured on this data set; the rank stays ImageNet's.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
-@click.option("--include-gone", is_flag=True, help="Also encoders whose weights can no longer be had.")
+@click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
 @json_option
-def command(
+def recommend_command(
     n_labels: int,
     max_parameters: int | None,
     max_dim: int | None,
@@ -275,7 +270,7 @@ def _full_shot_errors(dataset: str | None) -> dict[str, float]:
 
 
 def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: HeldOutError | None) -> list[_Ranked]:
-    """Candidates from the lowest error on, and what is known of their places."""
+    """Candidates by rising error, with their uncertainty."""
     ordered = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
     errors = [candidate.predicted.error for candidate in ordered]
     own = noises(curves, ordered, uncertainty)
@@ -338,7 +333,7 @@ def _print(
 
 
 def _rank(one: _Ranked) -> str:
-    """Within which places it is, as 1-4."""
+    """The range of its rank, as 1-4."""
     if one.odds is None:
         return "?"
     low, high = one.odds.lowest, one.odds.highest
@@ -358,7 +353,7 @@ def _licence(card: EncoderCard) -> str:
 
 
 def _how_sure(predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty: HeldOutError | None) -> list[str]:
-    """Where the numbers come from and how far to trust them."""
+    """Sentences on where the numbers come from and how far to trust them."""
     caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
     images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
     if predicted.kind == "measured":
@@ -393,7 +388,7 @@ def _how_sure(predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty:
 
 
 def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
-    """How far predictions were off where the truth is known, and how far they are therefore expected to be here."""
+    """Sentence on how far predictions missed known errors, and the miss to expect here."""
     hidden = " and ".join(_SETTING[n] for n in trial.left_out)
     target = _SETTING[trial.predicted]
     which = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
@@ -415,7 +410,7 @@ def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
 
 
 def _ties(ranked: Sequence[_Ranked]) -> list[str]:
-    """How many encoders may as well be the best."""
+    """Sentence on how many encoders may be the best."""
     known = [one.odds for one in ranked if one.odds is not None]
     ties = sum(odds.ties_with_first for odds in known)
     if not known:
@@ -430,7 +425,7 @@ def _ties(ranked: Sequence[_Ranked]) -> list[str]:
 
 
 def _wider_gaps(shown: Sequence[_Ranked], usual: Sequence[int]) -> list[str]:
-    """Encoders without one of the settings that the others are interpolated between."""
+    """Sentences on encoders without one of the settings between which the others are interpolated."""
     return [
         f"{one.candidate.card.id} was not measured with {_SETTING[n]}: its number spans a wider gap and is less "
         "certain."
@@ -473,7 +468,7 @@ def _document(
 
 
 def _contained(ranked: Sequence[_Ranked]) -> list[str]:
-    """What is in the intervals; draws of labels and trainings of probes never are."""
+    """Sources of error within the intervals; draws of labels and trainings of probes never are."""
     known = [one.noise for one in ranked if one.noise is not None]
     parts = {
         "validation images": bool(known),
@@ -484,7 +479,7 @@ def _contained(ranked: Sequence[_Ranked]) -> list[str]:
 
 
 def _uncertain(one: _Ranked) -> dict[str, Any]:
-    """Interval, rank and probabilities; null where nothing is known of the uncertainty."""
+    """Interval, rank and probabilities as JSON; null where the uncertainty is unknown."""
     noise, odds = one.noise, one.odds
     return {
         "interval": None if noise is None else list(noise.interval(one.candidate.predicted.error)),

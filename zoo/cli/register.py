@@ -1,9 +1,10 @@
-"""``zoo register`` and ``zoo unregister``: encoders of the user's own, and the end of them."""
+"""``zoo register``, ``unregister`` and ``check``: the user's encoders added, removed, and compared with their first
+load.
+"""
 
 from __future__ import annotations
 
 import math
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,9 +15,20 @@ import click
 
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
 from ..errors import CardError, MissingExtra, QueryError, ZooError
+from .facts import chosen
 from .options import encoder_names
-from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, wrapped
-from .weights import announce, chosen, size
+from .output import (
+    NothingFound,
+    announce,
+    entry,
+    json_option,
+    print_json,
+    print_notes,
+    print_table,
+    require_agreement,
+    size,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from ..drift import Drift
@@ -106,7 +118,7 @@ def register_command(
     unless you say so. What is registered is never changed: a new version is a new id.
 
     The encoder is looked for in what training scripts, timm, lightly, solo-learn and Lightning save, half precision is
-    widened, and what was taken is said: the average of the training (EMA) where there is one, and of student and
+    widened, and what was read is printed: the average of the training (EMA) where there is one, and of student and
     teacher the one that the method publishes.
     """
     from dataclasses import asdict
@@ -116,9 +128,14 @@ def register_command(
     facts = (facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings))
     try:
         card = register(
-            [weights, *companions], like=like, name=name, facts=facts, inherit=inherit, layout=layout,
+            [weights, *companions],
+            like=like,
+            name=name,
+            facts=facts,
+            inherit=inherit,
+            layout=layout,
             checkpoint_key=checkpoint_key,
-        )  # fmt: skip
+        )
     except CardError as error:  # a fact that was given here
         raise QueryError(str(error)) from error
     weight, record = card.weights, record_of(card)
@@ -135,7 +152,7 @@ def register_command(
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """``pretraining.epochs=100`` as a name and a value; what is no TOML value is a text."""
+    """``pretraining.epochs=100`` as a name and a value; a value that is not TOML is text."""
     field, equals, value = text.partition("=")
     if not equals or not field.strip():
         raise QueryError(f"Found --set {text!r}, expected FACT=VALUE, such as pretraining.epochs=100.")
@@ -158,8 +175,10 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
     """
     from ..registration import require_registered, unregister
 
-    if not yes and not _agrees(require_registered(names)):
-        raise NothingFound("Nothing was removed.")
+    if not yes:
+        amounts = {card.id: card.weights.size_bytes for card in require_registered(names)}
+        lines = [f"{name}: {size(n) if isinstance(n, int) else 'no weights'}" for name, n in amounts.items()]
+        require_agreement(lines, "Remove these encoders and their weights?")
     done = unregister(names)
     if as_json:
         print_json(
@@ -168,15 +187,6 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
         return
     for one in done:
         click.echo(wrapped(_sentence(one)))
-
-
-def _agrees(cards: Sequence[EncoderCard]) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
-    for card in cards:
-        amount = card.weights.size_bytes
-        click.echo(wrapped(f"{card.id}: {size(amount) if isinstance(amount, int) else 'no weights'}"), err=True)
-    return click.confirm("Remove these encoders and their weights?", err=True)
 
 
 def _record_of_unregistered(one: Unregistered) -> dict[str, Any]:
@@ -211,7 +221,7 @@ _COLOURS = {"drifted": "red", "not checked": "red", "recorded": "yellow"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came of one encoder."""
+    """Result for one encoder."""
 
     encoder: str
     state: State
@@ -228,9 +238,9 @@ class Checked:
 def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bool) -> None:
     """Compare features with those of the first load.
 
-    Computes the features of four bundled images and holds them against those that were recorded when the weights were
-    had for the first time: weights, preprocessing or libraries that have changed show in them. Where nothing was
-    recorded yet, that is done now; --record accepts what is different. Untrained encoders are checked too, with their
+    Computes the features of four bundled images and holds them against those that were recorded at the first
+    load of the weights: changes of weights, preprocessing or libraries show in them. Where nothing was recorded yet,
+    that is done now; --record accepts what is different. Untrained encoders are checked too, with their
     random weights of seed 0. NAME is an encoder or a glob such as 'dino_*'. Exit code 1 if any has drifted or could
     not be checked.
     """
@@ -335,7 +345,7 @@ def _document(checked: Sequence[Checked], *, tolerance: float) -> dict[str, Any]
 
 
 def _record_of_checked(one: Checked) -> dict[str, Any]:
-    """What JSON says of one encoder; a difference that is not finite is null."""
+    """One encoder as JSON; a difference that is not finite is null."""
     drift = one.drift
     images = [asdict(image) for image in drift.images] if drift else []
     return {
@@ -353,7 +363,7 @@ def _record_of_checked(one: Checked) -> dict[str, Any]:
 
 
 def _require_all_well(checked: Sequence[Checked], *, record: bool) -> None:
-    """Refuses to end well if an encoder could not be checked, or has drifted and was not recorded anew."""
+    """Ends with exit code 1 if an encoder could not be checked, or has drifted and was not recorded anew."""
     bad = [one for one in checked if one.state == "not checked" or (one.state == "drifted" and not record)]
     if bad:
         raise NothingFound(f"{len(bad)} of {len(checked)}: {', '.join(f'{one.encoder} {one.state}' for one in bad)}.")

@@ -1,9 +1,8 @@
-"""``zoo results``: what was measured of encoders, one row an encoder."""
+"""``zoo results``: measurements of any data set, as one row an encoder, one line a number, CSV or JSON."""
 
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,49 +13,33 @@ from typing import Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import NOT_PUBLISHED, Missing
+from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.values import SETTINGS, ResultErratum, RiskDecomposition, SeedMean, Summary
-from .facts import ASSUMED, WRONG, matching, points
+from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
+from .facts import ASSUMED, WRONG, is_glob, named, points
+from .measured import (
+    NEIGHBOURS,
+    PART_HEADS,
+    PROBE,
+    distrust,
+    interval,
+    is_by_labels,
+    of_plain_protocols,
+    risk_record,
+    setting_name,
+    shown_value,
+)
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
-from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, width, wrapped
-
-PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
-_PARTS = {  # metric -> head of its column
-    "approximation": "approx",
-    "usability": "usability",
-    "approximation_plus_usability": "approx+usab.",
-    "probe_generalization": "probe_gen",
-    "encoder_generalization": "enc_gen",
-}
-_SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
-_TRAINED = re.compile(r"train (.+) -> val")
-_SMALLEST = 2e-4  # below which decimals would hide the value
+from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 
 Column = tuple[str, str]  # metric, split
-
-
-def setting_name(split: str) -> str:
-    """What a probe was trained on, in short.
-
-    >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
-    ['100%', '1%', '20 images', 'val']
-    """
-    found = _TRAINED.fullmatch(split)
-    return _SETTING_OF.get(split) or (found[1] if found and found[1] != "plus val" else split)
 
 
 def selected(
     rows: Iterable[Any], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str]
 ) -> list[Any]:
-    """The rows that every given option keeps; names of metrics and protocols may be globs.
-
-    Raises
-    ------
-    NothingFound
-        If an option keeps nothing; names what is nearest.
-    """
+    """Rows that every given option keeps; names may be globs. If an option keeps none, NothingFound has the nearest."""
     found = list(rows)
     asked: list[tuple[str, Sequence[str], Callable[[Any], tuple[str, ...]]]] = [
         ("metric", metrics, lambda row: (row.metric,)),
@@ -76,28 +59,16 @@ def selected(
 
 
 def _is_like(name: str, pattern: str) -> bool:
-    """Protocols hold brackets, so that a pattern without a wild card is the name itself."""
+    """True if the name matches; a pattern without a wild card is the name itself, because protocols hold brackets."""
     return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
 
 
-def plain(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Of each metric the protocol that most encoders have, of equal ones the shortest: the plain one."""
-    counts: dict[str, dict[str, set[str]]] = {}
-    for mean in means:
-        counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
-    chosen = {
-        metric: min(protocols, key=lambda name: (name.count("("), -len(protocols[name]), len(name), name))
-        for metric, protocols in counts.items()
-    }
-    return [mean for mean in means if mean.protocol == chosen[mean.metric]]
-
-
 def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Errors by labels, of nearest neighbours and the parts of the full-shot error; all of them if there is none."""
+    """Errors by labels and of nearest neighbours, and components of the error; everything if there are none."""
     found = [
         mean
         for mean in means
-        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *_PARTS)
+        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *PART_HEADS)
     ]
     if any(mean.metric == "usability" for mean in found):  # then the sum says nothing new
         known = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
@@ -108,7 +79,7 @@ def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 
 class Pivot:
-    """A table with one row an encoder, or one each of its sources where they differ, best in the first column first."""
+    """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
 
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str] = ()) -> None:
         from ..results.vocabulary import LABEL_FREE_METRICS
@@ -128,7 +99,7 @@ class Pivot:
         self.rows += [key for key in self.cells if first not in self.cells[key]]
 
     def headers(self, columns: Sequence[Column] | None = None) -> list[str]:
-        """Names of the columns: settings where there is one metric, else metrics, with the setting if it varies."""
+        """Names of columns: settings if there is one metric, else metrics, with the setting if it varies."""
         columns = self.columns if columns is None else columns
         metrics = {metric for metric, _ in columns}
         n_splits = Counter(metric for metric, _ in columns)
@@ -138,12 +109,12 @@ class Pivot:
             if len(metrics) == 1 or metric == PROBE:
                 heads.append(setting)
             else:
-                name = "k-NN" if metric == NEIGHBOURS else _PARTS.get(metric, metric)
+                name = "k-NN" if metric == NEIGHBOURS else PART_HEADS.get(metric, metric)
                 heads.append(f"{name} {setting}" if n_splits[metric] > 1 else name)
         return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
 
     def values(self) -> list[list[Any]]:
-        """One list a row: the encoder, a number or None a column, and the source where there are several."""
+        """One list a row: the encoder, a number or None for each column, and the source if there are several."""
         return [
             [key[0], *(getattr(self.cells[key].get(column), "value", None) for column in self.columns)]
             + [key[1]] * (len(self.sources) > 1)
@@ -151,10 +122,13 @@ class Pivot:
         ]
 
     def print(self) -> list[str]:
-        """The table, without the parts of the error where they do not fit; returns the names of what was left out."""
+        """Prints the table, without components where they do not fit; returns the names of the columns left out."""
         from .output import layout  # with prettytable, which only tables need
 
-        for columns in (self.columns, [column for column in self.columns if column[0] not in (NEIGHBOURS, *_PARTS)]):
+        for columns in (
+            self.columns,
+            [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)],
+        ):
             heads, right = self.headers(columns), range(1, len(columns) + 1)
             table = [
                 [key[0], *(_cell(self.cells[key].get(column)) for column in columns)]
@@ -173,15 +147,10 @@ def _cell(mean: SeedMean | None) -> str:
     return "?" if mean is None else shown_value(mean.value, mean)
 
 
-def shown_value(value: float, mean: SeedMean) -> str:
-    """A value in the unit of that quantity."""
-    return points(value) if mean.unit.startswith("percent") else number(value)
-
-
 def _columns(means: Sequence[SeedMean]) -> list[Column]:
-    """Errors of probes by falling numbers of labels, then the others as they come, each metric together."""
-    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(_PARTS, 0)}
-    parts = [*_PARTS]
+    """Errors of probes by falling numbers of labels, then the other metrics in their order, each metric together."""
+    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(PART_HEADS, 0)}
+    parts = [*PART_HEADS]
     found: dict[Column, int] = {}
     for mean in means:
         column = (mean.metric, mean.split)
@@ -196,21 +165,8 @@ def _columns(means: Sequence[SeedMean]) -> list[Column]:
     return sorted(found, key=key)
 
 
-def number(value: float) -> str:
-    """A value with about three digits that say something.
-
-    >>> [number(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
-    ['24.6', '0.032', '-0.39', '1346']
-    """
-    if abs(value) >= 1000:
-        return f"{value:.0f}"
-    if abs(value) >= 1 or abs(value) < _SMALLEST:
-        return points(value)
-    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
-
-
 def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
-    """What was measured there and is not in the table."""
+    """Notes on measurements that the table leaves out."""
     there = {(mean.metric, mean.protocol) for mean in shown}
     metrics = {metric for metric, _ in there}
     others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
@@ -235,15 +191,8 @@ def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[
     return notes
 
 
-def interval(mean: SeedMean) -> str:
-    """The interval of one seed, or the range of several."""
-    if mean.low is None or mean.high is None:
-        return ""
-    return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
-
-
 def print_long(means: Sequence[SeedMean]) -> list[str]:
-    """A line each; returns what is the same for all of them, which needs no column."""
+    """Prints a line a number; returns the facts that are the same for all, which get no column."""
     columns: dict[str, list[str]] = {
         "encoder": [mean.encoder for mean in means],
         "metric": [mean.metric for mean in means],
@@ -264,57 +213,8 @@ def print_long(means: Sequence[SeedMean]) -> list[str]:
     return [", ".join(lines), "interval: of one seed the 95 % interval, of several the smallest and largest value"]
 
 
-def _with_interval(mean: SeedMean) -> str:
-    if mean.low is None:
-        return shown_value(mean.value, mean)
-    of = "" if mean.n_seeds == 1 else f", {mean.n_seeds} seeds"
-    return f"{shown_value(mean.value, mean)} ({interval(mean)}{of})"
-
-
-def section_lines(means: Sequence[SeedMean]) -> list[str]:
-    """A short section on what one source measured on one data set: errors, their parts, label-free metrics, curves."""
-    dataset, encoder = means[0].dataset, means[0].encoder
-    shown = plain(means)
-    title = f"Measured on {dataset} by the source {means[0].source!r} (errors in percent, lower is better)"
-    lines = ["", click.style(wrapped(title), bold=True)]
-    errors, parts, others, curves = [], [], [], dict[str, list[SeedMean]]()
-    for mean in sorted(shown, key=lambda mean: -(mean.n_train or 0)):
-        if mean.split.endswith(" images -> val"):
-            curves.setdefault(mean.metric, []).append(mean)
-        elif mean.metric in _PARTS:
-            parts.append(mean)
-        elif mean.metric in (PROBE, NEIGHBOURS):
-            if is_by_labels(mean.split):  # the others are raw risks, which the parts hold
-                errors.append(mean)
-        else:
-            others.append(mean)
-    for mean in sorted(errors, key=lambda mean: mean.metric == NEIGHBOURS):
-        images = "" if mean.n_train is None else f" ({mean.n_train:,} images)"
-        kind = "k-NN, " if mean.metric == NEIGHBOURS else ""
-        lines += entry(f"{kind}{setting_name(mean.split)}{images}", _with_interval(mean))
-    for mean in sorted(parts, key=lambda mean: [*_PARTS].index(mean.metric)):
-        lines += entry(mean.metric.replace("_", " "), f"{shown_value(mean.value, mean)} points")
-    for metric, own in curves.items():
-        text = ", ".join(f"{mean.n_train:,}: {shown_value(mean.value, mean)}" for mean in own[::-1])
-        lines += entry(f"{metric.replace('_', ' ')} by images", text)
-    if others:
-        lines += entry("others", ", ".join(f"{mean.metric} {shown_value(mean.value, mean)}" for mean in others))
-    lines += entry("protocols", ", ".join(dict.fromkeys(mean.protocol for mean in shown)))
-    if len(means) > len(shown):
-        hint = f"zoo results {encoder} --dataset {dataset} --metric '*' --long"
-        lines += entry("of other protocols", f"{len(means) - len(shown)} more: {hint}")
-    return lines
-
-
-def is_by_labels(split: str) -> bool:
-    """True if probes with such a number of labels were tested on validation images."""
-    return split == "train -> val" or (
-        _TRAINED.fullmatch(split) is not None and "subset" not in split and "plus val" not in split
-    )
-
-
 def require_dataset(dataset: str, known: Iterable[str]) -> None:
-    """Refuse a name under which nothing was measured."""
+    """Refuses a data set without measurements."""
     names = list(dict.fromkeys(known))
     if dataset not in names:
         raise UnknownName("data set with measurements", dataset, names, hint=f"There are {', '.join(names)}.")
@@ -325,7 +225,7 @@ COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
 
 
 def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
-    """The four components as cells of a table; where there is no twin the second holds the first two together."""
+    """The four components as cells; without a supervised twin the second holds the sum of the first two."""
     if decomposition is None:
         return ["?"] * 4
     approximation, usability = decomposition.approximation, decomposition.usability
@@ -338,25 +238,8 @@ def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
     return [*first, *(points(part) for part in rest)]
 
 
-def component_lines(decomposition: RiskDecomposition) -> list[tuple[str, str]]:
-    """The components and their sum, each with a label."""
-    approximation, usability = decomposition.approximation, decomposition.usability
-    if isinstance(approximation, Missing) or isinstance(usability, Missing):
-        together = f"{points(decomposition.approximation_plus_usability)} (no supervised twin tells them apart)"
-        lines = [("approximation + usability", together)]
-    else:
-        assumed = " (assumed, not measured)" if decomposition.approximation_assumed else ""
-        lines = [("approximation", f"{points(approximation)}{assumed}"), ("usability", f"{points(usability)}")]
-    return [
-        *lines,
-        ("probe generalization", f"{points(decomposition.probe_generalization)}"),
-        ("encoder generalization", f"{points(decomposition.encoder_generalization)}"),
-        ("sum", f"{points(decomposition.full_shot_error)}"),
-    ]
-
-
 def legend(summaries: list[Summary]) -> list[str]:
-    """What the marks mean that occur in the rows of these encoders."""
+    """Meaning of the marks in the rows of these encoders."""
     parts = [summary.decomposition for summary in summaries]
     lines = []
     if any(part is not None and part.approximation_assumed for part in parts):
@@ -366,32 +249,6 @@ def legend(summaries: list[Summary]) -> list[str]:
     if any(part is None or len(summary.errors) < len(SETTINGS) for part, summary in zip(parts, summaries, strict=True)):
         lines.append("?  not measured")
     return lines
-
-
-def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
-    """Why the measurements of an encoder are to be distrusted, a line an erratum."""
-    return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
-
-
-def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
-    """Errata of measurements for JSON."""
-    return [
-        {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
-        for erratum in errata
-    ]
-
-
-def risk_record(summary: Summary) -> dict[str, Any]:
-    """The risks for JSON, under the published names of their columns."""
-    parts = summary.decomposition
-    values: dict[str, Any] = {setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS}
-    values["approx"] = parts.approximation if parts else NOT_PUBLISHED
-    values["usability"] = parts.usability if parts else NOT_PUBLISHED
-    values["approx_plus_usability"] = parts.approximation_plus_usability if parts else NOT_PUBLISHED
-    values["probe_gen"] = parts.probe_generalization if parts else NOT_PUBLISHED
-    values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
-    assumed = parts is not None and parts.approximation_assumed
-    return {**record(values), "approx_is_assumed": assumed, "errata": errata_records(summary.errata)}
 
 
 _IMAGENET = "imagenet-1k"
@@ -438,10 +295,18 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
 @exclude_wrong_option
 @json_option
-def command(
-    names: tuple[str, ...], dataset: str | None, metrics: list[str], protocols: tuple[str, ...], settings: list[str],
-    limit: int | None, is_long: bool, as_csv: bool, exclude_wrong: bool, as_json: bool,
-) -> None:  # fmt: skip
+def results_command(
+    names: tuple[str, ...],
+    dataset: str | None,
+    metrics: list[str],
+    protocols: tuple[str, ...],
+    settings: list[str],
+    limit: int | None,
+    is_long: bool,
+    as_csv: bool,
+    exclude_wrong: bool,
+    as_json: bool,
+) -> None:
     """Show the measured errors and their components.
 
     Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
@@ -450,12 +315,22 @@ def command(
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
-    wanted = _encoders(names)
+    cards = catalogue()
+    ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
+    wanted = list(dict.fromkeys(ids))
     if dataset is not None or metrics or protocols or settings or is_long:
         _print_rows(
-            dataset or _IMAGENET, wanted, metrics=metrics, protocols=protocols, settings=settings, limit=limit,
-            is_long=is_long, as_csv=as_csv, as_json=as_json, exclude_wrong=exclude_wrong,
-        )  # fmt: skip
+            dataset or _IMAGENET,
+            wanted,
+            metrics=metrics,
+            protocols=protocols,
+            settings=settings,
+            limit=limit,
+            is_long=is_long,
+            as_csv=as_csv,
+            as_json=as_json,
+            exclude_wrong=exclude_wrong,
+        )
         return
     known = summaries(exclude_wrong=exclude_wrong)
     everyone = [known[encoder] for encoder in wanted or known if encoder in known]
@@ -484,40 +359,31 @@ def command(
         )
 
 
-def _encoders(names: Sequence[str]) -> list[str]:
-    """Ids by name or glob, each once; a glob that no id matches finds nothing."""
-    cards = catalogue()
-    found: list[str] = []
-    for name in names:
-        if any(mark in name for mark in "*?["):
-            matched = matching(name)
-            if not matched:
-                stem = name.split("*")[0].split("?")[0].split("[")[0]
-                near = ", ".join(nearest_names(stem or name, cards))
-                hint = f"near are: {near}." if near else "run 'zoo list' to see them all."
-                raise NothingFound(f"No encoder has a name like {name!r}; {hint}")
-            found += matched
-        else:
-            found.append(cards.id_of(name))
-    return list(dict.fromkeys(found))
-
-
 def _few(encoders: Sequence[str]) -> str:
-    """Their names; of many, as a glob finds them, the first and how many more."""
+    """Names of encoders; of many, the first three and how many more."""
     return ", ".join(encoders) if len(encoders) <= 5 else f"{', '.join(encoders[:3])} and {len(encoders) - 3} more"
 
 
 def _elsewhere(encoders: Sequence[str]) -> str:
-    """On which other data sets they were measured, as the end of a sentence."""
+    """Other data sets on which they were measured, as the end of a sentence."""
     datasets = dict.fromkeys(mean.dataset for mean in seed_means() if mean.encoder in encoders)
     return f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
 
 
 def _print_rows(
-    dataset: str, wanted: Sequence[str], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str],
-    limit: int | None, is_long: bool, as_csv: bool, as_json: bool, exclude_wrong: bool,
-) -> None:  # fmt: skip
-    """The rows of a data set: a pivot, a line each, CSV or JSON."""
+    dataset: str,
+    wanted: Sequence[str],
+    *,
+    metrics: Sequence[str],
+    protocols: Sequence[str],
+    settings: Sequence[str],
+    limit: int | None,
+    is_long: bool,
+    as_csv: bool,
+    as_json: bool,
+    exclude_wrong: bool,
+) -> None:
+    """Prints the rows of a data set: a pivot, a line each, CSV or JSON."""
     from ..results.rows import means_over_seeds, measurements
     from ..results.vocabulary import COLUMNS
 
@@ -530,11 +396,11 @@ def _print_rows(
     encoders = list(dict.fromkeys(row.encoder for row in found))
     means = means_over_seeds(found)
     if metrics or protocols or settings:
-        shown = means if protocols and is_long else plain(means)
+        shown = means if protocols and is_long else of_plain_protocols(means)
         if settings and not metrics:
             shown = [mean for mean in shown if mean.metric == PROBE] or shown
     else:
-        shown = [mean for mean in usual(plain(means)) if dataset != _IMAGENET or mean.metric == PROBE]
+        shown = [mean for mean in usual(of_plain_protocols(means)) if dataset != _IMAGENET or mean.metric == PROBE]
     if is_long and metrics:
         shown = means
     pivot = Pivot(shown, metrics)
@@ -579,7 +445,7 @@ def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def print_risks(found: list[Summary], *, one_by_one: bool) -> None:
-    """One row an encoder, then what the marks mean and how many rows, or one by one why, are to be distrusted."""
+    """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), *COMPONENT_HEADERS]
     rows = []
     for summary in found:

@@ -1,4 +1,4 @@
-"""``zoo study``: the paper's questions, answered with the results and held against what the paper says."""
+"""``zoo study``: the paper's questions, answered with the results and compared with the paper's claims."""
 
 from __future__ import annotations
 
@@ -45,10 +45,19 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of folds and resamples.")
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
 @json_option
-def command(
-    names: tuple[str, ...], folder: Path | None, single_file: bool, corrected: bool, with_mine: bool,
-    encoders: tuple[str, ...], tune: bool, trials: int, seed: int, jobs: int, as_json: bool,
-) -> None:  # fmt: skip
+def study_command(
+    names: tuple[str, ...],
+    folder: Path | None,
+    single_file: bool,
+    corrected: bool,
+    with_mine: bool,
+    encoders: tuple[str, ...],
+    tune: bool,
+    trials: int,
+    seed: int,
+    jobs: int,
+    as_json: bool,
+) -> None:
     """Answer the paper's questions with the results.
 
     The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each
@@ -183,7 +192,7 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
 
 
 def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
-    """Options that were given to studies that do not read them."""
+    """Notes on options that none of the studies reads."""
     from ..studies.running import studies
 
     read = {option for run in runs for option in run.study.options}
@@ -198,7 +207,7 @@ def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A line on the terminal that says what is being done; nothing in a pipe."""
+    """A progress line on a terminal; nothing in a pipe."""
     if not sys.stderr.isatty():
         from ..studies.running import no_progress
 

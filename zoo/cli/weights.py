@@ -1,305 +1,44 @@
-"""``zoo get``: weights fetched before they are needed."""
+"""``zoo get``, ``mirror`` and ``export``: weights fetched, copied to a mirror, or written as a folder for the Hub."""
 
 from __future__ import annotations
 
-import datetime
-import re
-import sys
+import shlex
 import time
+import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..cards.catalogue import catalogue
-from ..cards.representations import MARK, own_id
+from ..cards.catalogue import catalogue, read_card_files
 from ..cards.schema import EncoderCard, Missing
-from ..errors import MissingExtra, StoreError, UnknownName, WeightsUnavailable, ZooError
-from ..files import user_folder
+from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..files import cache_folder, content_folder, local_folder, user_folder
+from ..version import __version__
 from ..weights import care, store
 from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
-from ..weights.places import mirror_place, shown, weights_folder
+from ..weights.places import mirror_place, portable, shown, weights_folder
+from .facts import chosen
 from .options import encoder_names
-from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
+from .output import (
+    NothingFound,
+    announce,
+    json_option,
+    place_name,
+    print_json,
+    print_notes,
+    print_table,
+    record,
+    size,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from ..loading import Candidate
-
-_CACHE_EXAMPLES = """\b
-Examples:
-  zoo cache ls
-  zoo cache rm 'mae_*' --yes
-  zoo cache gc --dry-run
-"""
-
-
-@click.group("cache", epilog=f"{_CACHE_EXAMPLES}\n\b\nEvery one of them takes --json.\n")
-def cache_command() -> None:
-    """List, remove or tidy the weights that are kept.
-
-    They lie in $ZOO_CACHE/weights, or below $TORCH_HOME, or else in your cache folder; 'zoo doctor' says where that is.
-    """
-
-
-@cache_command.command("ls", epilog="\b\nExample:\n  zoo cache ls")
-@json_option
-def ls(as_json: bool) -> None:
-    """List the weights that are kept, and which encoders read them.
-
-    Encoders that take other features of the same network share their weights. The day of the last reading is as your
-    file system keeps it; verifying and mirroring do not count.
-    """
-    found = _in_cache()
-    known = care.by_places(catalogue().values())
-    rows = sorted((_row(item, known) for item in found), key=lambda row: str(row["encoders"]).casefold())
-    total = sum(status.st_size for status in {item.weights: item.status for item in found}.values() if status)
-    partial = _partial_bytes()
-    folder = weights_folder()
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "n_records": len(rows),
-                "size_bytes": total,
-                "partial_bytes": partial,
-                "weights": rows,
-            }
-        )
-        return
-    if rows:
-        headers = ["encoders", "size", "from", "layout", "kept since", "last read"]
-        print_table(headers, [_cells(row) for row in rows], right=[1])
-    n = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}, {size(total)}" if rows else "nothing is kept"
-    notes = [f"{n} in {folder}"]
-    if partial:
-        notes.append(f"{size(partial)} of unfinished downloads")
-    if any(row["state"] != "kept" for row in rows):
-        notes.append("damaged or missing weights: zoo verify says which, zoo cache gc removes them")
-    print_notes([*notes, *_registered_note()])
-
-
-@cache_command.command("rm", epilog="\b\nExamples:\n  zoo cache rm dino_vitS16\n  zoo cache rm 'mae_*' --yes")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=encoder_names)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
-def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Remove weights from the cache.
-
-    NAME is an encoder or a glob such as 'mae_*'. All that was made from an encoder's file goes, also what other
-    encoders read; the next load fetches it again. Registered encoders are left alone, and so are the features of the
-    first load, with which 'zoo check' compares what the next one brings.
-    """
-    cards = catalogue()
-    everything = _in_cache()
-    converted_for = {item.record.encoder for item in everything if item.record}
-    wanted = named(names, dict.fromkeys([*cards, *sorted(converted_for - set(cards))]))
-    found = [item for item in everything if _is_wanted(item, wanted)]
-    if not found:
-        raise NothingFound(_why_nothing(wanted))
-    known = care.by_places(cards.values())
-    rows = [_row(item, known) for item in found]
-    if not yes and not _agrees(rows):
-        raise NothingFound("Nothing was removed.")
-    freed = care.remove(found)
-    left = {encoder for item in _in_cache() if item.record for encoder in care.readers(item.record, known)}
-    gone = sorted({encoder for row in rows for encoder in row["encoders"]} - left)
-    if as_json:
-        print_json({"freed_bytes": freed, "encoders": gone, "removed": rows})
-    else:
-        click.echo(wrapped(f"Removed the weights of {', '.join(gone)}; {size(freed)} are free again."))
-
-
-@cache_command.command("gc", epilog="\b\nExamples:\n  zoo cache gc --dry-run\n  zoo cache gc")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@json_option
-def gc(dry_run: bool, as_json: bool) -> None:
-    """Remove what is of no use to anybody: collect garbage.
-
-    Downloads that nobody goes on with, files that a crash left half-written, weights without a record, damaged records,
-    and what an older version has converted in another way. Safe while others load: what is younger than an hour stays,
-    unless it is certain that nobody uses it.
-    """
-    layouts, note = _layouts()
-    items = care.garbage(layouts=layouts)
-    freed, failures = (sum(item.size_bytes for item in items), []) if dry_run else care.discard(items)
-    rows = [{"path": str(item.path), "reason": item.reason, "size_bytes": item.size_bytes} for item in items]
-    if as_json:
-        print_json(
-            {"dry_run": dry_run, "freed_bytes": freed, "failures": failures, "note": note or None, "files": rows}
-        )
-    else:
-        folder = weights_folder()
-        if items:
-            cells = [[_below(item.path, folder), size(item.size_bytes), item.reason] for item in items]
-            print_table(["file", "size", "why"], cells, right=[1])
-        done = f"{'would be' if dry_run else 'are'} free again"
-        click.echo(wrapped(f"{size(freed)} {done}." if items else f"Nothing in {folder} is without use."))
-        print_notes([note] if note else [])
-    if failures:
-        raise NothingFound(" ".join(failures))
-
-
-def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
-    """Ids by name or by glob, without regard to case, in the order of the patterns and each of them once.
-
-    Raises
-    ------
-    UnknownName
-        If a name is no encoder's; lists the nearest ones.
-    NothingFound
-        If a glob matches none.
-    """
-    from fnmatch import fnmatchcase
-
-    by_folded = {encoder.casefold(): encoder for encoder in known}
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        folded = pattern.casefold()
-        if folded in by_folded:
-            found[by_folded[folded]] = None
-            continue
-        if MARK in pattern:  # other features of an encoder have its weights
-            found.update(dict.fromkeys(named([own_id(pattern)], known)))
-            continue
-        if not any(mark in pattern for mark in "*?["):
-            raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")
-        matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
-        if not matching:
-            raise NothingFound(f"No encoder has a name like {pattern!r}.")
-        found.update(dict.fromkeys(matching))
-    return list(found)
-
-
-def size(n_bytes: float) -> str:
-    """Bytes as people read them, in the units of a download's progress bar.
-
-    >>> [size(n) for n in (0, 999, 86_664_000, 1_011_223_040)]
-    ['0 B', '999 B', '86.7 MB', '1.0 GB']
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if n_bytes < 999.95:
-            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"
-
-
-def where(place: str) -> str:
-    """A place as a column of a table holds it: whose it is.
-
-    >>> [where(place) for place in ("https://host/a.pth", "hf:owner/repository/a.pth", "timm:vit_small.dino")]
-    ['host', 'hf:owner/repository', 'timm']
-    """
-    scheme, _, rest = place.partition(":")
-    match scheme:
-        case "http" | "https":
-            return rest.removeprefix("//").partition("/")[0].rpartition("@")[2]
-        case "hf":
-            return "/".join(place.split("/")[:2])
-        case "sha256":
-            return "your own file"
-    return scheme if rest else Path(place).name
-
-
-def _in_cache() -> list[care.Kept]:
-    """What is kept in the cache and in its copies of mirrors."""
-    shelves = [shelf for shelf in care.shelves() if shelf.kind in ("cache", "copy of a mirror")]
-    return [item for shelf in shelves for item in care.kept(shelf) if not item.is_registered]
-
-
-def _row(item: care.Kept, known: dict[care.Places, list[Any]]) -> dict[str, Any]:
-    record = item.record
-    if record is None:
-        return {"encoders": [], "state": "damaged", "record": str(item.path), "store": item.shelf.kind}
-    read = None if item.status is None else datetime.date.fromtimestamp(item.status.st_atime).isoformat()
-    return {
-        "encoders": list(care.readers(record, known)),
-        "state": "kept" if item.status is not None else "missing",
-        "size_bytes": None if item.status is None else item.status.st_size,
-        "places": [shown(origin.place) for origin in record.origins],
-        "layout": record.layout,
-        "layout_version": record.layout_version,
-        "kept_since": record.created,
-        "last_read": read,
-        "sha256": record.sha256,
-        "record": str(item.path),
-        "store": item.shelf.kind,
-    }
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    if row["state"] == "damaged":
-        return [f"({Path(row['record']).name} is damaged)", "", "", "", "", ""]
-    amount = "missing" if row["state"] == "missing" else size(row["size_bytes"])
-    place = where(row["places"][0]) + (" (mirror)" if row["store"] == "copy of a mirror" else "")
-    return [", ".join(row["encoders"]), amount, place, row["layout"], row["kept_since"], row["last_read"] or ""]
-
-
-def _partial_bytes() -> int:
-    total = 0
-    for path in (weights_folder() / "partial").glob("*.part"):
-        with suppress(FileNotFoundError):  # finished in the meantime
-            total += path.stat().st_size
-    return total
-
-
-def _registered_note() -> list[str]:
-    own = [
-        item for shelf in care.shelves() if shelf.kind != "mirror" for item in care.kept(shelf) if item.is_registered
-    ]
-    total = sum(status.st_size for status in {item.weights: item.status for item in own}.values() if status)
-    return [f"{len(own)} registered, {size(total)}, in {_registered_folder()}: not part of the cache"] if own else []
-
-
-def _registered_folder() -> Path:
-    return user_folder() / "weights"
-
-
-def _is_wanted(item: care.Kept, wanted: Sequence[str]) -> bool:
-    cards = catalogue()
-    return item.record is not None and any(
-        care.concerns(item.record, cards[name]) if name in cards else item.record.encoder == name for name in wanted
-    )
-
-
-def _why_nothing(wanted: Sequence[str]) -> str:
-    cards = catalogue()
-    registered = [
-        name for name in wanted if name in cards and str(cards[name].weights.url).startswith(store.REGISTERED)
-    ]
-    if registered:
-        return (
-            f"{', '.join(registered)}: registered, so the weights are in {_registered_folder()}, which rm leaves alone."
-        )
-    names = ", ".join(wanted[:5]) + (f" and {len(wanted) - 5} others" if len(wanted) > 5 else "")
-    return f"The cache has no weights of {names}."
-
-
-def _agrees(rows: Sequence[dict[str, Any]]) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Got no --yes, expected it where nobody can be asked.")
-    for row in rows:
-        click.echo(wrapped(f"{', '.join(row['encoders'])}: {size(row['size_bytes'] or 0)}"), err=True)
-    return click.confirm("Remove these weights?", err=True)
-
-
-def _layouts() -> tuple[dict[str, int] | None, str]:
-    """Version of every layout, and a note if that is not known."""
-    try:
-        from ..encoders.layouts import LAYOUTS
-    except (MissingExtra, ModuleNotFoundError) as error:
-        return None, f"what older versions converted was left alone, because {error.name!r} is not installed"
-    return {name: layout.version for name, layout in LAYOUTS.items()}, ""
-
-
-def _below(path: Path, folder: Path) -> str:
-    """A path as a table shows it: below the folder, its hash cut short."""
-    below = path.relative_to(folder)
-    return str(below.with_name(re.sub(r"^([0-9a-f]{12})[0-9a-f]{20,}.*", r"\1...", below.name)))
 
 
 State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
@@ -313,7 +52,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Had:
-    """What has become of the weights of one encoder."""
+    """Result of obtaining the weights of one encoder."""
 
     card: EncoderCard
     state: State
@@ -324,7 +63,7 @@ class Had:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of the files that were or would be fetched; of the converted weights where they are there."""
+        """Of the files that were or would be fetched; of the converted weights if they are stored."""
         if self.record is None:
             known = self.card.weights.size_bytes
             return None if isinstance(known, Missing) or self.state == "nothing to fetch" else known
@@ -334,7 +73,7 @@ class Had:
 
     @property
     def place(self) -> str | None:
-        """From where the weights are, or would be."""
+        """Where the weights come from, or would."""
         if self.state == "nothing to fetch":
             return None
         mirror = mirror_place()
@@ -372,70 +111,25 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
     require_all(had)
 
 
-def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
-    """The cards that a user means by names, globs and a condition.
-
-    Raises
-    ------
-    click.UsageError
-        If there is neither.
-    UnknownName, QueryError
-        If a name or the condition cannot be understood.
-    NothingFound
-        If no encoder is meant.
-    """
-    cards = catalogue()
-    if not names and condition is None:
-        raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")
-    ids = named(names, cards) if names else list(cards)
-    if condition is not None:
-        from .facts import find_fact, kinds, satisfying, subjects
-        from .where import parse_condition
-
-        parsed = parse_condition(condition, kinds())
-        among = subjects(ids, with_risks=any(find_fact(name).from_results for name in parsed.names))
-        ids = [subject.card.id for subject in satisfying(parsed, among)]
-        if not ids:
-            raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
-    return [cards[name] for name in ids]
-
-
 def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
-    """Every place that the weights of encoders, or companions of them, may be had from."""
+    """Every place of the weights of these encoders and of their companions."""
     for card in cards:
         for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
             if not isinstance(place, Missing):
                 yield place
 
 
-def announce(number: int, total: int, encoder: str) -> None:
-    """Says on a terminal which encoder comes next."""
-    if sys.stderr.isatty() and total > 1:
-        click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)
-
-
 def obtained(card: EncoderCard) -> tuple[Had, Any]:
-    """The weights of a trained encoder, loaded once if they are not there; also where they are.
-
-    Returns
-    -------
-    Had
-    zoo.loading.Found
-
-    Raises
-    ------
-    ZooError
-        As a load.
-    """
-    from ..loading import kept, load
+    """Load the weights of a trained encoder once if they are not stored; also returns where they are stored."""
+    from ..loading import cached, load
 
     choices = _candidates(card)
     was_there = _find(choices) is not None
     start = time.monotonic()
-    found = kept(choices)
+    found = cached(choices)
     if found is None:
         load(card.id)
-        found = kept(choices)
+        found = cached(choices)
     if found is None:
         raise StoreError(
             f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written, or another "
@@ -446,24 +140,18 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
 
 
 def require_all(had: Iterable[Had]) -> None:
-    """Refuses to end well if anything failed.
-
-    Raises
-    ------
-    NothingFound
-        Names what failed and why.
-    """
+    """Ends with exit code 1 if anything failed, with the reasons."""
     failed = [one for one in had if one.state == "failed"]
     if failed:
         by_reason: dict[str, list[str]] = {}
         for one in failed:
             by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
         reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())
-        raise NothingFound(f"{len(failed)} of {len(list(had))} could not be had.\n{reasons}")
+        raise NothingFound(f"{len(failed)} of {len(list(had))} could not be obtained.\n{reasons}")
 
 
 def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
-    """What the licences of weights say that users must know before they use them."""
+    """Restrictions of the weights' licences."""
     restricted: dict[str, list[str]] = {}
     for card in cards:
         licence = card.licence.weights
@@ -477,7 +165,7 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
 
 
 def licence_of(card: EncoderCard) -> str:
-    """SPDX id of the licence of the weights, as a table shows it."""
+    """SPDX id of the weights' licence, as a table shows it."""
     licence = card.licence.weights
     if isinstance(licence, Missing):
         return "?" if licence is Missing.NOT_PUBLISHED else "-"
@@ -492,11 +180,15 @@ def _candidates(card: EncoderCard) -> list[Candidate]:
 
 
 def _find(choices: Sequence[Candidate]) -> store.Record | None:
-    """What a load would find on this machine; unlike it, this writes nothing, not even to a lock file."""
-    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
-    folders = [shelf.folder for shelf in care.shelves() if shelf.kind in kinds]
-    records = (store.find(folder, choice.key) for folder in folders for choice in choices)
+    """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
+    records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
+
+
+def _shelves_of_loads() -> list[care.Shelf]:
+    """The folders of converted weights that a load looks into."""
+    kinds = ("registered", "mirror", "copy of a mirror") if mirror_place() else ("registered", "cache")
+    return [shelf for shelf in care.shelves() if shelf.kind in kinds]
 
 
 def _seen(card: EncoderCard) -> Had:
@@ -505,7 +197,7 @@ def _seen(card: EncoderCard) -> Had:
     try:
         found = _find(_candidates(card))
     except ZooError as error:
-        return Had(card=card, state="failed", reason=str(error))
+        return _failed(card, error)
     if found is not None:
         return Had(card=card, state="there", record=found)
     return Had(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
@@ -516,10 +208,13 @@ def _gotten(card: EncoderCard) -> Had:
         return Had(card=card, state="nothing to fetch")
     try:
         return obtained(card)[0]
-    except WeightsUnavailable as error:
-        return Had(card=card, state="failed", reason=str(error), unreached=error.unreached)
     except ZooError as error:
-        return Had(card=card, state="failed", reason=str(error))
+        return _failed(card, error)
+
+
+def _failed(card: EncoderCard, error: ZooError) -> Had:
+    unreached = error.unreached if isinstance(error, WeightsUnavailable) else ()
+    return Had(card=card, state="failed", reason=str(error), unreached=unreached)
 
 
 def _print(had: Sequence[Had]) -> None:
@@ -527,7 +222,7 @@ def _print(had: Sequence[Had]) -> None:
     for one in had:
         amount = "" if one.size_bytes is None or one.state == "failed" else size(one.size_bytes)
         seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
-        place = "" if one.place is None or one.state == "failed" else where(one.place)
+        place = "" if one.place is None or one.state == "failed" else place_name(one.place)
         rows.append([one.card.id, one.state, amount, seconds, place, licence_of(one.card)])
     print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
     print_notes([_summary(had), *licence_notes(one.card for one in had)])
@@ -564,3 +259,273 @@ def _document(had: Sequence[Had], dry_run: bool) -> dict[str, Any]:
             for one in had
         ],
     }
+
+
+_MIRROR_EXAMPLES = """\b
+Examples:
+  zoo mirror /shared/zoo 'dino_*' mae_vitB16
+  zoo mirror s3://bucket/zoo
+  ZOO_MIRROR=/shared/zoo python train.py
+"""
+
+
+@click.command("mirror", epilog=_MIRROR_EXAMPLES)
+@click.argument("destination", metavar="DEST")
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
+@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true; see zoo list.")
+@json_option
+def mirror_command(destination: str, names: tuple[str, ...], condition: str | None, as_json: bool) -> None:
+    """Copy weights to where there is no network.
+
+    DEST is a folder or an address that fsspec understands, such as s3://bucket/folder. NAME is an encoder or a glob
+    such as 'dino_*'; without names, everything that is in the cache or registered. Weights that are not there yet are
+    fetched first. Where the environment variable ZOO_MIRROR names DEST, every load comes from there.
+
+    Run it again to add encoders, to go on after an interruption, or to replace what is damaged: only what is missing is
+    copied.
+    """
+    from ..weights.mirror import write_mirror
+
+    _require_elsewhere(destination)
+    cards = chosen(names, condition) if names or condition is not None else _kept_here()
+    write_mirror(destination, [], _card_files(cards), zoo_version=__version__)  # says at once if it cannot be written
+    done: list[tuple[Had, int]] = []
+    with asking_once(places_of(cards)):
+        for number, card in enumerate(cards, start=1):
+            announce(number, len(cards), card.id)
+            done.append(_mirrored(destination, card))
+    if as_json:
+        print_json(_mirror_document(destination, done))
+    else:
+        _print_mirrored(destination, done)
+    require_all([had for had, _ in done])
+
+
+def _require_elsewhere(destination: str) -> None:
+    """Refuses a mirror that would be taken for the cache, the user's folder or the current mirror."""
+    if not destination.strip():
+        raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
+    here = local_folder(destination)
+    current = mirror_place()
+    if current is not None and _same(destination, current):
+        raise QueryError(
+            f"The mirror {shown_mirror(destination)} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR."
+        )
+    if here is None:
+        return
+    for what, folder in (("cache", weights_folder()), ("cache", cache_folder()), ("folder of your own", user_folder())):
+        if here.resolve().is_relative_to(folder.resolve()):
+            raise QueryError(f"The mirror {here} would lie in the {what}, {folder}; choose a folder outside of it.")
+
+
+def _same(one: str, other: str) -> bool:
+    here, there = local_folder(one), local_folder(other)
+    if here is None or there is None:
+        return one.rstrip("/") == other.rstrip("/")
+    return here.resolve() == there.resolve()
+
+
+def _kept_here() -> list[EncoderCard]:
+    """Encoders that load here without a network."""
+    cards = catalogue()
+    known = care.by_places(cards.values())
+    records = [item.record for shelf in _shelves_of_loads() for item in care.stored(shelf)]
+    ids = {name for found in records if found is not None for name in care.readers(found, known)}
+    kept = [card for card in cards.values() if card.id in ids]
+    if not kept:
+        raise NothingFound("Nothing is in the cache and nothing is registered; name the encoders to mirror.")
+    return kept
+
+
+def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
+    """Copies one encoder; returns the result and the bytes copied."""
+    from ..weights.mirror import Item, write_mirror
+
+    if card.is_untrained:
+        return Had(card=card, state="nothing to fetch"), 0
+    try:
+        had, found = obtained(card)
+        _require_whole(destination, found.path, found.record)
+        origins = (
+            replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins
+        )
+        record = replace(found.record, origins=tuple(origins))
+        item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
+        return had, write_mirror(destination, [item], {}, zoo_version=__version__)
+    except ZooError as error:
+        return _failed(card, error), 0
+
+
+def _require_whole(destination: str, path: Path, record: store.Record) -> None:
+    """Removes damaged weights from a mirror in a folder, and refuses to copy damaged ones."""
+    here = local_folder(destination)
+    there = None if here is None else here / "tensors" / path.name
+    if there is not None and there.is_file():
+        if not care.damage(there, record):
+            return
+        try:
+            there.unlink()
+        except OSError as error:
+            raise StoreError(f"{there} is damaged and cannot be removed ({error.strerror}); remove it.") from error
+    damage = care.damage(path, record)
+    if damage:
+        raise WeightsRefused(f"The weights {path} are damaged: {damage}; run 'zoo verify', which says what to do.")
+
+
+def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
+    """All shipped card files, and the user's that these encoders need, by their path in the mirror."""
+    shipped, known = content_folder("metadata"), catalogue()
+    files: dict[str, bytes] = {}
+    own: dict[str, tuple[Path, bytes]] = {}  # by encoder
+    for path, content in read_card_files().items():
+        if path.is_relative_to(shipped):
+            files[f"shipped/{path.relative_to(shipped).as_posix()}"] = content
+        else:
+            own |= {encoder: (path, content) for encoder in _encoders_of(content) if encoder in known}
+    wanted = [card.id for card in cards if card.id in own]
+    while wanted:
+        path, content = own[wanted.pop()]
+        name = f"own/{_relative(path)}"
+        if name not in files:
+            files[name] = _without_paths(path, content)
+            wanted += [other for other in _named_in(content) if other in own]
+    return files
+
+
+def _without_paths(path: Path, content: bytes) -> bytes:
+    """A card file in which :func:`zoo.weights.places.portable` names replace files of this machine."""
+    for place in sorted(_places(content), key=len, reverse=True):  # lest one that begins another one break it
+        content = content.replace(place.encode(), portable(place).encode())
+    if left := sorted(place for place in _places(content) if portable(place) != place):
+        raise StoreError(
+            f"The card file {path} names {left[0]!r} with escapes, and a path of this machine is not copied; write it "
+            "plainly, or relative to your own folder."
+        )
+    return content
+
+
+def _places(content: bytes) -> set[str]:
+    """Every place that a card file names."""
+    document = tomllib.loads(content.decode("utf-8-sig"))
+    found: list[Any] = []
+    for facts in (document.get("defaults", {}), *document["encoders"].values()):
+        parts = [facts.get(part, {}) if isinstance(facts, dict) else {} for part in ("weights", "provenance")]
+        for part in (part for part in parts if isinstance(part, dict)):
+            found.append(part.get("url"))
+            found += [place for name in ("mirrors", "companions") for place in part.get(name) or ()]
+    return {place for place in found if isinstance(place, str)}
+
+
+def _encoders_of(content: bytes) -> Iterable[str]:
+    try:
+        encoders = tomllib.loads(content.decode("utf-8-sig")).get("encoders")
+    except ValueError:  # a broken file, of which the catalogue warns
+        return ()
+    return encoders if isinstance(encoders, dict) else ()
+
+
+def _relative(path: Path) -> str:
+    """A card file's path below ``metadata/`` of the user, or of the mirror that it came from."""
+    home = user_folder() / "metadata"
+    current = local_folder(mirror_place() or "memory://")
+    root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
+    return path.relative_to(root).as_posix()
+
+
+def _named_in(content: bytes) -> list[str]:
+    """Encoders that the cards of this file refer to."""
+    encoders = tomllib.loads(content.decode("utf-8-sig"))["encoders"].values()
+    tables = [facts for facts in encoders if isinstance(facts, dict)]
+    weights = [facts.get("weights") for facts in tables]
+    named = [facts.get("like") for facts in tables]
+    named += [part.get("same_file_as") for part in weights if isinstance(part, dict)]
+    return [name for name in named if isinstance(name, str)]
+
+
+def _print_mirrored(destination: str, done: Sequence[tuple[Had, int]]) -> None:
+    rows = []
+    for had, n_copied in done:
+        whole = had.record.size_bytes if had.record else 0
+        state: str = "nothing to copy" if had.card.is_untrained else had.state
+        if had.record is not None:
+            state = "copied" if n_copied else "there"
+        rows.append([had.card.id, state, size(whole) if whole else "", licence_of(had.card)])
+    print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
+    print_notes(
+        [
+            f"{size(sum(n for _, n in done))} copied",
+            "anyone who passes these weights on is bound by their licences",
+            *licence_notes(had.card for had, _ in done),
+        ]
+    )
+    click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={shlex.quote(_as_named(destination))}")
+
+
+def _as_named(destination: str) -> str:
+    return str(local_folder(destination) or destination)
+
+
+def _mirror_document(destination: str, done: Sequence[tuple[Had, int]]) -> dict[str, Any]:
+    return {
+        "mirror": str(local_folder(destination) or shown_mirror(destination)),
+        "copied_bytes": sum(n for _, n in done),
+        "n_failed": sum(had.state == "failed" for had, _ in done),
+        "encoders": [
+            {
+                "encoder": had.card.id,
+                "state": had.state,
+                "reason": had.reason or None,
+                "copied_bytes": n_copied,
+                "size_bytes": had.record.size_bytes if had.record else None,
+                "sha256": had.record.sha256 if had.record else None,
+                **record({"licence": had.card.licence.weights, "availability": had.card.weights.availability}),
+            }
+            for had, n_copied in done
+        ],
+    }
+
+
+_EXPORT_EXAMPLES = """\b
+Examples:
+  zoo export dino_vitS16 --hub exports/dino_vitS16
+  hf upload OWNER/dino_vitS16 exports/dino_vitS16
+"""
+
+
+@click.command("export", epilog=_EXPORT_EXAMPLES)
+@click.argument("name", shell_complete=encoder_names)
+@click.option(
+    "--hub",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write: absent, empty, or an untouched earlier export of the same encoder.",
+)
+@json_option
+def export_command(name: str, folder: Path, as_json: bool) -> None:
+    """Write a folder for the Hugging Face Hub.
+
+    It gets the converted weights, byte for byte; config.json with the facts that are needed to build and to use the
+    encoder, and the source of the weights; and a model card with the measured results. The weights are fetched first if
+    they are not there. Nothing is uploaded.
+    """
+    from ..hub.export import export_to_hub_folder, require_exportable
+    from ..hub.modelcard import redistribution_note
+
+    card = catalogue()[name]
+    require_exportable(card, folder)
+    _, found = obtained(card)
+    paths = export_to_hub_folder(card, found, folder)
+    note = redistribution_note(card)
+    sizes = {path.name: path.stat().st_size for path in paths}
+    if as_json:
+        files = [{"file": file, "size_bytes": n_bytes} for file, n_bytes in sizes.items()]
+        print_json(
+            {"encoder": card.id, "folder": str(folder), "sha256": found.record.sha256, "note": note, "files": files}
+        )
+        return
+    listed = ", ".join(f"{file} ({size(n_bytes)})" for file, n_bytes in sizes.items())
+    click.echo(wrapped(f"Wrote {card.id} to {folder}: {listed}."))
+    if note:
+        click.secho(wrapped(note), fg="yellow", err=True)

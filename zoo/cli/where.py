@@ -1,12 +1,12 @@
-"""The language of ``zoo list --where``: parsed as Python, evaluated by nothing but this file.
+"""The language of ``zoo list --where``: parsed as Python, evaluated by this module alone.
 
-A condition has names of columns, texts, numbers, ``true`` and ``false``; ``==  !=  <  <=  >  >=`` (also chained),
-``in`` and ``not in``; ``and``, ``or``, ``not``; ``+ - * /``; and ``missing(x)``, ``not_published(x)`` and
-``not_applicable(x)``. A column whose name is not a word stands in backquotes: `` `train-nperclass-5_test` < 40 ``.
-Texts are compared without regard to case.
+A condition has names of columns, texts, numbers, ``true`` and ``false``; ``== != < <= > >=`` (also chained), ``in`` and
+``not in``; ``and``, ``or``, ``not``; ``+ - * /``; and ``missing(x)``, ``not_published(x)`` and ``not_applicable(x)``. A
+column whose name is not a word stands in backquotes: `` `train-nperclass-5_test` < 40 ``. Texts are compared without
+regard to case.
 
-Types are checked once, before any encoder is looked at. A comparison with a missing value is neither true nor false
-but unknown, as in SQL: ``epochs > 100`` and ``not epochs > 100`` both leave out encoders whose epochs are not known.
+Types are checked once, before any encoder is looked at. A comparison with a missing value is unknown, neither true nor
+false, as in SQL: ``epochs > 100`` and ``not epochs > 100`` both leave out encoders whose epochs are missing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _TYPES: dict[Kind, _Type] = {
     "list": "list of texts",
 }
 
-_LONGEST = 1_000  # characters
-_DEEPEST = 40  # levels of nesting
+_MOST_CHARACTERS = 1_000
+_MOST_NESTED = 40
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]*)`""")  # texts, and names in backquotes
 _UNKNOWN = Missing.NOT_PUBLISHED  # stands for "unknown" between operators; which reason it was no longer matters
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -63,7 +63,7 @@ _MISSING_TESTS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A checked condition: which columns it reads, and which encoders satisfy it."""
+    """A checked condition and the columns that it reads."""
 
     names: frozenset[str]
     evaluate: _Evaluate
@@ -74,30 +74,15 @@ class Condition:
 
 
 def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
-    """Check a condition against the columns that exist.
+    """Checks a condition against the kinds of the columns, and makes it a function; QueryError or UnknownName if it is
+    wrong.
 
-    Parameters
-    ----------
-    text : str
-        The condition, such as ``'family == "vit" and z_dim <= 768'``.
-    kinds : mapping from str to str
-        Kind of every column by its name.
-
-    Raises
-    ------
-    QueryError
-        If the text is no condition, or compares what cannot be compared.
-    UnknownName
-        If it names a column that does not exist; lists the nearest names.
-
-    Examples
-    --------
     >>> condition = parse_condition("1 < 2 * z_dim <= 8", {"z_dim": "whole number"})
     >>> [condition.holds({"z_dim": n}.__getitem__) for n in (0, 4, 5)]
     [False, True, False]
     """
-    if len(text) > _LONGEST:
-        raise QueryError(f"The condition has {len(text):,} characters, expected at most {_LONGEST:,}.")
+    if len(text) > _MOST_CHARACTERS:
+        raise QueryError(f"The condition has {len(text):,} characters, expected at most {_MOST_CHARACTERS:,}.")
     hidden, quoted = _without_backquotes(text)
     try:
         tree = ast.parse(hidden.strip(), mode="eval")
@@ -113,7 +98,7 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
 
 
 def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
-    """The text with a word that occurs nowhere else in it for every name in backquotes, and what each word is for."""
+    """The text with a new word for every name in backquotes, and the name behind each word."""
     word = "_column"
     while word in unicodedata.normalize("NFKC", text):  # as Python reads names
         word += "_"
@@ -130,7 +115,7 @@ def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
 
 
 class _Checker:
-    """Turns a syntax tree into functions; holds the columns that exist, and those that were met."""
+    """Turns a syntax tree into functions; ``met`` collects the columns that it reads."""
 
     def __init__(self, types: Mapping[str, _Type], quoted: Mapping[str, str]) -> None:
         self.types = types
@@ -148,9 +133,9 @@ class _Checker:
 
     def term(self, node: ast.expr, depth: int) -> tuple[_Type, _Evaluate]:
         """Type and function of any part."""
-        if depth > _DEEPEST:
+        if depth > _MOST_NESTED:
             raise QueryError(
-                f"The condition is nested more than {_DEEPEST} levels deep; write it with fewer parentheses."
+                f"The condition is nested more than {_MOST_NESTED} levels deep; write it with fewer parentheses."
             )
         match node:
             case ast.Name(id=name):
@@ -238,14 +223,14 @@ def _type_of(value: bool | str | int | float) -> _Type:
 
 
 def _folded(value: Any) -> Any:
-    """A text, or every text of a list, such that case makes no difference; anything else as it is."""
+    """A text, or every text of a tuple, in folded case; anything else as it is."""
     if isinstance(value, str):
         return value.casefold()
     return tuple(map(_folded, value)) if isinstance(value, tuple) else value
 
 
 def _lifted(function: Callable[..., Any], *parts: _Evaluate) -> _Evaluate:
-    """The function of the parts' values; unknown if one of them is missing, or the division is by zero."""
+    """The function of the parts' values; unknown if one is missing, or after a division by zero."""
 
     def evaluate(values: Values) -> Any:
         arguments = [part(values) for part in parts]

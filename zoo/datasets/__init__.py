@@ -1,37 +1,47 @@
-"""Image sets: labelled images of two splits, from many sources, and reproducible subsets of them.
+"""Image sets: labelled images, or images with maps, of two splits from many sources; reproducible subsets and views.
 
 >>> from zoo.datasets import balanced, open_images
 >>> data = open_images("digits")
 >>> few = balanced(data.train.labels, 5, seed=0, parent=data.train.fingerprint).of(data.train)
 >>> len(data.train), len(few), few.split
 (1346, 50, 'train 5-shot')
-
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from .images import ImageData, ImageSet, LazyImages, array_images, pixels_of
-from .libraries import digits, digits_data
-from .opening import open_images
-from .shapes import Geometry, geometry, shapes
-from .subsets import Subset, balanced, fraction, held_out, load_subset, save_subset
+from ..optional import lazy
 
-__all__ = [
-    "Geometry",
-    "ImageData",
-    "ImageSet",
-    "LazyImages",
-    "Subset",
-    "array_images",
-    "balanced",
-    "digits",
-    "digits_data",
-    "fraction",
-    "geometry",
-    "held_out",
-    "load_subset",
-    "open_images",
-    "pixels_of",
-    "save_subset",
-    "shapes",
-]
+if TYPE_CHECKING:
+    from .dense import DenseData as DenseData
+    from .dense import Maps as Maps
+    from .dense import MapSet as MapSet
+    from .images import ImageData as ImageData
+    from .images import ImageSet as ImageSet
+    from .images import LazyImages as LazyImages
+    from .images import array_images as array_images
+    from .images import pixels_of as pixels_of
+    from .libraries import digits as digits
+    from .libraries import digits_data as digits_data
+    from .opening import open_dense as open_dense
+    from .opening import open_images as open_images
+    from .rendering import Geometry as Geometry
+    from .rendering import geometry as geometry
+    from .rendering import shapes as shapes
+    from .subsets import Subset as Subset
+    from .subsets import balanced as balanced
+    from .subsets import fraction as fraction
+    from .subsets import held_out as held_out
+    from .subsets import load_subset as load_subset
+    from .subsets import save_subset as save_subset
+else:
+    __getattr__, __dir__, __all__ = lazy(
+        __name__,
+        {
+            "dense": ["DenseData", "MapSet", "Maps"],
+            "images": ["ImageData", "ImageSet", "LazyImages", "array_images", "pixels_of"],
+            "libraries": ["digits", "digits_data"],
+            "opening": ["open_dense", "open_images"],
+            "rendering": ["Geometry", "geometry", "shapes"],
+            "subsets": ["Subset", "balanced", "fraction", "held_out", "load_subset", "save_subset"],
+        },
+    )

@@ -1,77 +1,211 @@
-"""Images with maps of depth or normals from one text, whatever their source."""
+"""Images with maps of depth or normals, to which every source of maps is brought; maps of rendered images.
+
+:func:`aligned` brings a map to the pixels of an encoder's input.
+"""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import lru_cache
 
+from ..cards.schema import Preprocess
 from ..errors import DataError, UnknownName
 from ..optional import requires_extra
-from .dense_folders import dense_folder_data
-from .images import ImageData, ImageSet, LazyImages, digest
-from .maps import CLASS, DenseData, Maps, MapSet, aligned, checked_task
-from .opening import VAL_SHARE, open_images, require_use
-from .rgb import Scale
-from .shapes import Renderer, geometry_of
+from .images import ImageData, ImageSet, digest
+from .rendering import Renderer, cached_array, geometry_of, rendered
 
-with requires_extra("models", needed_for="Rendering images"):
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
+    from PIL import Image
+    from torchvision import transforms
+    from torchvision.transforms import functional
+
+CHANNELS = {"depth": 1, "normals": 3}
+"""Tasks that have maps, and the numbers at a pixel of each."""
+
+CLASS = "image"
+"""The one class of images that have maps in place of labels."""
 
 GEOMETRY = "shapes-maps-1"
 """Name of the way from a scene to maps; part of the fingerprint, and new whenever a value would change."""
 
-KEPT_BYTES = 1 << 27
-"""Of computed maps that stay in memory, for the next training that looks at them."""
+_RENDERED_UNITS = {"depth": "half widths of the image", "normals": "unit vectors"}
 
-UNITS = {"depth": "half widths of the image", "normals": "unit vectors"}
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """Maps that are read or computed each time they are asked for; indexing gives ``(values, valid)``.
+
+    Attributes
+    ----------
+    read : callable
+        From a number to ``values``, float32 (height, width, channels), 0 where not valid, and ``valid``, bool (height,
+        width); neither is to be written to. Workers of a loader get a pickled copy, as of
+        :class:`~zoo.datasets.LazyImages`.
+    indices : int64 array, shape (n,)
+        The number that ``read`` wants for each map.
+    """
+
+    read: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    indices: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.read(int(self.indices[index]))
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return map(self.read, self.indices.tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class MapSet:
+    """Images of one split with a map each.
+
+    Attributes
+    ----------
+    images : ImageSet
+        All of the one class :data:`CLASS`.
+    maps : Maps
+        As many, in the same order, each of the height and width of its image.
+    task : str
+        "depth" (1 channel) or "normals" (3: unit vectors).
+    unit : str
+        Of the values, in words.
+    fingerprint : str
+        Hex. Two sets with the same fingerprint have the same images and maps; the function that makes a set says how
+        they enter it.
+
+    Raises
+    ------
+    DataError
+        If there are not as many maps as images.
+    UnknownName
+        If no such task has maps.
+    """
+
+    images: ImageSet
+    maps: Maps
+    task: str
+    unit: str
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        checked_task(self.task)
+        if len(self.images) != len(self.maps):
+            raise DataError(
+                f"The image set {self.name!r} has {len(self.images):,} images and {len(self.maps):,} maps of "
+                f"{self.task}; expected a map an image."
+            )
+
+    @property
+    def name(self) -> str:
+        """Of the data set."""
+        return self.images.name
+
+    @property
+    def split(self) -> str:
+        """Of its part: "train", "val", ..."""
+        return self.images.split
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def subset(self, indices: np.ndarray | Sequence[int], *, split: str) -> MapSet:
+        """Some of the images with their maps, in the order of ``indices``.
+
+        The whole set in its order keeps its fingerprint; any other subset has one of this set's and the indices.
+
+        Raises
+        ------
+        DataError
+            If an index is not between 0 and n - 1, or comes twice.
+        """
+        images = self.images.subset(indices, split=split)
+        chosen = np.asarray(indices).astype(np.int64)
+        whole = np.array_equal(chosen, np.arange(len(self)))
+        return MapSet(
+            images=images,
+            maps=Maps(self.maps.read, self.maps.indices[chosen]),
+            task=self.task,
+            unit=self.unit,
+            fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
+        )
+
+
+@dataclass(frozen=True)
+class DenseData:
+    """A data set of a dense task: train on ``train``, test on ``val``.
+
+    Raises
+    ------
+    DataError
+        If a part is empty, both are the same, or they are not of one task and unit.
+    """
+
+    name: str
+    task: str
+    train: MapSet
+    val: MapSet
+    is_split_here: bool = False  # by the zoo, and not by the source of the images
+
+    def __post_init__(self) -> None:
+        for part in (self.train, self.val):
+            if not len(part):
+                raise DataError(
+                    f"The part {part.split!r} of {self.name!r} holds no image; expected some in both parts."
+                )
+            if part.task != self.task or part.unit != self.train.unit:
+                raise DataError(
+                    f"The part {part.split!r} of {self.name!r} has maps of {part.task}, {part.unit}; expected "
+                    f"{self.task}, {self.train.unit}, in both parts."
+                )
+        if self.train.fingerprint == self.val.fingerprint:
+            raise DataError(
+                f"The two parts of {self.name!r} are the same {len(self.train):,} images; a decoder must be tested on "
+                "images that it was not trained on: give it two different parts."
+            )
+
+
+def checked_task(task: str) -> str:
+    """The name of a task, if it has maps.
+
+    >>> checked_task("depth")
+    'depth'
+    """
+    if task not in CHANNELS:
+        raise UnknownName("task with maps", task, CHANNELS, hint=f"Expected {' or '.join(CHANNELS)}.")
+    return task
 
 
 @dataclass(frozen=True)
 class RenderedMaps:
-    """Computes the maps of one split by the numbers of its images."""
+    """Computes the maps of one rendered split by the numbers of its images."""
 
     renderer: Renderer
     task: str
 
     def __call__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Float32 (size_px, size_px, channels) and bool (size_px, size_px), all true; not to be written to."""
-        known = _computed.get((self, number))
-        if known is None:
-            known = self._values(number)
-            known.setflags(write=False)
-            if (len(_computed) + 1) * known.nbytes <= KEPT_BYTES:
-                _computed[self, number] = known
-        return known, np.ones(known.shape[:2], bool)
+        """Float32 (size_px, size_px, channels) and bool (size_px, size_px), all true; read-only."""
+        values = cached_array(_computed, (self, number), lambda: self._values(number))
+        return values, np.ones(values.shape[:2], bool)
 
     def _values(self, number: int) -> np.ndarray:
-        found = geometry_of(self.renderer.scene(number), self.renderer.size_px)
-        return found.depth[:, :, None] if self.task == "depth" else found.normals
+        exact = geometry_of(self.renderer.scene(number), self.renderer.size_px)
+        return exact.depth[:, :, None] if self.task == "depth" else exact.normals
 
 
-_computed: dict[tuple[RenderedMaps, int], np.ndarray] = {}  # the same whoever asks, so that nobody sees that it is kept
+_computed: dict[Hashable, np.ndarray] = {}
 
 
 def with_geometry(data: ImageData, *, task: str) -> DenseData:
-    """The rendered set with the depth or the normals at each pixel, all of them valid.
+    """Images of :func:`zoo.datasets.shapes` with the depth or the normals at each pixel, all of them valid.
 
-    Parameters
-    ----------
-    data : ImageData
-        Of :func:`zoo.datasets.shapes`.
-    task : str
-        "depth": distance from the plane of the camera in half widths of the image; "normals": x to the right, y
-        upwards, z towards the camera.
-
-    Returns
-    -------
-    DenseData
-        The fingerprint of a part is of that of its images, the task and the version of the geometry.
-
-    Raises
-    ------
-    DataError
-        If the images are not rendered ones.
+    Depth is the distance from the plane of the camera in half widths of the image; normals have x to the right, y
+    upwards and z towards the camera. The fingerprint of a part is of that of its images, the task and the version of
+    the geometry.
 
     >>> from zoo.datasets import shapes
     >>> values, valid = with_geometry(shapes(train=20, val=20), task="normals").train.maps[3]
@@ -79,17 +213,12 @@ def with_geometry(data: ImageData, *, task: str) -> DenseData:
     ((32, 32, 3), True)
     """
     checked_task(task)
-    parts = {part.split: _map_set(part, task) for part in (data.train, data.val)}
-    return DenseData(name=data.name, task=task, train=parts[data.train.split], val=parts[data.val.split])
+    train, val = _rendered_map_set(data.train, task), _rendered_map_set(data.val, task)
+    return DenseData(name=data.name, task=task, train=train, val=val)
 
 
-def _map_set(images: ImageSet, task: str) -> MapSet:
-    lazy = images.images
-    if not isinstance(lazy, LazyImages) or not isinstance(lazy.read, Renderer):
-        raise DataError(
-            f"Maps of {task} of {images.name!r} were asked for, and only the rendered set 'shapes' computes them; "
-            "expected images of zoo.datasets.shapes."
-        )
+def _rendered_map_set(images: ImageSet, task: str) -> MapSet:
+    renderer, numbers = rendered(images)
     unlabelled = replace(
         images,
         labels=np.zeros(len(images), np.int64),
@@ -98,77 +227,55 @@ def _map_set(images: ImageSet, task: str) -> MapSet:
     )
     return MapSet(
         images=unlabelled,
-        maps=Maps(RenderedMaps(lazy.read, task), lazy.indices),
+        maps=Maps(RenderedMaps(renderer, task), numbers),
         task=task,
-        unit=UNITS[task],
+        unit=_RENDERED_UNITS[task],
         fingerprint=digest([GEOMETRY, task, images.fingerprint]),
     )
 
 
-__all__ = ["DENSE_KINDS", "DenseData", "MapSet", "Maps", "aligned", "open_dense"]
+def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:
+    """A map on the grid of an encoder's input: values float32 (channels, crop_px, crop_px), valid pixels bool.
 
-DENSE_KINDS = {
-    "shapes": "rendered images with exact depth and normals; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0",
-    "FOLDER": "images/ (or rgb/) beside depth/ (or depth_zbuffer/, depth_euclidean/) or normals/ (or normal/), below "
-    "train/ and val/, or split by hash; maps as png, npy or npz",
-}
-"""What :func:`open_dense` takes, and what it is."""
+    ``values`` (height, width, channels) and ``valid`` (height, width) go through the geometry of
+    :func:`zoo.encoders.preprocess.build_preprocess`: the shorter side becomes ``resize_px``, the centre is cropped, and
+    what is smaller than the crop is padded. Each pixel takes the value of the map's pixel that its centre falls into,
+    none is blended: directions keep their length, and no depth lies between an object and what is behind it. Values are
+    0 where not valid, as in the padding.
 
-_WITHOUT_MAPS = ("digits", "torchvision", "huggingface")  # of open_images; a folder of that name is "./NAME" here, too
-
-
-def open_dense(
-    spec: str | os.PathLike[str],
-    *,
-    task: str,
-    name: str | None = None,
-    val_share: float | None = None,
-    seed: int = 0,
-    scale: Scale | None = None,
-) -> DenseData:
-    """A training and a validation set of images with a map each.
-
-    Parameters
-    ----------
-    spec : str or path
-        One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
-    task : str
-        "depth" or "normals".
-    name : str, optional
-        Of the data set, as it goes into results; by default that of the kind or the folder.
-    val_share : float, optional
-        Share of the images of a folder for validation where it has no train/: 0.2.
-    seed : int
-        Of that split; the rendered set has its own.
-    scale : (float, float), optional
-        Of images with more than 8 bits a channel, as for :func:`zoo.datasets.open_images`; maps stay as they are.
-
-    Raises
-    ------
-    UnknownName
-        If it is none of them, or the task has no maps; lists what would be.
-    QueryError
-        If it is one of them, wrongly written, or no image has a use for the scale.
-    DataError
-        If the images or maps are not what a decoder needs; says what and where.
-
-    >>> data = open_dense("shapes:classes=4,train=8,val=4,size_px=16", task="depth")
-    >>> values, valid = data.train.maps[0]
-    >>> len(data.train), data.train.unit, values.shape, int(valid.sum())
-    (8, 'half widths of the image', (16, 16, 1), 256)
+    >>> ramp, everywhere = np.arange(8.0).reshape(2, 4, 1), np.ones((2, 4), bool)
+    >>> about = Preprocess(resize_px=2, crop_px=2, interpolation="bilinear", mean=(0, 0, 0), std=(1, 1, 1))
+    >>> aligned(ramp, everywhere, about)[0].tolist()
+    [[[1.0, 2.0], [5.0, 6.0]]]
     """
-    checked_task(task)
-    text = os.fspath(spec)
-    kind = text.partition(":")[0]
-    if kind == "shapes":
-        return with_geometry(open_images(text, name=name, scale=scale), task=task)
-    if kind in _WITHOUT_MAPS or not os.path.isdir(text):
-        known = "; ".join(f"{key} ({meaning})" for key, meaning in DENSE_KINDS.items())
-        raise UnknownName(f"image set with maps of {task}", text, ("shapes",), hint=f"Expected {known}.")
-    folder = Path(text)
-    share = VAL_SHARE if val_share is None else val_share
-    own = name or folder.resolve().name or "images"  # the root of a disk has no name
-    data = dense_folder_data(folder, task=task, name=own, val_share=share, seed=seed, scale=scale)
-    if scale is not None:
-        require_use([data.train.images, data.val.images], scale)
-    return data
+    if values.ndim != 3 or valid.shape != values.shape[:2] or valid.dtype != np.bool_:
+        raise DataError(
+            f"A map has values of shape {values.shape} and valid pixels as {valid.dtype} of shape {valid.shape}; "
+            "expected (height, width, channels) and bool (height, width)."
+        )
+    height, width, n_channels = values.shape
+    source = _source_pixels(height, width, preprocess.resize_px, preprocess.crop_px)  # (px, px)
+    valid_there = valid.reshape(-1)[source] & (source >= 0)
+    moved = values.reshape(-1, n_channels)[source].astype(np.float32)  # (px, px, c)
+    moved[~valid_there] = 0
+    return np.ascontiguousarray(moved.transpose(2, 0, 1)), valid_there
+
+
+@lru_cache(maxsize=16)
+def _source_pixels(height: int, width: int, resize_px: int, crop_px: int) -> np.ndarray:
+    """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
+
+    Torchvision resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
+    """
+    short, long = min(height, width), max(height, width)
+    resized = {long: int(resize_px * long / short), short: resize_px}  # px of each side, as torchvision rounds it
+
+    def moved(side: int) -> np.ndarray:
+        numbers = Image.fromarray(np.arange(1, side + 1, dtype=np.int32)[:, None])
+        column = functional.resize(numbers, [resized[side], 1], transforms.InterpolationMode.NEAREST_EXACT)
+        return np.asarray(functional.center_crop(column, [crop_px, 1]))[:, 0].astype(np.int64) - 1  # padded with 0
+
+    rows, columns = moved(height)[:, None], moved(width)[None, :]
+    source = np.where((rows >= 0) & (columns >= 0), rows * width + columns, -1)
+    source.setflags(write=False)
+    return source

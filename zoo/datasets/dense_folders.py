@@ -1,4 +1,4 @@
-"""Folders of images with a map of depth or normals each, under the same name."""
+"""Folders of images with a map of depth or normals each: which map is of which image, and how map files are read."""
 
 from __future__ import annotations
 
@@ -12,38 +12,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
-from .folders import VAL_FOLDERS
+from .dense import CHANNELS, CLASS, DenseData, Maps, MapSet, checked_task
+from .folders import VAL_FOLDERS, Seen, claim, entries_of, split_folders
 from .imagefiles import DECODING_ERRORS, SUFFIXES, files_reading, grid_of, read_image, reason_of
 from .images import ImageSet, LazyImages, contents_of_files, digest, fingerprint_of
-from .maps import CHANNELS, CLASS, DenseData, Maps, MapSet, checked_task
 from .rgb import Scale, turned
-from .subsets import in_val_by_name
+from .subsets import hash_halves
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-MAP_SUFFIXES = (".npy", ".npz", ".png")
-
-SHORTEST = 0.1
-"""Length from which on three numbers are a direction; a mean of opposite ones, or grey, is none."""
-
-_ARRAY_ERRORS = (
+_MAP_SUFFIXES = (".npy", ".npz", ".png")
+_SHORTEST_NORMAL = 0.1  # length from which on three numbers are a direction; a mean of opposite ones, or grey, is none
+_ARRAY_ERRORS = (  # of numpy's readers on damaged files
     OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError,
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-"""What numpy's readers are known to raise on damaged files."""
 
 
 def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values and valid pixels of a file.
+    """Values of a file, float32 (height, width, channels) with 0 where missing, and valid pixels, bool (height, width).
 
     Depth: a grey png of 8 or 16 bits, whose values stay as they are stored and are missing where they are 0 or the
     largest of the type; an array of whole numbers likewise; or an array of floating point, missing where it is not
@@ -53,26 +45,8 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
     of floating point, missing where it is not finite. Of shape (height, width, 3); missing where shorter than 0.1,
     and brought to length 1 elsewhere.
 
-    An npz file holds one array, or several of which one has the name of the task. Nothing is ever unpickled.
-
-    Parameters
-    ----------
-    path : str
-    task : str
-        "depth" or "normals".
-    shown : str
-        What messages call the map, such as "The depth map 'depth/1.png' of 'rooms'".
-
-    Returns
-    -------
-    values : float32 array, shape (height, width, channels)
-        0 where not valid.
-    valid : bool array, shape (height, width)
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, holds something else, or no pixel is valid; names it.
+    An npz file holds one array, or several of which one has the name of the task. Nothing is ever unpickled. ``shown``
+    is what messages call the map; a map without a valid pixel is refused.
     """
     stored = _pixels(path, task, shown) if path.lower().endswith(".png") else _array(path, task, shown)
     values, valid = _depth(stored) if task == "depth" else _normals(stored)
@@ -105,15 +79,16 @@ def _pixels(path: str, task: str, shown: str) -> np.ndarray:
 def _array(path: str, task: str, shown: str) -> np.ndarray:
     """Whole numbers or floating point, of a shape that fits the task."""
     try:
-        with open(path, "rb") as file:  # numpy leaves its own open where an archive is damaged
+        with open(path, "rb") as file:  # numpy would leave it open where an archive is damaged
             opened = np.load(file, allow_pickle=False)
             archive = isinstance(opened, np.lib.npyio.NpzFile)
             stored: object = opened[_key(opened.files, task, shown)] if archive else opened
     except DataError:
         raise
     except _ARRAY_ERRORS as error:
-        told = "it holds Python objects, which are never unpickled, or no array" if "pickle" in str(error) else None
-        raise _unreadable(shown, told or reason_of(error)) from error
+        is_pickle = "pickle" in str(error)
+        reason = "it holds Python objects, which are never unpickled, or no array" if is_pickle else reason_of(error)
+        raise _unreadable(shown, reason) from error
     if not isinstance(stored, np.ndarray):  # a file in the archive that is no array comes as bytes
         raise _unreadable(shown, "it holds no array")
     _require_fit(stored, task, shown)
@@ -159,7 +134,7 @@ def _normals(stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         vectors = vectors / 255 * 2 - 1
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt((vectors**2).sum(axis=2))  # (h, w)
-        valid = np.isfinite(lengths) & (lengths >= SHORTEST)
+        valid = np.isfinite(lengths) & (lengths >= _SHORTEST_NORMAL)
     if coded:
         valid &= stored.any(axis=2)
     values = np.zeros(vectors.shape, np.float32)
@@ -174,7 +149,6 @@ def _unreadable(shown: str, reason: str) -> DataError:
 IMAGE_FOLDERS = ("images", "rgb")
 MAP_FOLDERS = {"depth": ("depth", "depth_zbuffer", "depth_euclidean"), "normals": ("normals", "normal")}
 
-Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part and kind that it was first read for
 
 _TASK_OF = {word: task for task, words in MAP_FOLDERS.items() for word in words}
 _ENDINGS = tuple(f"_domain_{word}" for word in (*IMAGE_FOLDERS, *_TASK_OF))  # of Taskonomy's names
@@ -191,38 +165,24 @@ class Pair:
 
 
 def pairs_of(root: Path, *, task: str, split: str, seen: Seen) -> tuple[list[Pair], str]:
-    """Images with their maps, sorted by what their paths share, and the name of the folder of the maps.
+    """Images of a part with their maps, sorted by what their paths share, and the name of the folder of the maps.
 
-    Parameters
-    ----------
-    root : Path
-        Of one part.
-    task : str
-        "depth" or "normals".
-    split : str
-        Name of the part.
-    seen : dict
-        Folders that were read for any part so far; grows.
-
-    Raises
-    ------
-    DataError
-        If the folder cannot be read, or images and maps do not fit each other; says where.
+    ``seen`` has the folders that were read for any part so far, and is added to.
     """
     walk = _Walk(root, task, split, seen)
     walk.enter(root, below="", key="", word=None)
     walk.require_both()
     walk.require_pairs()
-    paired = [
-        Pair(image=image, map=found, map_bytes=walk.sizes[found])
-        for image, found in ((walk.images[key], walk.maps[key]) for key in sorted(walk.images))
-    ]
-    return paired, next(word for word in MAP_FOLDERS[task] if word in walk.words)
+    pairs = []
+    for key in sorted(walk.images):
+        map_path = walk.maps[key]
+        pairs.append(Pair(image=walk.images[key], map=map_path, map_bytes=walk.sizes[map_path]))
+    return pairs, next(word for word in MAP_FOLDERS[task] if word in walk.words)
 
 
 @dataclass
 class _Walk:
-    """A walk through the folders of a part, and what it found."""
+    """A walk through the folders of a part, with the images and maps in them."""
 
     root: Path
     task: str
@@ -234,35 +194,22 @@ class _Walk:
     sizes: dict[str, int] = field(default_factory=dict)  # path: bytes
 
     def enter(self, folder: Path, *, below: str, key: str, word: str | None) -> None:
-        """Read a folder at the path ``below``; ``word`` says what is in it, and ``key`` is the path without it."""
-        owner = f"{self.split} {word}" if word else self.split
-        try:
-            status = folder.stat()
-            with os.scandir(folder) as entries:
-                shown = sorted((e for e in entries if not e.name.startswith(".")), key=lambda entry: entry.name)
-        except OSError as error:
-            raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
-        place = (status.st_dev, status.st_ino)
-        if self.seen.get(place) == owner:
-            return  # a loop of links
-        first = self.seen.setdefault(place, owner)
-        if first != owner:
-            raise DataError(
-                f"The folder {folder} is one with a folder of {first!r}, by a link; expected images and maps apart, "
-                "and each in one part only: remove the link."
-            )
-        for entry in shown:
-            inner, path = f"{below}{entry.name}", Path(entry.path)
-            if not entry.is_dir():
-                if word is not None:
-                    self.add(entry, path=inner, key=key, word=word)
-            elif word is not None or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
-                self.enter(path, below=f"{inner}/", key=f"{key}{entry.name}/", word=word)
+        """Reads a folder at the path ``below``; ``word`` says what is in it, and ``key`` is the path without it."""
+        if not claim(folder, f"{self.split} {word}" if word else self.split, self.seen):
+            return
+        folders, files = entries_of(folder)
+        if word is not None:
+            for entry in files:
+                self.add(entry, path=f"{below}{entry.name}", key=key, word=word)
+        for entry in folders:
+            path, inner = Path(entry.path), f"{below}{entry.name}/"
+            if word is not None or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
+                self.enter(path, below=inner, key=f"{key}{entry.name}/", word=word)
             elif self.is_wanted(path):
-                self.enter(path, below=f"{inner}/", key=key, word=entry.name)
+                self.enter(path, below=inner, key=key, word=entry.name)
 
     def is_wanted(self, folder: Path) -> bool:
-        """Whether a folder of images or maps is one to read; notes that it is there."""
+        """Notes a folder of images or maps, and says whether it is to be read."""
         self.words.add(folder.name)
         if _TASK_OF.get(folder.name, self.task) != self.task:
             return False
@@ -280,13 +227,13 @@ class _Walk:
         return True
 
     def add(self, file: os.DirEntry[str], *, path: str, key: str, word: str) -> None:
-        """Note an image or a map."""
+        """Notes an image or a map."""
         is_map, lowered = word in _TASK_OF, file.name.lower()
-        if not lowered.endswith(MAP_SUFFIXES if is_map else SUFFIXES):
+        if not lowered.endswith(_MAP_SUFFIXES if is_map else SUFFIXES):
             if is_map and lowered.endswith(_OTHER_MAPS):
                 raise DataError(
                     f"The map {file.path} ends in {os.path.splitext(file.name)[1]}; expected one of "
-                    f"{', '.join(MAP_SUFFIXES)}: convert it without loss."
+                    f"{', '.join(_MAP_SUFFIXES)}: convert it without loss."
                 )
             return
         stem = os.path.splitext(file.name)[0]
@@ -305,12 +252,12 @@ class _Walk:
         there[shared] = path
 
     def require_both(self) -> None:
-        """There are images and maps."""
+        """Refuses a part without images or without maps."""
         words = MAP_FOLDERS[self.task]
         if not self.images:
             raise DataError(
                 f"{self.root} holds no image in a folder images/ or rgb/; expected images/NAME with one of "
-                f"{', '.join(SUFFIXES)}, and {words[0]}/NAME with one of {', '.join(MAP_SUFFIXES)}."
+                f"{', '.join(SUFFIXES)}, and {words[0]}/NAME with one of {', '.join(_MAP_SUFFIXES)}."
             )
         if not self.maps:
             others = sorted(word for word in self.words if _TASK_OF.get(word, self.task) != self.task)
@@ -322,7 +269,7 @@ class _Walk:
             )
 
     def require_pairs(self) -> None:
-        """Every image has a map, every map an image, and their names are distinct on every disk."""
+        """Refuses images without a map, maps without an image, and names that some disk takes for one."""
         for what, have, lack, wanted in (
             ("images", self.images, self.maps, f"map of {self.task}"),
             (f"maps of {self.task}", self.maps, self.images, "image"),
@@ -350,53 +297,38 @@ _SAMPLE_BYTES = 4096
 def dense_folder_data(
     folder: Path, *, task: str, name: str, val_share: float, seed: int, scale: Scale | None = None
 ) -> DenseData:
-    """Images with maps below train/ and val/ (or validation/, or test/: the first of them that is there), or split.
+    """Images with maps below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
     Images lie in images/ or rgb/; depth in depth/, depth_zbuffer/ or depth_euclidean/; normals in normals/ or normal/.
     There may be folders above these (BUILDING/rgb/1.png) and in them (rgb/BUILDING/1.png); other folders are ignored.
     An image and its map have the same path but for that folder and the ending, and but for what Taskonomy appends
-    (1_domain_rgb.png, 1_domain_depth_zbuffer.png). What is in the files is said at
-    :func:`~zoo.datasets.dense_folders.read_map`; the unit of depth stays as stored.
+    (1_domain_rgb.png, 1_domain_depth_zbuffer.png). :func:`read_map` says what the files hold; the unit of depth stays
+    as stored.
 
     A folder without train/ is split by the hash of the path of each image, as one of labelled images is. Names that
     begin with a dot are ignored and links followed, as there. Images and maps are read when they are asked for, images
     as those of a folder of labelled ones. A map lies on the pixels of its image as they are stored: where EXIF turns
-    the image, a map of depth is turned with it, and a map of normals is refused, whose directions would have to be
-    turned by a convention that the file does not tell.
+    the image, a map of depth is turned with it, and a map of normals is refused, for the file does not say by which
+    convention its directions would turn.
 
     The fingerprint is over the paths below the split's folder, the bytes of the images and the sizes of the maps, and
     over the orientations, kinds of values and scale of images that are turned or scaled; of arrays, whose sizes stay
     when their values change, also over three samples of their content.
-
-    Raises
-    ------
-    DataError
-        If the folder cannot be read, has no images or no maps of the task, an image without a map or a map without an
-        image, two of one name, two kinds of depth, or parts that share a folder or have different kinds; says where.
-        Later, when a map is asked for that cannot be read, has another size than its image, other channels than the
-        task, or no valid pixel; names it.
-    CorruptImage
-        Later, when an image is asked for that cannot be read; names it.
     """
     checked_task(task)
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one with images/ and {MAP_FOLDERS[task][0]}/.")
     seen: Seen = {}
-    if not (folder / "train").is_dir():
+    parts = split_folders(folder)
+    if parts is None:
         whole, _ = _map_set(folder, task=task, name=name, split="all", seen=seen, scale=scale)
-        return _hash_split(whole, val_share=val_share, seed=seed)
-    second = next((folder / part for part in VAL_FOLDERS if (folder / part).is_dir()), None)
-    if second is None:
-        raise DataError(
-            f"{folder} has train/ but none of {', '.join(f'{part}/' for part in VAL_FOLDERS)}; add one, or give "
-            f"{folder / 'train'} to have it split."
-        )
-    train, word = _map_set(folder / "train", task=task, name=name, split="train", seen=seen, scale=scale)
-    val, other = _map_set(second, task=task, name=name, split="val", seen=seen, scale=scale)
+        positions = hash_halves(whole.images, val_share=val_share, seed=seed)
+        train, val = (whole.subset(half, split=split) for half, split in zip(positions, ("train", "val"), strict=True))
+        return DenseData(name=name, task=task, train=train, val=val, is_split_here=True)
+    train, word = _map_set(parts[0], task=task, name=name, split="train", seen=seen, scale=scale)
+    val, other = _map_set(parts[1], task=task, name=name, split="val", seen=seen, scale=scale)
     if task == "depth" and word != other:
-        raise DataError(
-            f"{folder / 'train'} has {word}/ and {second} has {other}/; expected one kind of depth in both."
-        )
+        raise DataError(f"{parts[0]} has {word}/ and {parts[1]} has {other}/; expected one kind of depth in both.")
     return DenseData(name=name, task=task, train=train, val=val)
 
 
@@ -408,8 +340,9 @@ def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale:
     files = [os.path.join(root, *image.split("/")) for image in images]
     contents = contents_of_files(files)
     reading = files_reading(files, images, image_set=name, scale=scale)
-    already = [f"{image} {one.orientation}" for image, one in reading.stored.items() if one.turned_by]  # maps are not
-    image_set = ImageSet(
+    # images that a library turns already are in no fingerprint of images, but their maps are turned here
+    turned_images = [f"{image} {stored.orientation}" for image, stored in reading.stored.items() if stored.turned_by]
+    image_set_of_part = ImageSet(
         name=name,
         split=split,
         images=LazyImages(partial(_read_image, str(root), images, name, reading.scale), np.arange(len(pairs))),
@@ -423,11 +356,11 @@ def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale:
     map_sizes = np.array([pair.map_bytes for pair in pairs], "<i8")
     samples = [_sample(root, pair.map, pair.map_bytes) for pair in pairs]
     map_set = MapSet(
-        images=image_set,
+        images=image_set_of_part,
         maps=Maps(partial(_read_map, str(root), images, maps, task, name), np.arange(len(pairs))),
         task=task,
         unit=UNITS[task],
-        fingerprint=digest(["maps", task, image_set.fingerprint, *maps, map_sizes, *samples, *already]),
+        fingerprint=digest(["maps", task, image_set_of_part.fingerprint, *maps, map_sizes, *samples, *turned_images]),
     )
     return map_set, word
 
@@ -445,24 +378,6 @@ def _sample(root: Path, path: str, n_bytes: int) -> str:
     except OSError as error:
         raise DataError(f"The map {root / path} cannot be read ({error.strerror}); restore or remove it.") from error
     return found.hexdigest()
-
-
-def _hash_split(whole: MapSet, *, val_share: float, seed: int) -> DenseData:
-    """By the rule of :func:`zoo.datasets.subsets.hash_split`."""
-    if not 0 < val_share < 1:
-        raise DataError(
-            f"{whole.name!r} was to be split with a validation share of {val_share!r}; expected above 0 and below 1."
-        )
-    in_val = in_val_by_name(whole.images, val_share=val_share, seed=seed)
-    if in_val.all() or not in_val.any():
-        raise DataError(
-            f"Splitting the {len(whole):,} images of {whole.name!r} leaves a part without an image; take another share "
-            "or seed, add images, or split them yourself into train/ and val/."
-        )
-    train, val = (
-        whole.subset(np.flatnonzero(part), split=split) for part, split in ((~in_val, "train"), (in_val, "val"))
-    )
-    return DenseData(name=whole.name, task=whole.task, train=train, val=val, is_split_here=True)
 
 
 def _read_image(root: str, images: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
@@ -495,7 +410,7 @@ def _read_map(
     if orientation > 1 and task == "normals":
         raise DataError(
             f"{shown} has an image {image!r} that is turned by its EXIF orientation {orientation}; expected none, for "
-            "how directions turn with it is not said in the file: store image and map upright."
+            "the file does not say how directions turn with it: store image and map upright."
         )
     return turned(values, orientation), turned(valid, orientation)
 

@@ -22,37 +22,18 @@ with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to
 
 warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
 
-READING_ERRORS = (
+READING_ERRORS = (  # of pydicom on damaged files, and where it has no library to decompress one
     InvalidDicomError, OSError, EOFError, AttributeError, LookupError, ValueError, TypeError, NotImplementedError,
     RuntimeError, ArithmeticError, struct.error,
 )  # fmt: skip
-"""What pydicom is known to raise on damaged files, and where it has no library to decompress one."""
 
 
 def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:
-    """The first frame of a file: rescaled, through its window, MONOCHROME1 inverted; or in its colours.
+    """The first frame of a file, grey or RGB: rescaled, through its window, MONOCHROME1 inverted; or in its colours.
 
-    Without a window, black and white are the ends of the range that its bits allow, rescaled. A scale takes the place
-    of the window, in rescaled values; MONOCHROME1 is inverted all the same.
-
-    Parameters
-    ----------
-    path : str
-    scale : (float, float), optional
-    name, remedy : str
-        Of the image, and what to do about values without a range, in messages.
-
-    Returns
-    -------
-    PIL image
-        Grey or RGB; its ``info["window"]`` is True if a window was applied.
-
-    Raises
-    ------
-    DataError
-        If its values have no range and there is no scale, or no library is installed that decompresses it.
-    READING_ERRORS
-        If it cannot be read.
+    Without a window, black and white are the ends of the range that its bits allow, rescaled. A scale replaces the
+    window, in rescaled values; MONOCHROME1 is inverted all the same. ``name`` and ``remedy`` are for messages; the
+    image's ``info["window"]`` is True if a window was applied. Values without a range are refused without a scale.
     """
     file = dcmread(path)
     _require_decoder(file, name)
@@ -68,9 +49,9 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     if window:
         values = _windowed(values, file)
     grey = shades(values, Values("DICOM values", None), scale=ends, name=name, remedy=remedy)
-    found = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
-    found.info["window"] = window
-    return found
+    image = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
+    image.info["window"] = window
+    return image
 
 
 def has_window(file: Any) -> bool:
@@ -79,13 +60,7 @@ def has_window(file: Any) -> bool:
 
 
 def grid(path: str) -> tuple[int, int]:
-    """Width and height of an image in pixels.
-
-    Raises
-    ------
-    READING_ERRORS
-        If it cannot be read.
-    """
+    """Width and height of an image in pixels."""
     file = dcmread(path, stop_before_pixels=True)
     return int(file.Columns), int(file.Rows)
 
@@ -115,7 +90,7 @@ def _windowed(values: np.ndarray, file: Any) -> np.ndarray:
 
 
 def _tabled(values: np.ndarray, table: Any, *, is_little_endian: bool) -> np.ndarray:
-    """Values through a table; not by pydicom 3.0, which counts the entries in 8 bits if their shades have 8."""
+    """Values through a table of shades; not by pydicom 3.0, which counts the entries in 8 bits if shades have 8."""
     n, first, n_bits = (int(number) for number in table.LUTDescriptor)
     n = n or 1 << 16
     entries = table.LUTData
@@ -135,7 +110,7 @@ def _stored_ends(file: Any) -> Scale | None:
 
 
 def _rescaled_ends(file: Any) -> tuple[float, float] | None:
-    """What the rescaling makes of the least and of the largest value; a negative slope exchanges them."""
+    """The least and the largest value after rescaling; a negative slope exchanges them."""
     if file.get("ModalityLUTSequence"):
         return 0, 2 ** int(file.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
     if file.get("BitsStored") is None:

@@ -1,4 +1,4 @@
-"""Folders of images: one folder a class."""
+"""Image sets in folders, one folder a class, and in npz files with x and y, or x_train, y_train, x_val and y_val."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 VAL_FOLDERS = ("val", "validation", "test")
+Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part and kind that it was first read for
 
 
 def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
-    """A folder a class: below train/ and val/ (or validation/, or test/: the first of them that is there), or split.
+    """A folder a class: below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
     A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
     no other, but for copies: files with the same bytes go with the first of them. Folders and files whose names begin
@@ -39,60 +40,90 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: 
 
     The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over the
     orientations, kinds of values and scale of the images that are turned or scaled.
-
-    Raises
-    ------
-    DataError
-        If the folder cannot be read, holds no image, has images without a class, a class without images or names that
-        differ only by case, or values that no range or scale tells black and white of, or if the parts have different
-        classes; says where.
-    CorruptImage
-        Later, when an image is asked for that cannot be read; names it.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
-    seen: dict[tuple[int, int], str] = {}
+    seen: Seen = {}
+    parts = split_folders(folder)
+    if parts is None:
+        whole = _scan(folder, name=name, split="all", seen=seen, scale=scale)
+        return hash_split(whole, val_share=val_share, seed=seed)
+    train, val = (
+        _scan(part, name=name, split=split, seen=seen, scale=scale)
+        for part, split in zip(parts, ("train", "val"), strict=True)
+    )
+    return ImageData(name=name, train=train, val=val)
+
+
+def split_folders(folder: Path) -> tuple[Path, Path] | None:
+    """Folders of the training and of the validation images; None if there is no train/."""
     if not (folder / "train").is_dir():
-        return hash_split(_scan(folder, name=name, split="all", seen=seen, scale=scale), val_share=val_share, seed=seed)
-    second = next((folder / part for part in VAL_FOLDERS if (folder / part).is_dir()), None)
-    if second is None:
-        raise DataError(
-            f"{folder} has train/ but none of {', '.join(f'{part}/' for part in VAL_FOLDERS)}; add one, or give "
-            f"{folder / 'train'} to have it split."
-        )
-    return ImageData(
-        name=name,
-        train=_scan(folder / "train", name=name, split="train", seen=seen, scale=scale),
-        val=_scan(second, name=name, split="val", seen=seen, scale=scale),
+        return None
+    for part in VAL_FOLDERS:
+        if (folder / part).is_dir():
+            return folder / "train", folder / part
+    raise DataError(
+        f"{folder} has train/ but none of {', '.join(f'{part}/' for part in VAL_FOLDERS)}; add one, or give "
+        f"{folder / 'train'} to have it split."
     )
 
 
-def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str], scale: Scale | None) -> ImageSet:
-    folders, files = _entries(root)
+def claim(folder: Path, owner: str, seen: Seen) -> bool:
+    """Notes what a folder is read for; False if it was read for that before, which a loop of links leads to.
+
+    A folder that was read for something else is refused.
+    """
+    try:
+        status = folder.stat()
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
+    key = (status.st_dev, status.st_ino)
+    first = seen.get(key)
+    if first not in (None, owner):
+        raise DataError(
+            f"The folder {folder} is one with a folder of {first!r}, by a link; expected each image in one part "
+            "and one class only, and images and maps apart: remove the link."
+        )
+    seen[key] = owner
+    return first is None
+
+
+def entries_of(folder: Path) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]]:
+    """Folders and other entries, each sorted by code points; no hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+        return [entry for entry in shown if entry.is_dir()], [entry for entry in shown if not entry.is_dir()]
+    except OSError as error:
+        raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
+
+
+def _scan(root: Path, *, name: str, split: str, seen: Seen, scale: Scale | None) -> ImageSet:
+    folders, files = entries_of(root)
     loose = [file.name for file in files if _is_image(file.name)]
     if loose:
         raise DataError(
             f"{root} holds {len(loose):,} images outside a folder of a class, such as {loose[0]!r}, so that they have "
             "no label; move each into a folder named for its class."
         )
-    found: dict[str, list[str]] = {}  # class: paths below the folder of the split, with / between
+    by_class: dict[str, list[str]] = {}  # paths below the folder of the split, with / between
     for folder in folders:
-        found[folder.name] = []
-        _collect(Path(folder.path), folder.name, found[folder.name], owner=f"{split} {folder.name}", seen=seen)
-    classes = tuple(found)
-    if not any(found.values()):
+        by_class[folder.name] = []
+        _collect(Path(folder.path), folder.name, by_class[folder.name], owner=f"{split} {folder.name}", seen=seen)
+    classes = tuple(by_class)
+    if not any(by_class.values()):
         raise DataError(
             f"{root} holds no image in a folder of a class; expected CLASS/IMAGE with one of {', '.join(SUFFIXES)}."
         )
-    empty = [label for label, of_class in found.items() if not of_class]
+    empty = [label for label, of_class in by_class.items() if not of_class]
     if empty:
         raise DataError(
             f"{len(empty)} of {len(classes)} class folders in {root} hold no image, the first is {empty[0]!r}; add "
             "images or remove the folder."
         )
-    paths = [path for of_class in found.values() for path in of_class]
+    paths = [path for of_class in by_class.values() for path in of_class]
     _require_distinct(paths, root)
-    labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found.values()]).astype(np.int64)
+    labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in by_class.values()]).astype(np.int64)
     full_paths = [os.path.join(root, *path.split("/")) for path in paths]
     contents = contents_of_files(full_paths)
     reading = files_reading(full_paths, paths, image_set=name, scale=scale)
@@ -109,36 +140,14 @@ def _scan(root: Path, *, name: str, split: str, seen: dict[tuple[int, int], str]
     )
 
 
-def _collect(folder: Path, below: str, found: list[str], *, owner: str, seen: dict[tuple[int, int], str]) -> None:
-    """The images of a class, also in folders of its folder; a folder that links lead to again is read once."""
-    try:
-        status = folder.stat()
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
-    first = seen.setdefault((status.st_dev, status.st_ino), owner)
-    if first != owner:
-        raise DataError(
-            f"The folder {folder} is one with a folder of {first!r}, by a link; expected each image in one class of "
-            "one part only: remove the link."
-        )
-    folders, files = _entries(folder)
-    for file in files:
-        if _is_image(file.name):
-            found.append(f"{below}/{file.name}")
+def _collect(folder: Path, below: str, paths: list[str], *, owner: str, seen: Seen) -> None:
+    """Adds the images of a class, also those in folders of its folder."""
+    if not claim(folder, owner, seen):
+        return
+    folders, files = entries_of(folder)
+    paths += [f"{below}/{file.name}" for file in files if _is_image(file.name)]
     for inner in folders:
-        status = inner.stat()
-        if seen.get((status.st_dev, status.st_ino)) != owner:
-            _collect(Path(inner.path), f"{below}/{inner.name}", found, owner=owner, seen=seen)
-
-
-def _entries(folder: Path) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]]:
-    """Folders and other entries, each sorted by code points; no hidden ones."""
-    try:
-        with os.scandir(folder) as entries:
-            shown = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-        return [entry for entry in shown if entry.is_dir()], [entry for entry in shown if not entry.is_dir()]
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
+        _collect(Path(inner.path), f"{below}/{inner.name}", paths, owner=owner, seen=seen)
 
 
 def _is_image(name: str) -> bool:
@@ -161,7 +170,7 @@ def _read(root: str, paths: list[str], image_set: str, scale: Scale | None, inde
     return read_image(os.path.join(root, *path.split("/")), image=path, image_set=image_set, scale=scale)
 
 
-_LAYOUTS = "x and y, or x_train, y_train, x_val and y_val"
+_ARRAY_NAMES = "x and y, or x_train, y_train, x_val and y_val"
 
 
 def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
@@ -169,17 +178,11 @@ def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale
 
     x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or uint16 or floating point from 0 to
     1 of the same shapes, which become uint8 as :func:`zoo.datasets.rgb.to_rgb` says; with a scale, whose ends become
-    black and white, it is any other integers or floating point. y is (n,) of whole numbers or of texts; its distinct
-    values are the classes, in their order. An array ``classes`` of texts, if there is one, names the classes 0, 1, ...
-    of whole numbers. The second part may be called test instead of val; x and y without parts are split stratified by
-    class.
+    black and white, it may be any integers or floating point. y is (n,) of whole numbers or of texts; its distinct
+    values are the classes, in their order. An optional array ``classes`` of texts names the classes 0, 1, ... of whole
+    numbers. The second part may be called test instead of val; x and y without parts are split stratified by class.
 
     Nothing is ever unpickled. The fingerprint is over all pixels.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read or holds something else; says what.
     """
     scale = None if scale is None else checked_scale(scale)
     arrays = _arrays(file)
@@ -187,7 +190,9 @@ def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale
     parts = {"": "all"} if "x" in arrays else {"_train": "train", f"_{second}": "val"}
     for suffix in parts:
         if f"x{suffix}" not in arrays:
-            raise DataError(f"{file} holds {', '.join(sorted(arrays)) or 'no array'}; expected the arrays {_LAYOUTS}.")
+            raise DataError(
+                f"{file} holds {', '.join(sorted(arrays)) or 'no array'}; expected the arrays {_ARRAY_NAMES}."
+            )
         if f"y{suffix}" not in arrays:
             raise DataError(f"{file} holds images x{suffix} without labels; expected an array y{suffix} of shape (n,).")
     labels = {suffix: _labels(arrays[f"y{suffix}"], f"y{suffix}", file) for suffix in parts}
@@ -210,18 +215,18 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     try:
         opened = np.load(file, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise DataError(f"{file} holds a single array; expected an npz file with {_LAYOUTS}.")
+            raise DataError(f"{file} holds a single array; expected an npz file with {_ARRAY_NAMES}.")
         with opened:
             return {key: opened[key] for key in opened.files if key.partition("_")[0] in ("x", "y", "classes")}
     except FileNotFoundError as error:
-        raise DataError(f"There is no file {file}; expected an npz file with {_LAYOUTS}.") from error
+        raise DataError(f"There is no file {file}; expected an npz file with {_ARRAY_NAMES}.") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, DataError):
             raise
         if "pickle" in str(error):
             raise DataError(
                 f"{file} holds Python objects, which are never unpickled; expected an npz file with plain arrays "
-                f"{_LAYOUTS}."
+                f"{_ARRAY_NAMES}."
             ) from error
         raise DataError(f"The npz file {file} is damaged ({error}); write it again.") from error
 
@@ -258,7 +263,7 @@ def _classes(
 
 
 def _pixels(x: np.ndarray, key: str, file: Path, scale: Scale | None) -> tuple[np.ndarray, Reading]:
-    """Uint8 pixels, (n, height, width) or (n, height, width, 3), and how they came about."""
+    """Uint8 pixels, (n, height, width) or (n, height, width, 3), and how they were scaled."""
     shaped = (x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 3))) and 0 not in x.shape
     values = array_values(x.dtype) if shaped and x.dtype.kind in "iuf" else None
     has_range = x.dtype == np.uint8 or (values is not None and (values.range is not None or scale is not None))

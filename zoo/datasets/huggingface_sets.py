@@ -15,10 +15,10 @@ from .images import (
     ImageData,
     ImageSet,
     LazyImages,
+    cached_contents,
     contents_of_bytes,
     contents_of_files,
     fingerprint_of,
-    kept_contents,
 )
 from .rgb import Scale
 from .subsets import stratified_split
@@ -46,21 +46,9 @@ def huggingface_data(
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
     One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
-    type ``ClassLabel``. The library turns images by their EXIF orientation. The fingerprint is over labels, classes,
-    the bytes of the images, and the kinds of values and scale of the images that are scaled.
-
-    Parameters
-    ----------
-    folder : Path
-    image_column, label_column : str, optional
-        Needed where there are several of the type.
-    scale : (float, float), optional
-        Of images with more than 8 bits a channel, as for :func:`zoo.datasets.rgb.to_rgb`.
-
-    Raises
-    ------
-    DataError
-        If the folder holds no such data set, or the columns or splits are not clear; lists what there is.
+    type ``ClassLabel``; of several, ``image_column`` and ``label_column`` name one. The library turns images by their
+    EXIF orientation. The fingerprint is over labels, classes, the bytes of the images, and the kinds of values and
+    scale of the images that are scaled.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
@@ -111,7 +99,7 @@ def _huggingface_image_set(
     files = [str(file["filename"]) for file in opened.cache_files]
     column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
     contents = _contents(column, image_key, files)
-    if mode is not None:  # by the library, to which 16 bits are white
+    if mode is not None:  # converted below, for the library makes 16 bits white
         column = column.cast_column(image_key, datasets.Image())
     opener = partial(_opened_image, column.with_format("arrow"), image_key)
     reading = reading_of(names, opener, image_set=name, scale=scale, turned_by="datasets")
@@ -133,12 +121,12 @@ def _huggingface_image_set(
 
 
 def _contents(opened: Any, column: str, files: list[str]) -> Contents:
-    """Of the encoded images, without decoding them; they lie in Arrow files, or each in a file of its own."""
+    """Contents of the encoded images, without decoding them; they are in Arrow files, or each in a file."""
     encoded = opened.with_format(None).cast_column(column, datasets.Image(decode=False))
     first = encoded[0][column] if len(encoded) else None
     if first is not None and first["bytes"] is None:
         return contents_of_files([str((image or {}).get("path")) for image in _images(encoded, column)])
-    return kept_contents(
+    return cached_contents(
         files, lambda: contents_of_bytes(_bytes_of(image) for image in _images(encoded, column)), what=column
     )
 
@@ -149,9 +137,9 @@ def _images(encoded: Any, column: str) -> Iterator[dict[str, Any] | None]:
 
 
 def _bytes_of(image: dict[str, Any] | None) -> bytes:
-    """Where there are none, what stands in their place: such an image is refused when it is asked for."""
-    found = (image or {}).get("bytes")
-    return found if isinstance(found, bytes) else repr(image).encode()
+    """The encoded image, or a text in its place where there is none: such an image is refused when it is asked for."""
+    encoded = (image or {}).get("bytes")
+    return encoded if isinstance(encoded, bytes) else repr(image).encode()
 
 
 def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
@@ -171,7 +159,7 @@ def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Pa
 
 
 def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
-    """The image as Pillow opens it, of which no more is read than is asked for."""
+    """The image as Pillow opens it, which reads no more of it than is used."""
     stored = opened[index][column][0]
     content = stored["bytes"]
     if content.is_valid:
@@ -188,5 +176,5 @@ def _read_huggingface(
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
     if image is None:
         raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
-    found = as_shown(image, image=str(index), image_set=image_set, scale=scale)
-    return found if mode in (None, found.mode) else found.convert(mode)
+    shown = as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    return shown if mode in (None, shown.mode) else shown.convert(mode)

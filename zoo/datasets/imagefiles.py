@@ -1,8 +1,8 @@
-"""Image files: what is said in them beside the pixels, and how they become upright images of 8 bits a channel.
+"""Image files: their metadata, and how they become upright images of 8 bits a channel.
 
 Every source of images reads through :func:`read_image` or :func:`as_shown`. When a source is opened, the heads of its
-files are looked at, for what is found there decides the pixels: it enters the fingerprint of the images, and users are
-told of it.
+files are read, for orientation and kind of values decide the pixels: they enter the fingerprint of the images, and
+:func:`notes_on` says them to users.
 """
 
 from __future__ import annotations
@@ -22,25 +22,22 @@ from .rgb import Scale, checked_scale, orientation_of, to_8_bits, values_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-
-with requires_extra("models", needed_for="Working with images"):
     from PIL import Image, ImageFile
 
 if TYPE_CHECKING:
     from .images import ImageSet
 
-# Odd metadata and large images are no matter for a probe: what does not decode raises, and so does a bomb of pixels.
+# Odd metadata and large images do not matter to a probe: what does not decode raises, and so does a bomb of pixels.
 # Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 DICOM_SUFFIXES = (".dcm", ".dicom")
 SUFFIXES = (".bmp", *DICOM_SUFFIXES, ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
-DECODING_ERRORS = (
+DECODING_ERRORS = (  # of Pillow's readers on damaged files
     OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, OverflowError, NotImplementedError,
     struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
-"""What Pillow's readers are known to raise on damaged files."""
 
 REMEDY = "say which values are black and white with --scale {low},{high}, or scale=({low}, {high}) in Python"
 
@@ -48,22 +45,26 @@ RULES = "images-1"
 """Name of the way from stored values and orientations to pixels; part of fingerprints where it matters."""
 
 DICOM = "DICOM"  # as a kind of values
-_ORIENTATION = 0x112
-_N_SAMPLED = 32  # images whose values are looked at
-_N_THREADS, _AT_ONCE = 8, 256  # for the heads of files, which may be far away
-_LATE = {b"eXIf": b"", b"zTXt": b"Raw profile type exif", b"tEXt": b"Raw profile type exif",
-         b"iTXt": b"XML:com.adobe.xmp"}  # fmt: skip
+_ORIENTATION_TAG = 0x112
+_N_SAMPLED = 32  # images whose values are read
+_N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
+_LATE_METADATA = {  # types of PNG chunks that may hold an orientation behind the pixels, and what they begin with
+    b"eXIf": b"",
+    b"zTXt": b"Raw profile type exif",
+    b"tEXt": b"Raw profile type exif",
+    b"iTXt": b"XML:com.adobe.xmp",
+}
 
 Opener = Callable[[int], ImageFile.ImageFile]
 
 
 class Stored(NamedTuple):
-    """What a file holds that is not 8-bit pixels of one image the right way up."""
+    """In what a file differs from one upright image of 8-bit pixels."""
 
     orientation: int = 1  # of EXIF, from 1 to 8
     values: str = ""  # of more than 8 bits a channel: their kind
     has_frames: bool = False  # more than the one that is shown
-    turned_by: str = ""  # the library that turns the image before we see it
+    turned_by: str = ""  # the library that turns the image before the zoo reads it
 
 
 class Spread(NamedTuple):
@@ -77,45 +78,35 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """How the images of a set are read.
+    """How the images of a set are read."""
 
-    Attributes
-    ----------
-    stored : mapping from the name of an image to Stored
-        Of the images that are not just 8-bit pixels.
-    scale : (float, float) or None
-        The values that are black and white in images of more than 8 bits a channel; None: those of their range.
-    spread : mapping from a kind of values to Spread
-        What a sample of the images holds.
-    """
-
-    stored: Mapping[str, Stored] = field(default_factory=dict)
-    scale: Scale | None = None
-    spread: Mapping[str, Spread] = field(default_factory=dict)
+    stored: Mapping[str, Stored] = field(default_factory=dict)  # by name, of the images that are not just 8-bit pixels
+    scale: Scale | None = None  # the values that are black and white; None: those of their range
+    spread: Mapping[str, Spread] = field(default_factory=dict)  # by kind of values, of a sample of the images
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""
         if not self.stored:
             return self
         wanted = set(names)
-        return replace(self, stored={name: found for name, found in self.stored.items() if name in wanted})
+        return replace(self, stored={name: stored for name, stored in self.stored.items() if name in wanted})
 
     def facts(self) -> dict[str, str]:
-        """What decides the pixels of images beyond their files, by name; images where nothing does are not in it.
+        """What decides the pixels of images beyond their files, by name of the image.
 
-        Nor are those that Pillow or datasets turn by themselves.
+        Images where nothing does, or that Pillow or datasets turn by themselves, are not in it.
         """
-        found = {}
+        facts = {}
         scale = "" if self.scale is None else f" {self.scale[0]!r} to {self.scale[1]!r}"
         for name, stored in self.stored.items():
             turn = "" if stored.turned_by or stored.orientation == 1 else f"turned {stored.orientation}"
             values = stored.values and stored.values + scale
             if turn or values:
-                found[name] = f"{turn}\0{values}"
-        return found
+                facts[name] = f"{turn}\0{values}"
+        return facts
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: numbers of images by what is done to them."""
+        """Numbers of images by what is done to them, for JSON."""
         images = self.stored.values()
         turned = Counter(str(one.orientation) for one in images if one.orientation > 1)
         scaled = Counter(one.values for one in images if one.values)
@@ -129,24 +120,11 @@ class Reading:
 
 
 def read_image(path: str, *, image: str, image_set: str, scale: Scale | None = None) -> Image.Image:
-    """The first image of a file, read to the end, upright and of 8 bits a channel, in whatever mode.
+    """The first image of a file, read to the end, upright and of 8 bits a channel, in any mode.
 
-    Parameters
-    ----------
-    path : str
-    image, image_set : str
-        What messages call it.
-    scale : (float, float), optional
-        As for :func:`zoo.datasets.rgb.to_rgb`.
-
-    Raises
-    ------
-    CorruptImage
-        If it cannot be read, or a value is not a number.
-    DataError
-        If its values have no range and there is no scale.
-    MissingExtra
-        If it is a DICOM file, and pydicom is not installed.
+    ``image`` and ``image_set`` are its names in messages, ``scale`` as for :func:`zoo.datasets.rgb.to_rgb`. Raises
+    CorruptImage if it cannot be read or a value is not a number, DataError if its values have no range and there is no
+    scale.
     """
     if is_dicom(path):
         return _dicom_image(path, image=image, image_set=image_set, scale=scale)
@@ -170,81 +148,49 @@ def as_shown(opened: Image.Image, *, image: str, image_set: str, scale: Scale | 
 
 
 def stored_in(opened: ImageFile.ImageFile) -> Stored:
-    """What the head of a file says; its pixels are read only if metadata stand behind them, as PNG allows."""
+    """What the head of a file says; its pixels are read only if metadata are behind them, as PNG allows."""
     if opened.format == "PNG" and "exif" not in opened.info and _has_late_metadata(opened):
         opened.load()
-    found = values_of(opened)
+    values = values_of(opened)
     is_tiff = opened.format == "TIFF"
-    orientation = opened.tag_v2.get(_ORIENTATION, 1) if is_tiff else orientation_of(opened)  # type: ignore[attr-defined]
-    orientation = orientation if orientation in range(1, 9) else 1
+    tag = opened.tag_v2.get(_ORIENTATION_TAG, 1) if is_tiff else orientation_of(opened)  # type: ignore[attr-defined]
+    orientation = tag if tag in range(1, 9) else 1
     is_lying = orientation > 4 and opened.mode != "RGB"  # and was scrambled once, as read_image says
     return Stored(
         orientation=orientation,
-        values="" if found is None else found.kind,
+        values="" if values is None else values.kind,
         has_frames=bool(getattr(opened, "is_animated", False)) and opened.format != "MPO",  # a photo with a preview
         turned_by="Pillow" if is_tiff and not is_lying else "",
     )
 
 
 def files_reading(paths: Sequence[str], names: Sequence[str], *, image_set: str, scale: Scale | None = None) -> Reading:
-    """What is in image files, by their heads and a sample of their values.
-
-    Parameters
-    ----------
-    paths, names : sequence of str
-        Of the images; names are those in their set.
-    image_set : str
-    scale : (float, float), optional
-
-    Raises
-    ------
-    DataError
-        If values have no range and there is no scale.
-    QueryError
-        If the scale is none.
-    MissingExtra
-        If there are DICOM files, and pydicom is not installed.
-    """
+    """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = {i: Stored(values=DICOM) for i, path in enumerate(paths) if is_dicom(path)}
     others = [i for i in range(len(paths)) if i not in dicoms]
-    found = reading_of(
+    reading = reading_of(
         [names[i] for i in others], lambda i: Image.open(paths[others[i]]), image_set=image_set, scale=scale
     )
     if not dicoms:
-        return found
+        return reading
     sampled = []
     for i in _evenly(list(dicoms)):
         try:
             sampled.append(read_image(paths[i], image=names[i], image_set=image_set, scale=scale))
-        except CorruptImage:  # said again when it is asked for
+        except CorruptImage:  # raised again when it is asked for
             continue
-    spread = {DICOM: Spread(0, 0, len(sampled), sum(bool(one.info["window"]) for one in sampled))}
+    spread = {DICOM: Spread(0, 0, len(sampled), sum(bool(image.info["window"]) for image in sampled))}
     stored = {names[i]: stored for i, stored in dicoms.items()}
-    return replace(found, stored={**found.stored, **stored}, spread={**found.spread, **spread})
+    return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread})
 
 
 def reading_of(
     names: Sequence[str], open_one: Opener, *, image_set: str, scale: Scale | None = None, turned_by: str = ""
 ) -> Reading:
-    """What is in images that Pillow opens, by their heads and a sample of their values.
+    """How images that Pillow opens are read, by their heads and a sample of their values.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of the images in their set.
-    open_one : callable
-        From the number of an image to what ``PIL.Image.open`` returns.
-    image_set : str
-    scale : (float, float), optional
-    turned_by : str
-        The library that turns the images before we see them, if one does.
-
-    Raises
-    ------
-    DataError
-        If values have no range and there is no scale.
-    QueryError
-        If the scale is none.
+    ``open_one`` returns the result of ``PIL.Image.open`` of the image with a number; ``turned_by`` is the library that
+    turns the images before, if one does. Values without a range are refused if there is no scale.
     """
     scale = None if scale is None else checked_scale(scale)
     by_number = {}
@@ -254,29 +200,23 @@ def reading_of(
     spread = {}
     for kind in dict.fromkeys(stored.values for stored in by_number.values() if stored.values):
         numbers = [i for i, stored in by_number.items() if stored.values == kind]
-        found = _spread(numbers, open_one)
-        if found is None:
+        sample = _spread(numbers, open_one)
+        if sample is None:
             continue
-        spread[kind] = found
+        spread[kind] = sample
         ends = _range_of(kind)
-        if scale is None and (ends is None or found.low < ends[0] or found.high > ends[1]):
-            low, high = _number(found.low), _number(found.high)
+        if scale is None and (ends is None or sample.low < ends[0] or sample.high > ends[1]):
+            low, high = _number(sample.low), _number(sample.high)
             raise DataError(
                 f"{len(numbers):,} of the {len(names):,} images of {image_set!r}, such as {names[numbers[0]]!r}, hold "
-                f"{kind}, from {low} to {high} in the {found.n_images} that were looked at; expected unsigned integers "
-                f"of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
+                f"{kind}, from {low} to {high} in the {sample.n_images} that were looked at; expected unsigned "
+                f"integers of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
             )
     return Reading(stored={names[i]: stored for i, stored in by_number.items()}, scale=scale, spread=spread)
 
 
 def grid_of(path: str) -> tuple[int, int, int]:
-    """Width and height of an image as it is stored, and its orientation, from 1 to 8.
-
-    Raises
-    ------
-    DECODING_ERRORS, MissingExtra, or the READING_ERRORS of a DICOM file
-        If it cannot be read.
-    """
+    """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
     if is_dicom(path):
         from .dicom import grid
 
@@ -290,7 +230,7 @@ def grid_of(path: str) -> tuple[int, int, int]:
 
 
 def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
-    """What users must know of how the images of some sets are read, in sentences."""
+    """Sentences for users on how the images of some sets are read."""
     readings = [images.reading for images in image_sets]
     stored = [one for reading in readings for one in reading.stored.values()]
     notes = []
@@ -307,7 +247,6 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
 
 
 def is_dicom(path: str) -> bool:
-    """By its ending."""
     return path.lower().endswith(DICOM_SUFFIXES)
 
 
@@ -318,7 +257,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _dicom_image(path: str, *, image: str, image_set: str, scale: Scale | None) -> Image.Image:
-    from .dicom import READING_ERRORS, dicom_image  # which needs an extra of its own
+    from .dicom import READING_ERRORS, dicom_image  # which needs another extra
 
     try:
         return dicom_image(path, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
@@ -332,7 +271,7 @@ def _heads(n: int, open_one: Opener) -> list[tuple[int, Stored]]:
     """Numbers and heads of the images that are not just 8-bit pixels; unreadable ones are refused when asked for."""
 
     def look(numbers: range) -> list[tuple[int, Stored]]:
-        found = []
+        heads = []
         for i in numbers:
             try:
                 with open_one(i) as opened:
@@ -340,12 +279,12 @@ def _heads(n: int, open_one: Opener) -> list[tuple[int, Stored]]:
             except DECODING_ERRORS:
                 continue
             if stored.orientation > 1 or stored.values or stored.has_frames:
-                found.append((i, stored))
-        return found
+                heads.append((i, stored))
+        return heads
 
-    parts = [range(start, min(start + _AT_ONCE, n)) for start in range(0, n, _AT_ONCE)]
+    parts = [range(start, min(start + _N_HEADS_A_TASK, n)) for start in range(0, n, _N_HEADS_A_TASK)]
     if len(parts) <= 1:
-        return [one for part in parts for one in look(part)]
+        return [head for part in parts for head in look(part)]
     with ThreadPoolExecutor(_N_THREADS) as threads:
         return [one for part in threads.map(look, parts) for one in part]
 
@@ -362,7 +301,7 @@ def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
             if len(head) < 8 or head[4:] == b"IEND":
                 return False
             behind |= head[4:] == b"IDAT"
-            keyword = _LATE.get(head[4:])
+            keyword = _LATE_METADATA.get(head[4:])
             if behind and keyword is not None and file.read(len(keyword)) == keyword:
                 return True
             place += 12 + int.from_bytes(head[:4], "big")
@@ -401,17 +340,17 @@ def _range_of(kind: str) -> Scale | None:
 def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
     ends = scale or _range_of(kind)
     assert ends is not None  # or they were refused
-    told = f"{n:,} images of {kind} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
+    note = f"{n:,} images of {kind} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
     if scale is not None:
-        return f"{told}, as --scale says"
+        return f"{note}, as --scale says"
     low, high = min(one.low for one in spreads), max(one.high for one in spreads)
     share = (high - low) / (ends[1] - ends[0])
     proposed = _proposed(low, high, ends)
     if share > 0.25 or proposed is None:
-        return told
+        return note
     looked = sum(one.n_images for one in spreads)
     return (
-        f"{told}; {looked} that were looked at hold {_number(low)} to {_number(high)}, {100 * share:.2g} % of that: "
+        f"{note}; {looked} that were looked at hold {_number(low)} to {_number(high)}, {100 * share:.2g} % of that: "
         f"--scale {_number(proposed[0])},{_number(proposed[1])} would use the whole range"
     )
 
@@ -430,11 +369,11 @@ def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None)
         ends = f"{_number(scale[0])} as black and {_number(scale[1])} as white"
         return f"{n:,} DICOM images are shown with {ends}, as --scale says"
     looked, windows = sum(one.n_images for one in spreads), sum(one.n_windows for one in spreads)
-    told = f"{n:,} DICOM images are shown through their windows"
+    note = f"{n:,} DICOM images are shown through their windows"
     if windows == looked:
-        return told
+        return note
     return (
-        f"{told}; {looked - windows} of {looked} that were looked at have none and are shown by the range of their "
+        f"{note}; {looked - windows} of {looked} that were looked at have none and are shown by the range of their "
         "bits, for which --scale LOW,HIGH may take another one"
     )
 

@@ -1,4 +1,10 @@
-"""What every source of images becomes: labelled images of one split, and a training and a validation set together."""
+"""Image sets, which every source of images makes, and hashes of image contents, by which copies are found.
+
+:class:`ImageSet` has the labelled images of one split, :class:`ImageData` a training and a validation set. The content
+of an image is a hash of the bytes of its file, or of its pixels where there is no file. Images with the same hash are
+copies of each other. Hashes have 64 bits: of two million different images, the chance that any two have the same is
+about one in ten million.
+"""
 
 from __future__ import annotations
 
@@ -24,32 +30,20 @@ with requires_extra("models", needed_for="Working with images"):
 
 Contents = NDArray[np.uint64]
 
-_KEPT_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
+_CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
 _SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
 _hash = partial(hashlib.blake2b, digest_size=8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """How many images of a data set are copies of others.
+    """How many images of a data set are copies of others."""
 
-    Attributes
-    ----------
-    test_in_train : int
-        Test images whose content a training image has, too.
-    within_train, within_test : int
-        Images of the part that are copies of an earlier image of it.
-    in_two_classes : int
-        Different contents that stand in more than one class, in both parts together.
-    n_train, n_test : int
-        Images of the parts.
-    """
-
-    test_in_train: int
-    within_train: int
+    test_in_train: int  # test images whose content a training image has, too
+    within_train: int  # images that are copies of an earlier image of the part
     within_test: int
-    in_two_classes: int
-    n_train: int
+    in_two_classes: int  # different contents that are in more than one class, in both parts together
+    n_train: int  # images of the part
     n_test: int
 
     def as_dict(self) -> dict[str, int]:
@@ -58,10 +52,10 @@ class Copies:
 
     def notes(self) -> list[str]:
         """A sentence on each kind of copies that there are."""
-        found = []
+        notes = []
         if self.test_in_train:
             share = 100 * self.test_in_train / self.n_test
-            found.append(
+            notes.append(
                 f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.2g} %) are exact copies of training "
                 "images: what is measured on them is memory, and errors come out too low"
             )
@@ -70,32 +64,18 @@ class Copies:
             (self.within_test, self.n_test, "test"),
         ):
             if n:
-                found.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
+                notes.append(f"{n:,} of {n_all:,} {part} images are exact copies of other {part} images")
         if self.in_two_classes:
             images = "1 image stands" if self.in_two_classes == 1 else f"{self.in_two_classes:,} images stand"
-            found.append(f"{images} in more than one class")
-        return found
+            notes.append(f"{images} in more than one class")
+        return notes
 
 
 def copies_of(
     train: Contents | None, y_train: NDArray[np.int64], test: Contents | None, y_test: NDArray[np.int64]
 ) -> Copies | None:
-    """Counts copies within and between the two parts of a data set.
+    """Counts copies within and between the two parts of a data set; None if the contents of a part are not known.
 
-    Parameters
-    ----------
-    train, test : uint64 arrays, shapes (n_train,) and (n_test,), or None
-        Contents of the images.
-    y_train, y_test : int64 arrays of the same shapes
-        Their classes.
-
-    Returns
-    -------
-    Copies or None
-        None if the contents of a part are not known.
-
-    Examples
-    --------
     >>> few = np.array([7, 7, 8], np.uint64)
     >>> copies_of(few, np.array([0, 0, 1]), few[2:], np.array([0])).as_dict()  # doctest: +NORMALIZE_WHITESPACE
     {'test_in_train': 1, 'within_train': 1, 'within_test': 0, 'in_two_classes': 1, 'n_train': 3, 'n_test': 1}
@@ -118,13 +98,7 @@ def copies_of(
 
 
 def beside_the_first(chosen: NDArray[np.bool_], contents: Contents | None) -> NDArray[np.bool_]:
-    """A choice of images in which every copy goes with the first image of its content.
-
-    Parameters
-    ----------
-    chosen : bool array, shape (n,)
-    contents : uint64 array, shape (n,), or None
-        Where they are not known, or all differ, the choice stays as it is.
+    """A choice of images, bool (n,), in which every copy goes with the first image of its content, where it is known.
 
     >>> beside_the_first(np.array([True, False, False]), np.array([5, 6, 5], np.uint64)).tolist()
     [True, False, True]
@@ -141,50 +115,38 @@ def has_copies(contents: Contents | None) -> bool:
 
 
 def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
-    """Of each image of an array, shape (n, height, width[, channels]); the result has the shape (n,)."""
+    """Contents (n,) of the images of an array, shape (n, height, width[, channels])."""
     shape = str(pixels.shape[1:]).encode()
     return _numbers([_hash(shape + np.ascontiguousarray(image).tobytes()).digest() for image in pixels])
 
 
 def contents_of_bytes(images: Iterable[bytes]) -> Contents:
-    """Of encoded images."""
     return _numbers([_hash(image).digest() for image in images])
 
 
 def contents_of_files(files: Sequence[str]) -> Contents:
-    """Of files, every byte of which is read.
+    """Contents of files, every byte of which is read.
 
-    Of more than 256 MB the hashes are kept in the cache, and are those of the same files as long as paths, sizes and
-    times of change stay. A file that cannot be opened has a content of its own, for it may be left out later.
-
-    Raises
-    ------
-    DataError
-        If a file is not there.
+    Of more than 256 MB the hashes are cached, and are those of the same files as long as paths, sizes and times of
+    change stay. A file that cannot be opened has a content that no other file has, for it may be left out later.
     """
 
     def read() -> Contents:
         with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
             return _numbers(list(pool.map(_of_file, files)))
 
-    return kept_contents(files, read)
+    return cached_contents(files, read)
 
 
-def kept_contents(files: Sequence[str], read: Callable[[], Contents], *, what: str = "") -> Contents:
-    """What ``read`` gives of ``what`` in these files, or what it gave before if none of them has changed since.
-
-    Raises
-    ------
-    DataError
-        If a file is not there.
-    """
+def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what: str = "") -> Contents:
+    """What ``read`` returns on ``what`` in these files, or returned before if none of them has changed since."""
     try:
         stats = [os.stat(file) for file in files]
     except OSError as error:
         raise DataError(
             f"The image {error.filename} cannot be read ({error.strerror}); restore or remove it."
         ) from error
-    if sum(stat.st_size for stat in stats) < _KEPT_FROM_BYTES:
+    if sum(stat.st_size for stat in stats) < _CACHED_FROM_BYTES:
         return read()
     changed_ns = max(max(stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats)
     now_ns = time.time_ns()
@@ -194,19 +156,19 @@ def kept_contents(files: Sequence[str], read: Callable[[], Contents], *, what: s
         key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
     path = cache_folder() / "contents" / f"{key.hexdigest()}.npy"
     try:
-        kept = np.load(path, allow_pickle=False)
-        if kept.dtype == np.uint64 and kept.ndim == 1:
-            return np.asarray(kept)
-    except (OSError, ValueError, EOFError):  # not there, or cut off: it is read again
+        cached = np.load(path, allow_pickle=False)
+        if cached.dtype == np.uint64 and cached.ndim == 1:
+            return np.asarray(cached)
+    except (OSError, ValueError, EOFError):  # missing, or cut off: it is read again
         pass
-    found = read()
+    contents = read()
     if changed_ns < now_ns - _SETTLED_NS:
         try:
-            with replaced(path) as kept_file:
-                np.save(kept_file, found)
+            with replaced(path) as target:
+                np.save(target, contents)
         except OSError:  # a full or read-only cache; next time everything is read again
             pass
-    return found
+    return contents
 
 
 def _of_file(path: str) -> bytes:
@@ -227,10 +189,10 @@ class LazyImages(Sequence[Image.Image]):
     Attributes
     ----------
     read : callable
-        From a number to a PIL image. Workers of a loader get a pickled copy, so that it is a function of a module, a
-        ``functools.partial`` of one, or an object of a class of a module.
+        From a number to a PIL image. Workers of a loader get a pickled copy, so that it must be a function of a module,
+        a ``functools.partial`` of one, or an object of a class of a module.
     indices : int64 array, shape (n,)
-        The number that ``read`` wants for each image.
+        The number that ``read`` takes for each image.
     """
 
     def __init__(self, read: Callable[[int], Image.Image], indices: np.ndarray) -> None:
@@ -267,13 +229,13 @@ class ImageSet:
     names : sequence of str
         One an image, unique: its path below the folder of the set, or its number.
     fingerprint : str
-        Hex. Two sets with the same fingerprint have the same images, names, labels and classes; how an image enters it
-        is said where the set is made.
+        Hex. Two sets with the same fingerprint have the same images, names, labels and classes; the function that makes
+        a set says how an image enters it.
     reading : Reading
         Which images are turned or scaled when they are read.
     contents : uint64 array, shape (n,), or None
-        A hash of what is in each image, as :mod:`zoo.datasets.images` has it; copies have the same one. None where
-        images are made rather than read, or their source does not show what is in them without decoding them.
+        A hash of what is in each image; copies have the same one. None where images are rendered rather than read, or
+        their source does not show what is in them without decoding them.
 
     Raises
     ------
@@ -293,10 +255,10 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         n = len(self.images)
-        for what, found in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
-            if found is not None and len(found) != n:
+        for what, values in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
+            if values is not None and len(values) != n:
                 raise DataError(
-                    f"The image set {self.name!r} has {n:,} images and {len(found):,} {what}; "
+                    f"The image set {self.name!r} has {n:,} images and {len(values):,} {what}; "
                     f"expected one of its {what} an image."
                 )
         if self.labels.dtype != np.int64 or self.labels.ndim != 1:
@@ -312,7 +274,7 @@ class ImageSet:
                 f"{len(self.classes) - 1}."
             )
         if len(set(self.names)) != n:
-            raise DataError(f"Two images of the set {self.name!r} have the same name; expected a name of its own each.")
+            raise DataError(f"Two images of the set {self.name!r} have the same name; expected one name for each.")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -371,7 +333,7 @@ class ImageData:
     name: str
     train: ImageSet
     val: ImageSet
-    is_split_here: bool = False  # by the zoo, and not by the source of the images
+    is_split_here: bool = False  # by the zoo, not by the source of the images
 
     def __post_init__(self) -> None:
         if self.train.classes != self.val.classes:
@@ -453,34 +415,33 @@ def pixels_of(images: ImageSet) -> np.ndarray:
     first = np.asarray(images.images[0])
     stacked = np.empty((len(images), *first.shape), np.uint8)  # (n, h, w[, c])
     for i, image in enumerate(images.images):
-        found = np.asarray(image)
-        if found.shape != first.shape or found.dtype != np.uint8:
+        pixels = np.asarray(image)
+        if pixels.shape != first.shape or pixels.dtype != np.uint8:
             raise DataError(
-                f"The image {images.names[i]!r} of {images.name!r} is {found.dtype} of shape {found.shape}; expected "
+                f"The image {images.names[i]!r} of {images.name!r} is {pixels.dtype} of shape {pixels.shape}; expected "
                 f"uint8 of shape {first.shape}, as the first: preprocess them to one size first."
             )
-        stacked[i] = found
+        stacked[i] = pixels
     return stacked
 
 
 def digest(parts: Iterable[str | np.ndarray]) -> str:
-    """Hex hash of texts and arrays in their order; no two different lists of parts run into each other."""
-    found = blake2b(digest_size=16)
+    """Hex hash of texts and arrays in their order, each with its length: different lists never hash the same bytes."""
+    total = blake2b(digest_size=16)
     for part in parts:
-        content = memoryview(part.encode("utf-8", "surrogateescape")) if isinstance(part, str) else _octets(part)
-        found.update(content.nbytes.to_bytes(8, "little"))
-        found.update(content)
-    return found.hexdigest()
+        if isinstance(part, str):
+            content = memoryview(part.encode("utf-8", "surrogateescape"))
+        else:
+            content = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+        total.update(content.nbytes.to_bytes(8, "little"))
+        total.update(content)
+    return total.hexdigest()
 
 
 def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
     """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
-    found, facts = digest(parts), reading.facts()
-    return digest([RULES, found, *facts, *facts.values()]) if facts else found
-
-
-def _octets(array: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    source, facts = digest(parts), reading.facts()
+    return digest([RULES, source, *facts, *facts.values()]) if facts else source
 
 
 def _chosen_images(images: Sequence[Image.Image], chosen: np.ndarray) -> LazyImages:

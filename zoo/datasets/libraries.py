@@ -1,4 +1,4 @@
-"""Classification data sets of torchvision that are on the disk already."""
+"""Image sets of libraries: data sets of torchvision that are on the disk already, and scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_f
 from .rgb import Scale
 from .subsets import stratified_split
 
-with requires_extra("models", needed_for="A data set of torchvision"):
+with requires_extra("models", needed_for="Working with images"):
     import numpy as np
-    from torchvision import datasets as torchvision_datasets
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from PIL import Image
 
 _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
@@ -36,15 +37,9 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     lists them; and over the orientations, kinds of values and scale of the images that are turned or scaled. Of the few
     others the contents of the images are not known. Torchvision itself turns no image and makes those of 16 bits white,
     so that these are read from their files.
-
-    Raises
-    ------
-    UnknownName
-        If torchvision has no such data set.
-    DataError
-        If it has no such argument, is not below ``root``, or is no classification data set.
     """
-    usable = dict(_arguments())
+    torchvision_datasets = _torchvision_datasets()
+    usable = dict(_arguments(torchvision_datasets))
     if kind not in torchvision_datasets.__all__:
         raise UnknownName("torchvision data set", kind, usable)
     if kind not in usable:
@@ -67,7 +62,16 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     return ImageData(name=name, train=sets["train"], val=sets["val"])
 
 
-def _arguments() -> Iterator[tuple[str, str]]:
+def _torchvision_datasets() -> ModuleType:
+    """The module of torchvision, with PyTorch, which the digits do without."""
+    with requires_extra("models", needed_for="A data set of torchvision"):
+        from torchvision import datasets
+    module: ModuleType = datasets
+    return module
+
+
+def _arguments(torchvision_datasets: ModuleType) -> Iterator[tuple[str, str]]:
+    """Data sets that need no more than ``root`` and one of the arguments ``train`` and ``split``, with the latter."""
     for kind in torchvision_datasets.__all__:
         constructor = getattr(torchvision_datasets, kind)
         if inspect.isclass(constructor):
@@ -124,7 +128,7 @@ def _torchvision_image_set(
 
 
 def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
-    constructor = getattr(torchvision_datasets, kind)
+    constructor = getattr(_torchvision_datasets(), kind)
     refused: Exception | None = None
     for value in values:
         try:
@@ -147,17 +151,17 @@ def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
     """Labels int64 (n,), and the files of the images where the data set lists them."""
     n = len(opened)
     listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
-    samples: list[Any] = next((found for found in listed if isinstance(found, list) and found), [])
+    samples: list[Any] = next((entries for entries in listed if isinstance(entries, list) and entries), [])
     paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
-    own = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
-    files = [entry[0] for entry in samples] if paired else own
+    image_files = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
+    files = [entry[0] for entry in samples] if paired else image_files
     paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
     given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
-    found: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
-    if found is None:
-        found = [entry[1] for entry in samples] if paired else _targets(opened)
-    whole = hasattr(found, "__array__") or all(_is_label(label) for label in found)
-    labels = np.asarray(found) if whole else np.empty(0)
+    targets: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
+    if targets is None:
+        targets = [entry[1] for entry in samples] if paired else _targets(opened)
+    whole = hasattr(targets, "__array__") or all(_is_label(label) for label in targets)
+    labels = np.asarray(targets) if whole else np.empty(0)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or (n and labels.min() < 0):
         raise DataError(
             f"The torchvision data set {kind} does not give one whole number from 0 on as the label of each of its "
@@ -167,7 +171,7 @@ def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
 
 
 def _targets(opened: Any) -> list[Any]:
-    """What the data set gives beside each image, which it decodes for that; at once the first if that is no label."""
+    """The label of each image, which the data set decodes for that; [None] if the first one has none."""
     first = opened[0][1:] if len(opened) and isinstance(opened[0], tuple) else ()
     if len(first) != 1 or not _is_label(first[0]):
         return [None]
@@ -180,28 +184,28 @@ def _is_label(target: Any) -> bool:
 
 
 def _pixels(opened: Any) -> np.ndarray | None:
-    """Those of all images, if the data set holds them in memory."""
-    pixels = getattr(opened, "data", None)
-    if pixels is not None and hasattr(pixels, "__array__") and len(pixels) == len(opened):
-        found = np.asarray(pixels)
-        if found.dtype == np.uint8:
-            return found
+    """Pixels of all images, if the data set holds them in memory."""
+    data = getattr(opened, "data", None)
+    if data is not None and hasattr(data, "__array__") and len(data) == len(opened):
+        pixels = np.asarray(data)
+        if pixels.dtype == np.uint8:
+            return pixels
     return None
 
 
 def _other_files(opened: Any, n: int) -> list[str]:
     """Files of the images where the data set lists them apart from its labels; empty if it does not."""
     listed = [getattr(opened, key, None) for key in ("_images", "data")]
-    found: Any = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
-    return [str(file) for file in found] if all(isinstance(file, str | Path) for file in found) else []
+    files: list[Any] = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
+    return [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
 
 
 def _read_torchvision(
     opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, index: int
 ) -> Image.Image:
     if index in from_files:
-        found = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
-        return found.convert("RGB")  # as torchvision would
+        upright = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
+        return upright.convert("RGB")  # as torchvision would
     try:
         image = opened[index][0]
     except DECODING_ERRORS as error:
@@ -248,7 +252,7 @@ def digits(*, n_images: int | None = None) -> ImageSet:
 
 
 def digits_data(*, val_share: float = DIGITS_VAL_SHARE, seed: int = 0) -> ImageData:
-    """All the digits, split once and for ever: by default 1,346 for training and 451 for testing.
+    """All the digits, split stratified by class: by default 1,346 for training and 451 for testing.
 
     Writers are not named in the data, so that both parts may have digits of the same hand.
 
@@ -258,5 +262,12 @@ def digits_data(*, val_share: float = DIGITS_VAL_SHARE, seed: int = 0) -> ImageD
         Between 0 and 1, of each class.
     seed : int
         Another seed is another split, and its numbers are not comparable.
+
+    Raises
+    ------
+    DataError
+        If the share is not between 0 and 1, or the seed is no whole number from 0 on.
+    MissingExtra
+        If scikit-learn is not installed.
     """
     return stratified_split(digits(), val_share=val_share, seed=seed)

@@ -1,31 +1,152 @@
-"""An image set from one text, whatever its source."""
+"""Opens image sets from one text, whatever their source: labelled images, or images with maps of depth or normals.
+
+A source is one entry of :data:`KINDS` or :data:`DENSE_KINDS`, with the function that opens it; messages and the help of
+the command line follow from these tables. The modules of the sources are imported when they are opened, so that the
+tables can be shown without NumPy.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import QueryError, UnknownName
-from .folders import folder_data, npz_data
-from .images import ImageData, ImageSet
-from .libraries import DIGITS_VAL_SHARE, digits_data
-from .rgb import Scale, checked_scale
-from .shapes import shapes
-from .subsets import renamed
 
-KINDS = {
-    "digits": "scikit-learn's handwritten digits",
-    "shapes": "rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0",
-    "FOLDER": "a folder a class, below train/ and val/, or split by hash",
-    "FILE.npz": "arrays x and y, or x_train, y_train, x_val and y_val",
-    "torchvision:NAME:ROOT": "a data set of torchvision on the disk",
-    "huggingface:PATH": "what save_to_disk of the library datasets wrote",
-}
-"""What :func:`open_images` takes, and what it is."""
+if TYPE_CHECKING:
+    from .dense import DenseData
+    from .images import ImageData, ImageSet
+    from .rgb import Scale
 
-VAL_SHARE = 0.2
+T = TypeVar("T")
+_VAL_SHARE = 0.2
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for; ``rest`` is the text behind the kind and its colon."""
+
+    text: str
+    rest: str = ""
+    name: str | None = None
+    val_share: float | None = None
+    seed: int = 0
+    image_column: str | None = None
+    label_column: str | None = None
+    scale: Scale | None = None
+    task: str = ""  # of maps
+
+    def folder_options(self) -> dict[str, Any]:
+        """Arguments of the functions that open a file or folder which may have to be split."""
+        share = _VAL_SHARE if self.val_share is None else self.val_share
+        return {"name": self.folder_name(self.text), "val_share": share, "seed": self.seed, "scale": self.scale}
+
+    def folder_name(self, folder: str) -> str:
+        return self.name or Path(folder).resolve().name or "images"  # the root of a disk has no name
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A kind of source: what it is, and the function that opens it."""
+
+    meaning: str
+    open: Callable[[Request], T]
+
+
+def _digits(asked: Request) -> ImageData:
+    from .libraries import DIGITS_VAL_SHARE, digits_data
+
+    if asked.rest:
+        raise QueryError(f"The image set {asked.text!r} has options; expected digits alone.")
+    return digits_data(val_share=DIGITS_VAL_SHARE if asked.val_share is None else asked.val_share, seed=asked.seed)
+
+
+def _shapes(asked: Request) -> ImageData:
+    from .rendering import shapes
+
+    options: dict[str, int] = {}
+    for entry in asked.rest.split(",") if ":" in asked.text else ():
+        key, _, value = entry.partition("=")
+        if key.strip() not in _SHAPES_OPTIONS or key.strip() in options or not value.strip().isdecimal():
+            raise QueryError(
+                f"The image set {asked.text!r} has {entry!r}; expected OPTION=NUMBER, each once, of "
+                f"{', '.join(_SHAPES_OPTIONS)}, with commas between them."
+            )
+        options[key.strip()] = int(value)
+    return shapes(**options)
+
+
+def _folder(asked: Request) -> ImageData:
+    from .folders import folder_data
+
+    return folder_data(Path(asked.text), **asked.folder_options())
+
+
+def _npz(asked: Request) -> ImageData:
+    from .folders import npz_data
+
+    return npz_data(Path(asked.text), **asked.folder_options() | {"name": asked.name or Path(asked.text).stem})
+
+
+def _torchvision(asked: Request) -> ImageData:
+    dataset, _, root = asked.rest.partition(":")
+    if not dataset or not root:
+        raise QueryError(f"The image set {asked.text!r} is not complete; expected torchvision:NAME:ROOT.")
+    from .libraries import torchvision_data
+
+    return torchvision_data(dataset, Path(root), name=dataset.lower(), scale=asked.scale)
+
+
+def _huggingface(asked: Request) -> ImageData:
+    if not asked.rest:
+        raise QueryError(f"The image set {asked.text!r} is not complete; expected huggingface:PATH.")
+    from .huggingface_sets import huggingface_data
+
+    options = asked.folder_options() | {"name": asked.folder_name(asked.rest)}
+    options |= {"image_column": asked.image_column, "label_column": asked.label_column}
+    return huggingface_data(Path(asked.rest), **options)
+
+
+def _shapes_with_maps(asked: Request) -> DenseData:
+    from .dense import with_geometry
+
+    return with_geometry(open_images(asked.text, name=asked.name, scale=asked.scale), task=asked.task)
+
+
+def _folder_with_maps(asked: Request) -> DenseData:
+    from .dense_folders import dense_folder_data
+
+    data = dense_folder_data(Path(asked.text), task=asked.task, **asked.folder_options())
+    if asked.scale is not None:
+        _require_use([data.train.images, data.val.images], asked.scale)
+    return data
+
+
+KINDS: dict[str, Kind[ImageData]] = {
+    "digits": Kind("scikit-learn's handwritten digits", _digits),
+    "shapes": Kind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
+    "FOLDER": Kind("a folder a class, below train/ and val/, or split by hash", _folder),
+    "FILE.npz": Kind("arrays x and y, or x_train, y_train, x_val and y_val", _npz),
+    "torchvision:NAME:ROOT": Kind("a data set of torchvision on the disk", _torchvision),
+    "huggingface:PATH": Kind("what save_to_disk of the library datasets wrote", _huggingface),
+}
+"""What :func:`open_images` takes; what is written in capitals stands for a text of the user's."""
+
+DENSE_KINDS: dict[str, Kind[DenseData]] = {
+    "shapes": Kind("the same rendered images, with their exact depth and normals", _shapes_with_maps),
+    "FOLDER": Kind(
+        "images/ beside depth/ or normals/ (png, npy, npz), below train/ and val/, or split by hash", _folder_with_maps
+    ),
+}
+"""What :func:`open_dense` takes."""
+
+
+def help_on(kinds: Mapping[str, Kind[Any]]) -> str:
+    """A line a kind, for the help of the command line."""
+    return "".join(f"  {name:<23}  {kind.meaning}\n" for name, kind in kinds.items())
 
 
 def open_images(
@@ -50,7 +171,7 @@ def open_images(
         Share of the images for validation where the source does not say: 0.2, and 0.25 of the digits. A folder is
         split by the hash of each path, anything else stratified by class.
     seed : int
-        Of that split; the rendered set has its own.
+        Of that split; the rendered set has one among its options.
     image_column, label_column : str, optional
         Of a Hugging Face data set that has several.
     scale : (float, float), optional
@@ -73,70 +194,109 @@ def open_images(
     (8, 4, 'checks cube')
     """
     text = os.fspath(spec)
-    kind, _, rest = text.partition(":")
-    share = VAL_SHARE if val_share is None else val_share
-    if text == "digits":
-        data = digits_data(val_share=DIGITS_VAL_SHARE if val_share is None else val_share, seed=seed)
-    elif kind == "shapes":
-        data = shapes(**_shapes_options(text, rest))
-    elif kind == "torchvision":
-        dataset, _, root = rest.partition(":")
-        if not dataset or not root:
-            raise QueryError(f"The image set {text!r} is not complete; expected torchvision:NAME:ROOT.")
-        from .libraries import torchvision_data  # torch is imported for these only
-
-        data = torchvision_data(dataset, Path(root), name=dataset.lower(), scale=scale)
-    elif kind == "huggingface":
-        if not rest:
-            raise QueryError(f"The image set {text!r} is not complete; expected huggingface:PATH.")
-        from .huggingface_sets import huggingface_data  # and so are pyarrow and the rest
-
-        columns = {"image_column": image_column, "label_column": label_column}
-        data = huggingface_data(Path(rest), name=_named(Path(rest)), val_share=share, seed=seed, scale=scale, **columns)
-    elif text.lower().endswith(".npz") and not os.path.isdir(text):
-        data = npz_data(Path(text), name=name or Path(text).stem, val_share=share, seed=seed, scale=scale)
-    elif os.path.isdir(text):
-        data = folder_data(Path(text), name=name or _named(Path(text)), val_share=share, seed=seed, scale=scale)
-    else:
-        known = "; ".join(f"{key} ({meaning})" for key, meaning in KINDS.items())
-        kinds = ("digits", "shapes", "torchvision", "huggingface")
-        raise UnknownName("image set", text, kinds, hint=f"Expected {known}.")
+    kind = _kind_of(text, KINDS)
+    if kind is None:
+        raise UnknownName("image set", text, _names(KINDS), hint=_expected(KINDS))
+    data = kind.open(
+        Request(
+            text=text,
+            rest=text.partition(":")[2],
+            name=name,
+            val_share=val_share,
+            seed=seed,
+            image_column=image_column,
+            label_column=label_column,
+            scale=scale,
+        )
+    )
     if scale is not None:
-        require_use([data.train, data.val], scale)
-    return data if name is None else renamed(data, name)
+        _require_use([data.train, data.val], scale)
+    if name is None:
+        return data
+    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
 
 
-def require_use(image_sets: Iterable[ImageSet], scale: Scale) -> None:
-    """Refuses a scale that shows no image of some sets otherwise.
+def open_dense(
+    spec: str | os.PathLike[str],
+    *,
+    task: str,
+    name: str | None = None,
+    val_share: float | None = None,
+    seed: int = 0,
+    scale: Scale | None = None,
+) -> DenseData:
+    """A training and a validation set of images with a map each.
+
+    Parameters
+    ----------
+    spec : str or path
+        One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
+    task : str
+        "depth" or "normals".
+    name : str, optional
+        Of the data set, as it goes into results; by default that of the kind or the folder.
+    val_share : float, optional
+        Share of the images of a folder for validation where it has no train/: 0.2.
+    seed : int
+        Of that split; the rendered set has one among its options.
+    scale : (float, float), optional
+        Of images with more than 8 bits a channel, as for :func:`open_images`; maps stay as they are.
 
     Raises
     ------
+    UnknownName
+        If it is none of them, or the task has no maps; lists what would be.
     QueryError
-        If all of them have 8 bits a channel, or the scale is none.
+        If it is one of them, wrongly written, or no image has a use for the scale.
+    DataError
+        If the images or maps are not what a decoder needs; says what and where.
+
+    >>> data = open_dense("shapes:classes=4,train=8,val=4,size_px=16", task="depth")
+    >>> values, valid = data.train.maps[0]
+    >>> len(data.train), data.train.unit, values.shape, int(valid.sum())
+    (8, 'half widths of the image', (16, 16, 1), 256)
     """
+    from .dense import checked_task
+
+    checked_task(task)
+    text = os.fspath(spec)
+    kind = _kind_of(text, DENSE_KINDS)
+    if kind is None:
+        raise UnknownName(f"image set with maps of {task}", text, _names(DENSE_KINDS), hint=_expected(DENSE_KINDS))
+    return kind.open(
+        Request(
+            text=text, rest=text.partition(":")[2], name=name, val_share=val_share, seed=seed, scale=scale, task=task
+        )
+    )
+
+
+def _kind_of(text: str, kinds: Mapping[str, Kind[T]]) -> Kind[T] | None:
+    """The kind of a text: by its first word, else by its ending, else a folder that is there."""
+    first = text.partition(":")[0]
+    if first in _names(KINDS):  # also where it has no maps: a folder of that name is "./NAME" for both
+        return next((kind for name, kind in kinds.items() if name.partition(":")[0] == first), None)
+    if os.path.isdir(text):
+        return kinds.get("FOLDER")
+    return kinds.get("FILE.npz") if text.lower().endswith(".npz") else None
+
+
+def _names(kinds: Mapping[str, Kind[T]]) -> list[str]:
+    """The words that kinds begin with; FOLDER and FILE.npz stand for paths."""
+    return [name.partition(":")[0] for name in kinds if name not in ("FOLDER", "FILE.npz")]
+
+
+def _expected(kinds: Mapping[str, Kind[T]]) -> str:
+    return f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
+
+
+def _require_use(image_sets: Iterable[ImageSet], scale: Scale) -> None:
+    """Refuses a scale where all images have 8 bits a channel."""
+    from .rgb import checked_scale
+
     low, high = checked_scale(scale)
     sets = list(image_sets)
-    if not any(one.values for images in sets for one in images.reading.stored.values()):
+    if not any(stored.values for images in sets for stored in images.reading.stored.values()):
         raise QueryError(
             f"The scale {low:g},{high:g} shows no image of {sets[0].name!r} otherwise, for all have 8 bits a channel; "
             "leave it out."
         )
-
-
-def _named(folder: Path) -> str:
-    return folder.resolve().name or "images"  # the root of a disk has no name
-
-
-def _shapes_options(text: str, rest: str) -> dict[str, int]:
-    options: dict[str, int] = {}
-    if text == "shapes":
-        return options
-    for entry in rest.split(","):
-        key, _, value = entry.partition("=")
-        if key.strip() not in _SHAPES_OPTIONS or key.strip() in options or not value.strip().isdecimal():
-            raise QueryError(
-                f"The image set {text!r} has {entry!r}; expected OPTION=NUMBER, each once, of "
-                f"{', '.join(_SHAPES_OPTIONS)}, with commas between them."
-            )
-        options[key.strip()] = int(value)
-    return options

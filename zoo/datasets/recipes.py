@@ -1,4 +1,11 @@
-"""What an encoder's training did to an image, read from its card: the recipe of its augmented views."""
+"""The recipe of an encoder's augmented views: its card's augmentations, with the strengths published of its method.
+
+Cards only name augmentations. Most methods share one family of them and differ in few numbers. ``SimCLR``
+(arXiv:2002.05709, Appendix A) introduced it; ``BYOL`` (arXiv:2006.07733, Appendix B) made colours weaker and the two
+views unlike: every first view is blurred and no first view solarised, one second view in ten is blurred and one in five
+solarised. A tuple of two probabilities says that: views take its items in turn. A method of which nothing is known gets
+the defaults of :class:`Strengths`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +24,8 @@ _BYOL = "BYOL, arXiv:2006.07733, Appendix B"
 class Masking:
     """Which patches are hidden.
 
-    "random" ones; those in "blocks", rectangles until the share is hidden (BEiT); or all but a "context" as I-JEPA
-    draws it: a large block without four smaller ones, the targets, so that the share follows from their sizes.
+    "random" ones; those in "blocks", rectangles until the share is hidden (BEiT); or all but a "context" as in I-JEPA:
+    a large block without four smaller ones, the targets, so that the share follows from their sizes.
     """
 
     kind: Literal["random", "blocks", "context"] = "random"
@@ -28,7 +35,7 @@ class Masking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strengths:
-    """Numbers behind the names of augmentations; only those of the augmentations that a recipe has count."""
+    """Parameters of augmentations; only those of the augmentations in a recipe matter."""
 
     source: str = "the standard strengths of SimCLR and BYOL"
     crop_scale: tuple[float, float] = (0.08, 1.0)  # share of the area
@@ -41,14 +48,14 @@ class Strengths:
     blur_probability: tuple[float, ...] = (0.5,)  # views take them in turn
     blur_sigma_px: tuple[float, float] = (0.1, 2.0)  # standard deviation, in pixels of the view
     solarize_probability: tuple[float, ...] = (0.2,)  # views take them in turn
-    solarize_threshold: int = 128  # of 255; what is brighter is inverted
+    solarize_threshold: int = 128  # of 255; brighter pixels are inverted
     rotation_degrees: float = 2.0  # to either side
     policy_magnitude: float = 9.0  # of RandAugment, whose scale ends at 10
     policy_probability: float = 1.0  # of a view
     photometric_probability: float = 0.66
     erasing_probability: float = 0.25
     masking: Masking = Masking()
-    resizes_first: bool = False  # whether crops are taken of what the encoder's own resize and centre crop leave
+    resizes_first: bool = False  # crops are taken after the resize and centre crop of the encoder's preprocessing
 
 
 _SIMCLR = Strengths(source="SimCLR, arXiv:2002.05709, Appendix A", jitter=(0.8, 0.8, 0.8, 0.2))
@@ -56,14 +63,14 @@ _ASYMMETRIC = Strengths(source=_BYOL, blur_probability=(1.0, 0.1), solarize_prob
 _MOCO2 = Strengths(
     source="MoCo v2, arXiv:2003.04297", crop_scale=(0.2, 1.0), interpolation="bilinear", jitter=(0.4, 0.4, 0.4, 0.1)
 )
-_NPID = replace(
-    _MOCO2, source="instance discrimination, arXiv:1805.01978", jitter=(0.4,) * 4, jitter_probability=1.0
-)  # fmt: skip
+_NPID = replace(_MOCO2, source="instance discrimination, arXiv:1805.01978", jitter=(0.4,) * 4, jitter_probability=1.0)
 _SWAV = replace(_SIMCLR, source="SwAV, arXiv:2006.09882, and its code", interpolation="bilinear")
 _DEEPCLUSTER = Strengths(
-    source="the configurations of MMSelfSup", interpolation="bilinear", jitter=(0.4, 0.4, 1.0, 0.5),
+    source="the configurations of MMSelfSup",
+    interpolation="bilinear",
+    jitter=(0.4, 0.4, 1.0, 0.5),
     jitter_probability=1.0,
-)  # fmt: skip
+)
 _VICREG = Strengths(source="VICReg, arXiv:2105.04906, Appendix C.1", solarize_probability=(0.1,))
 _DINO = replace(_ASYMMETRIC, source="DINO, arXiv:2104.14294, and its released runs", crop_scale=(0.25, 1.0))
 _BLOCKS = Masking(kind="blocks", share=0.3, probability=0.5)
@@ -85,9 +92,7 @@ BY_OBJECTIVE = {
     "dissl": replace(_SWAV, source="DISSL, arXiv:2209.06235, as SwAV"),
     "odc": _DEEPCLUSTER,
     "dino": _DINO,
-    "ibot": replace(
-        _DINO, source="iBOT, arXiv:2111.07832, and its code", masking=_BLOCKS
-    ),
+    "ibot": replace(_DINO, source="iBOT, arXiv:2111.07832, and its code", masking=_BLOCKS),
     "mugs": replace(
         _DINO, source="Mugs, arXiv:2203.14415, and its code; masking as iBOT",
         policy_probability=0.5, erasing_probability=0.125, masking=_BLOCKS,
@@ -116,11 +121,11 @@ BY_OBJECTIVE = {
     "clip": _CLIP,
     "clip+eb": _CLIP,
 }  # fmt: skip
-"""By ``card.objective.name``; versions and families that differ are told apart in :func:`strengths_for`."""
+"""By ``card.objective.name``; :func:`strengths_for` has the versions and families that differ."""
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
 _POCKET = Strengths(
-    source="benchmarks/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
+    source="scripts/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
     gray_probability=0.3, blur_probability=(0.3,), blur_sigma_px=(1.0, 1.0), masking=Masking(share=0.6),
     resizes_first=True,
 )  # fmt: skip
@@ -131,14 +136,14 @@ _PYCONTRAST = replace(
 
 
 def strengths_for(card: EncoderCard) -> Strengths:
-    """The strengths with which an encoder's augmentations were made, as far as they are known.
+    """The strengths of an encoder's augmentations, as far as they are published.
 
     >>> from zoo.cards.catalogue import catalogue
     >>> strengths_for(catalogue()["simclr_rn50"]).jitter
     (0.8, 0.8, 0.8, 0.2)
     """
     name, version = card.objective.name, card.objective.version
-    if name is NOT_PUBLISHED:  # a registered encoder has the family of the one that it was made like, not its training
+    if name is NOT_PUBLISHED:  # a registered encoder has the family of its template, but not its training
         return Strengths()
     if card.family == "pocket":
         smallest = _POCKET_SMALLEST_CROP.get(str(card.pretraining.dataset), 0.4)
@@ -153,13 +158,11 @@ def strengths_for(card: EncoderCard) -> Strengths:
         return _DEEPCLUSTER
     if name == "dino" and card.architecture.family == "resnet":
         return replace(_DINO, crop_scale=(0.14, 1.0))
-    found = BY_OBJECTIVE.get(str(name), Strengths())
+    strengths = BY_OBJECTIVE.get(str(name), Strengths())
     if name in _LARGE_BESIDE_SMALL and "+" in str(card.pretraining.views):
-        return replace(found, crop_scale=(0.14, 1.0))
-    return found
+        return replace(strengths, crop_scale=(0.14, 1.0))
+    return strengths
 
-
-__all__ = ["WORDS", "Masking", "Recipe", "Strengths", "recipe_of"]
 
 WORDS = {
     "crop": "a random part of the image, resized to the view",
@@ -174,14 +177,10 @@ WORDS = {
     "erasing": "a rectangle filled with the mean colour",
     "masking": "patches filled with the mean colour",
 }
-"""Augmentations that can be made here, in the order in which they are applied; a card uses these words."""
+"""Augmentations that are implemented, in the order in which they are applied; a card uses these words."""
 
-IGNORED = "normalize"
-"""What a card names with its augmentations and every encoder's preprocessing does."""
-
-UNLIKE = {"jigsaw": "it cuts an image into shuffled tiles, which are no view that the encoder takes"}
-"""Words of cards that no view can show, and why."""
-
+_IGNORED = "normalize"  # in cards, but part of every encoder's preprocessing
+_NOT_VIEWS = {"jigsaw": "it cuts an image into shuffled tiles, which are no view that the encoder takes"}
 _VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
 
 
@@ -189,8 +188,7 @@ _VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
 class Recipe:
     """How views of an image are made.
 
-    Change a strength with :func:`dataclasses.replace`; views of another recipe are other images, with another
-    fingerprint.
+    Views of another recipe, as :func:`dataclasses.replace` makes it, are other images, with another fingerprint.
     """
 
     encoder: str  # id
@@ -199,65 +197,46 @@ class Recipe:
     size_px: int  # side of a view
     resize_px: int  # of the encoder's preprocessing, where there is no crop, or before it
     resize_interpolation: str  # likewise
-    mean_colour: tuple[int, int, int]  # of 255: what normalisation turns into 0, to half a level
+    mean_colour: tuple[int, int, int]  # of 255: becomes 0 by the normalisation, to half a level
     patch_size_px: int  # of masking
-    left_out: tuple[tuple[str, str], ...] = ()  # what the card names and no view shows, and why
-    is_own: bool = True  # as the card has it, not as a user named it
+    left_out: tuple[tuple[str, str], ...] = ()  # augmentations of the card that no view shows, and why
+    is_of_card: bool = True  # the augmentations are the card's, not named by the user
 
     @property
     def fingerprint_text(self) -> str:
         """Everything that decides a pixel, and nothing else."""
         facts = asdict(self)
-        for name in ("encoder", "left_out", "is_own"):
+        for name in ("encoder", "left_out", "is_of_card"):
             del facts[name]
         del facts["strengths"]["source"]
         return json.dumps(facts, sort_keys=True)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of these views, a sentence each."""
-        whose = "the card's" if self.is_own else "the named"
-        found = [
+        """Sentences for users on these views."""
+        whose = "the card's" if self.is_of_card else "the named"
+        notes = [
             f"Views of {self.encoder} at {self.size_px} px have {whose} augmentations {', '.join(self.augmentations)}, "
             f"with the strengths of {self.strengths.source}."
         ]
-        found += [f"Left out of the views is {what}: {why}." for what, why in self.left_out]
+        notes += [f"Left out of the views is {what}: {why}." for what, why in self.left_out]
         if "autoaugment" in self.augmentations:
-            found.append("What the card calls autoaugment is RandAugment here, as in its authors' code.")
+            notes.append("What the card calls autoaugment is RandAugment here, as in its authors' code.")
         if "masking" in self.augmentations:
-            found.append(
+            notes.append(
                 f"Masked patches of {self.patch_size_px} px are filled with the mean colour, which normalisation turns "
                 "into 0; in pretraining they were hidden from the encoder or replaced by a learnt token."
             )
-        return tuple(found)
+        return tuple(notes)
 
 
 def recipe_of(card: EncoderCard, *, recipe: str | None = None) -> Recipe:
     """How the training images of an encoder were augmented.
 
-    Parameters
-    ----------
-    card : EncoderCard
-        Which augmentations, the sizes of image and patch and the mean colour are the card's; strengths are those that
-        are published of its method, see :mod:`zoo.datasets.recipes`.
-    recipe : str, optional
-        Names of augmentations with commas between them, instead of those of the card: "crop,flip,color".
+    Augmentations, sizes of image and patch and the mean colour are the card's; ``recipe`` names other augmentations,
+    with commas between them ("crop,flip,color"). Crops have their full size; what views cannot show, such as jigsaw or
+    the small crops beside the large ones, is in ``left_out`` and ``notes``. A card without augmentations is refused.
 
-    Returns
-    -------
-    Recipe
-        Of crops at full size; what cannot be shown, such as jigsaw or the small crops beside the large ones, is in its
-        ``left_out`` and ``notes``.
-
-    Raises
-    ------
-    QueryError
-        If the card does not tell, there was no training, or it was without any augmentation that can be made here.
-    UnknownName
-        If an augmentation of ``recipe`` is not known.
-
-    Examples
-    --------
     >>> from zoo.cards.catalogue import catalogue
     >>> recipe_of(catalogue()["mae_vitB16"]).augmentations
     ('crop', 'masking')
@@ -291,7 +270,7 @@ def recipe_of(card: EncoderCard, *, recipe: str | None = None) -> Recipe:
         mean_colour=tuple(min(255, max(0, round(255 * mean))) for mean in about.mean),  # type: ignore[arg-type]
         patch_size_px=patch_px if isinstance(patch_px, int) else max(1, size_px // 14),  # as of a ViT/16 at 224 px
         left_out=tuple(left_out),
-        is_own=recipe is None,
+        is_of_card=recipe is None,
     )
 
 
@@ -309,26 +288,26 @@ def _of_card(card: EncoderCard) -> tuple[str, ...]:
 def _of_text(recipe: str) -> tuple[str, ...]:
     named = tuple(word.strip().casefold() for word in recipe.split(",") if word.strip())
     for word in named:
-        if word not in WORDS and word != IGNORED:
+        if word not in WORDS and word != _IGNORED:
             raise UnknownName("augmentation", word, WORDS, hint=f"Expected some of {', '.join(WORDS)}.")
     return named
 
 
 def _left_out(card: EncoderCard, named: tuple[str, ...]) -> list[tuple[str, str]]:
-    found = []
+    left_out = []
     for word in named:
         if word == "rotate" and card.objective.name == "rotnet":
-            found.append((word, "it is what the encoder was trained to tell, not what it was to ignore"))
-        elif word not in WORDS and word != IGNORED:
-            found.append((word, UNLIKE.get(word, "nothing is known here of how to make it")))
+            left_out.append((word, "it is what the encoder was trained to tell, not what it was to ignore"))
+        elif word not in WORDS and word != _IGNORED:
+            left_out.append((word, _NOT_VIEWS.get(word, "nothing is known here of how to make it")))
     views = _VIEWS.fullmatch(str(card.pretraining.views))
     if views is not None and views[2] and "crop" in named:
-        found.append((f"the small crops {views[2]}", "views have one size, that of the large crops"))
-    return found
+        left_out.append((f"the small crops {views[2]}", "views have one size, that of the large crops"))
+    return left_out
 
 
 def _size_px(card: EncoderCard) -> int:
-    """Side of the large views, where the encoder takes images of any size; else the only one that it takes."""
+    """Side of the large views where the encoder takes images of any size, else the side of its input."""
     views = _VIEWS.fullmatch(str(card.pretraining.views))
     takes_any = card.architecture.family != "vit" and card.representation.layer == "avgpool"
     return int(views[1]) if views is not None and takes_any else card.preprocess.crop_px

@@ -1,4 +1,4 @@
-"""From an image of any kind to what an encoder is shown: 8 bits a channel, upright, RGB.
+"""From an image of any kind to an encoder's input image: 8 bits a channel, upright, RGB.
 
 Nothing of the zoo is imported when this file is run, for a pickled :class:`RGB` carries its text: worker processes that
 are started afresh unpickle it without the zoo, which under ``torch.hub`` they could not import.
@@ -24,9 +24,9 @@ Scale = tuple[float, float]
 """Which values are black and white."""
 
 _DEEP_MODES = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
-_ORIENTATION, _BITS, _PHOTOMETRIC = 0x112, 258, 262  # tags of EXIF, and of TIFF
+_ORIENTATION_TAG, _BITS_TAG, _PHOTOMETRIC_TAG = 0x112, 258, 262  # of EXIF, and of TIFF
 _WHITE_IS_ZERO = 0
-_METADATA = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")  # where an orientation may stand
+_METADATA = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")  # where an orientation may be
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -45,23 +45,23 @@ _ARRAY_TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda rows: rows[::-1, ::-1].swapaxes(0, 1),
     8: lambda rows: np.rot90(rows, 1),
 }
-_EXTREME = 16  # times as long as wide; the whole of it, resized, would be mostly cut away, and may not fit in memory
+_EXTREME_RATIO = 16  # length over width; such an image, resized, would be mostly cut away, and may not fit in memory
 
 REMEDY = "say which values are black and white, as in zoo.datasets.rgb.to_rgb(image, scale=({low}, {high}))"
 
 
 class Values(NamedTuple):
-    """What the values of an image of more than 8 bits a channel are."""
+    """The kind of the values of an image of more than 8 bits a channel."""
 
     kind: str  # "16-bit integers", "floating point", ...
-    range: Scale | None  # black and white; None where the kind does not tell
+    range: Scale | None  # black and white; None where they do not follow from the kind
     is_inverted: bool = False  # the lowest value is white
 
 
 def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None) -> Image.Image:
-    """An image as an encoder is shown it: 8-bit RGB, upright as its EXIF orientation says.
+    """An image as an encoder gets it: 8-bit RGB, upright as its EXIF orientation says.
 
-    Whatever has 8 bits a channel is converted as Pillow does, which drops transparency. Unsigned integers of 16 bits
+    Images of 8 bits a channel are converted as Pillow does, which drops transparency. Unsigned integers of 16 bits
     (12 in a TIFF of 12 bits) keep their high 8 bits, as in 16-bit colour files that Pillow reads; floating point from
     0 to 1 is rounded to 255 steps. A TIFF whose lowest value is white is inverted.
 
@@ -82,35 +82,25 @@ def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None) -> Im
     Raises
     ------
     DataError, QueryError
-        If it is none of these, or the scale is none: a ValueError in a process that cannot import the zoo.
+        If it is none of these, or the scale is not two numbers: a ValueError in a process that cannot import the zoo.
 
     >>> np.asarray(to_rgb(np.array([[0, 30000, 65535]], np.uint16)))[0, :, 0].tolist()
     [0, 117, 255]
     >>> np.asarray(to_rgb(np.array([[-1000.0, 200.0, 3000.0]]), scale=(-1000, 1400)))[0, :, 0].tolist()
     [0, 128, 255]
     """
-    found = to_8_bits(image, scale=None if scale is None else checked_scale(scale))
-    if found.mode == "La":  # grey, premultiplied, which Pillow converts to this alone
-        found = found.convert("LA")
-    return found if found.mode == "RGB" else found.convert("RGB")
+    upright = to_8_bits(image, scale=None if scale is None else checked_scale(scale))
+    if upright.mode == "La":  # grey, premultiplied, which Pillow converts to this alone
+        upright = upright.convert("LA")
+    return upright if upright.mode == "RGB" else upright.convert("RGB")
 
 
 def to_8_bits(
     image: Image.Image | np.ndarray, *, scale: Scale | None = None, name: str = "The image", remedy: str = REMEDY
 ) -> Image.Image:
-    """The image, upright and with 8 bits a channel, in whatever mode; itself if it is so already.
+    """The image, upright and with 8 bits a channel, in any mode; unchanged if it is so already.
 
-    Parameters
-    ----------
-    image, scale
-        As for :func:`to_rgb`.
-    name, remedy : str
-        Of the image, and what to do about values without a range, in messages.
-
-    Raises
-    ------
-    DataError
-        As :func:`to_rgb`.
+    ``name`` is that of the image in messages, ``remedy`` the advice on values without a range.
     """
     if isinstance(image, np.ndarray):
         return _of_array(image, scale, name, remedy)
@@ -120,42 +110,42 @@ def to_8_bits(
             "shape (height, width) or (height, width, channels): a tensor becomes an image with "
             "torchvision.transforms.functional.to_pil_image."
         )
-    image.load()  # metadata may stand behind the pixels
-    found, orientation, values = image, orientation_of(image), values_of(image)
+    image.load()  # metadata may be behind the pixels
+    upright, orientation, values = image, orientation_of(image), values_of(image)
     if values is not None:
         pixels = shades(np.asarray(image), values, scale=scale, name=name, remedy=remedy)
-        found = Image.fromarray(255 - pixels if values.is_inverted else pixels)
+        upright = Image.fromarray(255 - pixels if values.is_inverted else pixels)
     if orientation in _TURNS:
-        found = found.transpose(_TURNS[orientation])
+        upright = upright.transpose(_TURNS[orientation])
         for key in _METADATA:  # or it would be turned again
-            found.info.pop(key, None)
-    return found
+            upright.info.pop(key, None)
+    return upright
 
 
 def orientation_of(image: Image.Image) -> int:
-    """How EXIF or XMP say that the stored image is to be turned, from 1 (not at all) to 8; 1 if they cannot be read.
+    """The orientation by EXIF or XMP, from 1 (upright) to 8; 1 if they cannot be read.
 
     Pillow turns the images of TIFF files itself when it reads their pixels; from then on it is 1.
     """
     try:
-        found = Image.Image.getexif(image).get(_ORIENTATION, 1)  # that of PNG files would read the pixels first
+        tag = Image.Image.getexif(image).get(_ORIENTATION_TAG, 1)  # that of PNG files would read the pixels first
     except (OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, struct.error):
         return 1  # Pillow raises these on damaged metadata, which say nothing about the pixels
-    return found if isinstance(found, int) and found in _TURNS else 1
+    return tag if isinstance(tag, int) and tag in _TURNS else 1
 
 
 def values_of(image: Image.Image) -> Values | None:
-    """What the values of an image are if it has more than 8 bits a channel; None otherwise.
+    """The kind of the values of an image of more than 8 bits a channel; None of others.
 
-    16-bit colour is not among it, of which Pillow reads the high 8 bits.
+    16-bit colour counts as 8 bits, for Pillow reads the high 8 of them.
     """
     if image.mode not in _DEEP_MODES:
         return None
     tags = getattr(image, "tag_v2", {})  # of a TIFF
-    is_inverted = tags.get(_PHOTOMETRIC) == _WHITE_IS_ZERO
+    is_inverted = tags.get(_PHOTOMETRIC_TAG) == _WHITE_IS_ZERO
     if image.mode == "F":
         return Values("floating point", (0.0, 1.0), is_inverted)
-    bits = int(tags.get(_BITS, (16,))[0])
+    bits = int(tags.get(_BITS_TAG, (16,))[0])
     if image.mode == "I" and image.format not in ("PNG", "PPM"):  # what these call I has 16 bits and no sign
         return Values("signed 16-bit integers" if tags and bits == 16 else "32-bit integers", None, is_inverted)
     return Values(f"{bits}-bit integers", (0, 2**bits - 1), is_inverted)
@@ -166,10 +156,7 @@ def shades(
 ) -> np.ndarray:
     """Grey levels or colours of an array of more than 8 bits, uint8 of the same shape; not inverted.
 
-    Raises
-    ------
-    DataError
-        If a value is not a number, or outside what a range must hold, or there is no range.
+    Values that are not numbers are refused, and without a scale values without a range or outside it.
     """
     n_missing = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
     if n_missing:
@@ -185,10 +172,9 @@ def shades(
     outside = values.range is None or (is_floating and array.size and (array.min() < 0 or array.max() > 1))
     if values.range is None or outside:
         first, last = (_plain(end) for end in (array.min(), array.max())) if array.size else ("0", "1")
-        told = remedy.format(low=first, high=last)
         raise _refused(
             f"{name} has {values.kind} from {first} to {last}; expected unsigned integers of 8 or 16 bits, or "
-            f"floating point from 0 to 1: {told}."
+            f"floating point from 0 to 1: {remedy.format(low=first, high=last)}."
         )
     if is_floating:
         return np.asarray(np.rint(array * array.dtype.type(255)).astype(np.uint8))
@@ -197,13 +183,7 @@ def shades(
 
 
 def array_values(dtype: np.dtype[Any]) -> Values | None:
-    """What the values of an array of this type are; None for uint8 and bool.
-
-    Raises
-    ------
-    DataError
-        If they are no real numbers.
-    """
+    """The kind of the values of an array of this type; None for uint8 and bool. Other than real numbers are refused."""
     if dtype in (np.uint8, np.bool_):
         return None
     if dtype.kind == "f":
@@ -217,13 +197,7 @@ def array_values(dtype: np.dtype[Any]) -> Values | None:
 
 
 def checked_scale(scale: Scale) -> Scale:
-    """Two finite numbers, the first below the second.
-
-    Raises
-    ------
-    QueryError
-        If they are not.
-    """
+    """The scale as two finite numbers, the first below the second; anything else is refused as a QueryError."""
     try:
         low, high = (float(end) for end in scale)
     except (TypeError, ValueError):
@@ -240,22 +214,15 @@ def turned(array: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def narrowed(image: Image.Image, resize_px: int, crop_px: int, interpolation: str) -> Image.Image:
-    """An extremely long image, resized and cut to what its resize and centre crop leave of it; any other is itself.
+    """An extremely long image, resized and cut to what its resize and centre crop leave of it; others are unchanged.
 
-    The shorter side is resize_px afterwards, so that torchvision's ``Resize(resize_px)`` leaves it as it is and
-    ``CenterCrop(crop_px)`` finds the pixels that it would find in the middle of the whole resized image.
-
-    Parameters
-    ----------
-    image : PIL image
-    resize_px, crop_px : int
-        As torchvision's transforms take them.
-    interpolation : str
-        Its name in Pillow, in small letters.
+    The shorter side is ``resize_px`` afterwards, so that torchvision's ``Resize(resize_px)`` leaves it as it is and
+    ``CenterCrop(crop_px)`` takes the pixels that it would take from the middle of the whole resized image.
+    ``interpolation`` is the name in Pillow, in lower case.
     """
     width, height = image.size
     short, long = min(width, height), max(width, height)
-    if long <= _EXTREME * short:
+    if long <= _EXTREME_RATIO * short:
         return image
     n = int(resize_px * long / short)  # of the longer side, as torchvision rounds it
     n_taken = max(resize_px, crop_px)
@@ -266,7 +233,7 @@ def narrowed(image: Image.Image, resize_px: int, crop_px: int, interpolation: st
     margin = 4 * max(1.0, long / n)  # no filter reaches further
     start, stop = max(0, math.floor(low - margin)), min(long, math.ceil(high + margin))
     ends, how = (low - start, high - start), Image.Resampling[interpolation.upper()]
-    if width < height:  # across first in either case, as Pillow resizes an image by one factor
+    if width < height:  # horizontally first in either case, as Pillow resizes an image by one factor
         part = image.crop((0, start, width, stop)).resize((resize_px, stop - start), how)
         return part.resize((resize_px, n_taken), how, box=(0, ends[0], resize_px, ends[1]))
     part = image.crop((start, 0, stop, height)).resize((n_taken, height), how, box=(ends[0], 0, ends[1], height))
@@ -274,15 +241,7 @@ def narrowed(image: Image.Image, resize_px: int, crop_px: int, interpolation: st
 
 
 class RGB:
-    """First step of a preprocessing: :func:`to_rgb`, and of an extremely long image what the next steps keep of it.
-
-    Parameters
-    ----------
-    resize_px, crop_px, interpolation
-        Of the ``Resize`` and ``CenterCrop`` that follow.
-    scale : (float, float), optional
-        As for :func:`to_rgb`.
-    """
+    """First step of a preprocessing: :func:`to_rgb`, then :func:`narrowed` for the resize and crop that follow."""
 
     def __init__(self, resize_px: int, crop_px: int, interpolation: str, scale: Scale | None = None) -> None:
         self.window = resize_px, crop_px, interpolation
@@ -292,11 +251,11 @@ class RGB:
         return narrowed(to_rgb(image, scale=self.scale), *self.window)
 
     def __repr__(self) -> str:
-        """What it does, which enters the hash of a preprocessing; the window follows from the next steps."""
+        """Enters the hash of a preprocessing; the window follows from the next steps, so that it is left out."""
         return "RGB()" if self.scale is None else f"RGB(scale={self.scale})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By the text of this file, for there may be no zoo where it is unpickled."""
+        """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
         return eval, (_UNPICKLE, {"text": text, "arguments": (*self.window, self.scale)})
 
@@ -333,5 +292,5 @@ def _refused(sentence: str, *, kind: str = "DataError") -> ValueError:
         from .. import errors
     except ImportError:  # unpickled where there is no zoo
         return ValueError(sentence)
-    found: ValueError = getattr(errors, kind)(sentence)
-    return found
+    error: ValueError = getattr(errors, kind)(sentence)
+    return error

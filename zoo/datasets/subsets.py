@@ -1,19 +1,24 @@
-"""Parts of an image set that anybody can make again: n images a class, a share of each class, a held-out part.
+"""Reproducible parts of an image set: n images a class, shares, held-out parts, splits; and the random draws for them.
 
 Every image has a rank that depends only on the seed and its position: the raw 64-bit outputs of one PCG64 stream, ties
-(there are none to be expected) by position. Small subsets take the lowest ranks of each class and held-out parts the
-highest, hence:
+(none are to be expected) by position. Small subsets take the lowest ranks of each class and held-out parts the highest,
+hence:
 
 * of one seed, the 3-shot subset is within the 5-shot one, 1 % within 10 %, and a smaller held-out part within a larger;
 * of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
 
-A held-out part has all copies of an image or none of them, so that none of its images is among those that are left.
+A held-out part has all copies of an image or none of them, so that none of its images is among those that are left. The
+same holds for the two parts of a split: copies go with the first of them in the order of the set.
+
+Draws stay the same whatever numpy's generators do next: the bits of PCG64 and of SeedSequence are fixed by numpy's
+promise on bit generators; the methods of ``numpy.random.Generator`` are not, so that none is used. A stream belongs to
+a key of whole numbers, as text with commas between them; the BLAKE2b-128 of that text, as a number, seeds it.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -44,7 +49,7 @@ def uniform_draws(key: tuple[int, ...], n: int) -> np.ndarray:
 
 
 def normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Noise of mean 0 and variance 1, float32: the sum of four bytes, near enough to a normal for pixels."""
+    """Noise of mean 0 and variance 1, float32: the sum of four bytes, which is close enough to normal for pixels."""
     n = int(np.prod(shape))
     octets = raw_draws(key, -(-n // 2)).astype("<u8").view(np.uint8).reshape(-1, 4)[:n]  # (n, 4), eight bytes a draw
     centred = octets.sum(axis=1, dtype=np.float32) - np.float32(510)  # four times the mean of 0 to 255
@@ -52,19 +57,13 @@ def normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def checked_seed(seed: int) -> int:
-    """The seed, if it is a whole number from 0 on.
-
-    Raises
-    ------
-    DataError
-        If it is not.
-    """
+    """The seed, if it is a whole number from 0 on; anything else is refused."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"The seed is {seed!r}; expected a whole number from 0 on.")
     return int(seed)
 
 
-KINDS = ("balanced", "fraction", "held-out")
+_KINDS = ("balanced", "fraction", "held-out")
 _SUBSET_STREAM = 7_001  # keeps the ranks apart from all other draws of a seed
 
 
@@ -89,6 +88,11 @@ class Subset:
         Number of images of the set.
     fingerprint : str
         Hex, of all of these.
+
+    Raises
+    ------
+    DataError
+        If the indices are not ascending positions in the set.
     """
 
     name: str
@@ -146,7 +150,7 @@ def balanced(
         From 1 on.
     seed : int
     parent : str
-        Fingerprint of the image set, kept with the subset.
+        Fingerprint of the image set, stored with the subset.
     classes : tuple of str
         Names for messages.
 
@@ -164,7 +168,7 @@ def balanced(
     present, counts = np.unique(checked, return_counts=True)
     short = np.flatnonzero(counts < n_per_class)
     if short.size:
-        shown = ", ".join(f"{_named(present[i], classes)} has {counts[i]:,}" for i in short[:3])
+        shown = ", ".join(f"{_class_name(present[i], classes)} has {counts[i]:,}" for i in short[:3])
         more = f" and {short.size - 3} more have too few" if short.size > 3 else ""
         raise DataError(
             f"{n_per_class:,} images a class were asked for, but {shown}{more}; ask for at most {counts.min():,}, or "
@@ -183,6 +187,8 @@ def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "
     labels : int array, shape (n,)
     share : float
         Above 0, at most 1.
+    seed, parent
+        As for :func:`balanced`.
 
     Raises
     ------
@@ -221,6 +227,8 @@ def held_out(
     labels : int array, shape (n_images,)
     n : int
         From 1 to the number of images less one a class.
+    seed, parent, classes
+        As for :func:`balanced`.
     contents : uint64 array, shape (n_images,), optional
         Copies, which have the same one, are held out together or not at all; where they cannot be made to fit, fewer
         than ``n`` images are held out.
@@ -234,7 +242,7 @@ def held_out(
     present, counts = np.unique(checked, return_counts=True)
     most = int((counts - 1).sum())
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= most:
-        small = _named(present[counts.argmin()], classes)
+        small = _class_name(present[counts.argmin()], classes)
         raise DataError(
             f"{n!r} of {len(checked):,} images were to be held out; expected 1 to {most:,}, so that each of the "
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
@@ -250,17 +258,12 @@ def held_out(
 
 
 def require_parent(subset: Subset, fingerprint: str, n: int, *, name: str) -> None:
-    """Refuses a subset of another image set.
-
-    Raises
-    ------
-    DataError
-    """
+    """Refuses a subset of another image set."""
     if subset.n_parent != n or (subset.parent and subset.parent != fingerprint):
         raise DataError(
             f"The subset {subset.name!r} was made of {subset.n_parent:,} images with the fingerprint "
             f"{subset.parent or 'unknown'}, but {name!r} has {n:,} images with {fingerprint}; make the subset of this "
-            "image set anew."
+            "image set again."
         )
 
 
@@ -296,10 +299,10 @@ def lowest_of_each(
     starts = np.cumsum(counts) - counts
     groups = np.unique(number[taken])
     for group in groups[np.argsort(ranks[first[groups]], kind="stable")[::-1]].tolist():  # the last ranks first
-        own = by_number[starts[group] : starts[group] + counts[group]]
-        if (n_taken > wanted)[place[own]].any():
-            taken[own] = False
-            n_taken -= np.bincount(place[own], minlength=len(present))
+        copies = by_number[starts[group] : starts[group] + counts[group]]
+        if (n_taken > wanted)[place[copies]].any():
+            taken[copies] = False
+            n_taken -= np.bincount(place[copies], minlength=len(present))
     single = np.flatnonzero(~is_copy)
     n_single = np.bincount(place[single], minlength=len(present))
     more = _lowest(labels[single], present, np.minimum(wanted - n_taken, n_single), ranks[single])
@@ -309,12 +312,13 @@ def lowest_of_each(
 def _lowest(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     order = np.lexsort((np.arange(len(labels)), ranks, labels))  # by class, then rank, then position
     starts = np.searchsorted(labels[order], present)
-    within = np.arange(len(labels)) - np.repeat(starts, np.diff(np.append(starts, len(labels))))  # place in the class
-    take = within < np.repeat(wanted, np.diff(np.append(starts, len(labels))))
-    return np.sort(order[take]).astype(np.int64)
+    counts = np.diff(np.append(starts, len(labels)))
+    place_in_class = np.arange(len(labels)) - np.repeat(starts, counts)
+    return np.sort(order[place_in_class < np.repeat(wanted, counts)]).astype(np.int64)
 
 
 def _proportional(counts: np.ndarray, n: int) -> np.ndarray:
+    """How many of each class make ``n`` by the largest remainder, with one left of each."""
     due = counts * n  # in units of 1 / total, whole numbers: no rounding
     wanted = np.minimum(due // counts.sum(), counts - 1)
     order = np.lexsort((np.arange(len(counts)), -(due % counts.sum())))
@@ -325,15 +329,13 @@ def _proportional(counts: np.ndarray, n: int) -> np.ndarray:
 
 
 def _checked_labels(labels: np.ndarray) -> np.ndarray:
-    found = np.asarray(labels)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
-        raise DataError(
-            f"Labels are {found.dtype} of shape {found.shape}; expected whole numbers of shape (n,), n > 0."
-        )
-    return found.astype(np.int64)
+    y = np.asarray(labels)
+    if y.ndim != 1 or y.dtype.kind not in "iu" or not len(y):
+        raise DataError(f"Labels are {y.dtype} of shape {y.shape}; expected whole numbers of shape (n,), n > 0.")
+    return y.astype(np.int64)
 
 
-def _named(label: int, classes: tuple[str, ...]) -> str:
+def _class_name(label: int, classes: tuple[str, ...]) -> str:
     return repr(classes[label]) if 0 <= label < len(classes) else f"class {label}"
 
 
@@ -342,7 +344,9 @@ _FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str,
 
 
 def save_subset(subset: Subset, path: str | Path) -> Path:
-    """Writes an index file; it appears whole or not at all, and the same subset gives the same bytes.
+    """Writes a subset as a small JSON file: its positions, its image set, and a hash of everything.
+
+    The file appears whole or not at all, and the same subset gives the same bytes.
 
     Raises
     ------
@@ -376,7 +380,7 @@ def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
     Raises
     ------
     DataError
-        If the file is absent, damaged or edited, no index file, or of another image set; says which.
+        If the file is missing, damaged or edited, no index file, or of another image set; says which.
     """
     try:
         content = Path(path).read_bytes()
@@ -397,12 +401,12 @@ def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
 
 
 def _checked(document: dict[str, Any], path: str | Path) -> Subset:
-    """The subset, if every fact is there with its type and the hash is that of the facts."""
+    """The subset, if every fact is there with its type and the hash fits."""
     facts = {fact: document.get(fact) for fact in _FACTS}
     indices = document.get("indices")
     well_typed = (
         all(type(facts[fact]) is kind for fact, kind in _FACTS.items())
-        and facts["kind"] in KINDS
+        and facts["kind"] in _KINDS
         and isinstance(indices, list)
         and all(type(index) is int and 0 <= index < 2**62 for index in indices)
     )
@@ -410,7 +414,7 @@ def _checked(document: dict[str, Any], path: str | Path) -> Subset:
         try:
             subset = Subset(**facts, indices=np.array(indices, np.int64))  # type: ignore[arg-type]
         except DataError:
-            well_typed = False  # indices that no subset has, so that they were never written
+            well_typed = False  # indices that no subset has
         else:
             well_typed = subset.fingerprint == document.get("fingerprint")
     if well_typed:
@@ -425,41 +429,29 @@ _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
 
 
 def hash_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """Each image goes by its name alone, so that images which are added or removed move no other.
+    """A set of images as two, by :func:`hash_halves`."""
+    return _as_split(images, hash_halves(images, val_share=val_share, seed=seed))
 
-    An image is in "val" if the first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below
-    ``val_share``. Copies go by the name of the first of them.
 
-    Raises
-    ------
-    DataError
-        If the share is not between 0 and 1, or a class is left without an image to train on.
+def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the training and of the validation images, by the hash of each name.
+
+    Each image goes by its name alone, so that images which are added or removed move no other: it is in "val" if the
+    first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below ``val_share``. Copies go by the name of
+    the first of them, but by their names where they all are copies of one image.
     """
     _require_share(images, val_share)
-    return _halves(images, in_val_by_name(images, val_share=val_share, seed=seed))
-
-
-def in_val_by_name(images: ImageSet, *, val_share: float, seed: int) -> np.ndarray:
-    """Which images the rule of :func:`hash_split` tests on, bool (n,).
-
-    Images that are all copies of each other, so that no part would be left without one, go by their own names.
-    """
     limit = round(val_share * 2**64)
     prefix = f"{checked_seed(seed)}/"
     by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
     together = beside_the_first(by_name, images.contents)
-    return by_name if together.all() or not together.any() else together
+    return _halves(images, by_name if together.all() or not together.any() else together)
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
 
-    Where copies leave no other way, a class has fewer images to test on, or none.
-
-    Raises
-    ------
-    DataError
-        If the share is not between 0 and 1, or a class has fewer than two images.
+    All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
     """
     _require_share(images, val_share)
     counts = images.n_per_class()
@@ -468,29 +460,25 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
     in_val = np.zeros(len(images), bool)
     in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
-    return _halves(images, in_val)
+    return _as_split(images, _halves(images, in_val))
 
 
-def _halves(images: ImageSet, in_val: np.ndarray) -> ImageData:
-    train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
-    empty = np.flatnonzero((train == 0) & (images.n_per_class() > 0))
+def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:
+    """A data set of one set of images, from the positions of its two parts."""
+    train, val = (images.subset(half, split=split) for half, split in zip(halves, ("train", "val"), strict=True))
+    return ImageData(name=images.name, train=train, val=val, is_split_here=True)
+
+
+def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
+    empty = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
     if empty.size or not in_val.any():
         what = f"the class {images.classes[empty[0]]!r} without" if empty.size else "the validation part without"
         raise DataError(
             f"Splitting the {len(images):,} images of {images.name!r} leaves {what} an image; take another share or "
             "seed, add images, or split them yourself into train/ and val/."
         )
-    return ImageData(
-        name=images.name,
-        train=images.subset(np.flatnonzero(~in_val), split="train"),
-        val=images.subset(np.flatnonzero(in_val), split="val"),
-        is_split_here=True,
-    )
-
-
-def renamed(data: ImageData, name: str) -> ImageData:
-    """The same images under another name."""
-    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+    return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 
 
 def _hash(text: str) -> int:

@@ -1,7 +1,11 @@
 """Several views of each image as an image set: random augmentations by a recipe, or quarter turns.
 
 A set of views is an image set like any other, whose images are made when they are asked for: it goes through an
-encoder, in worker processes or not, and its features are kept and found again. Row i q + j is view j of image i.
+encoder, in worker processes or not, and its features are cached. Row i q + j is view j of image i.
+
+The random numbers of a view belong to the seed, the name of the image, the number of the view and the augmentation.
+They depend neither on other images nor on the order in which views are asked for, nor on the process, and a recipe
+without one of its augmentations draws the same numbers for all others. Torchvision and Pillow do the work on pixels.
 """
 
 from __future__ import annotations
@@ -26,12 +30,13 @@ with requires_extra("models", needed_for="Working with images"):
     from torchvision.transforms.v2 import functional as F  # noqa: N812
 
 Uniform = Callable[[int], np.ndarray]
-"""From a number n to n draws in [0, 1), the same whenever it is asked."""
+"""From a number n to n draws in [0, 1), the same at every call."""
 
 _BLOCK_RATIO = (0.3, 1 / 0.3)  # BEiT, arXiv:2106.08254, Algorithm 1
 _SMALLEST_BLOCK = 16 / 196  # share of the patches, likewise
 _MASK_ATTEMPTS = 100
-_CONTEXT, _TARGET, _TARGET_RATIO, _N_TARGETS = (0.85, 1.0), (0.15, 0.2), (0.75, 1.5), 4  # I-JEPA, Appendix A
+# I-JEPA, arXiv:2301.08243, Appendix A: shares of the patches, height over width of targets, and their number
+_CONTEXT_SHARE, _TARGET_SHARE, _TARGET_RATIO, _N_TARGETS = (0.85, 1.0), (0.15, 0.2), (0.75, 1.5), 4
 
 
 def hidden_patches(masking: Masking, n_rows: int, n_columns: int, uniform: Uniform) -> np.ndarray:
@@ -55,7 +60,7 @@ def hidden_patches(masking: Masking, n_rows: int, n_columns: int, uniform: Unifo
 
 
 def _blocks(n_rows: int, n_columns: int, n_hidden: int, uniform: Uniform) -> np.ndarray:
-    """Rectangles one after the other, as long as they hide no more than the share."""
+    """Hides rectangles one after the other, as long as they hide no more than the share."""
     hidden = np.zeros((n_rows, n_columns), bool)
     least = min(max(1, round(_SMALLEST_BLOCK * n_rows * n_columns)), max(n_hidden, 1))
     for size, ratio, top, left in uniform(4 * _MASK_ATTEMPTS).reshape(-1, 4).tolist():
@@ -71,21 +76,21 @@ def _blocks(n_rows: int, n_columns: int, n_hidden: int, uniform: Uniform) -> np.
 
 
 def _context(n_rows: int, n_columns: int, uniform: Uniform) -> np.ndarray:
-    """True where the encoder sees something."""
+    """True where the encoder sees the image."""
     draws = uniform(4 * (1 + _N_TARGETS)).reshape(-1, 4).tolist()
     n = n_rows * n_columns
     size, _, top, left = draws[0]
     seen = np.zeros((n_rows, n_columns), bool)
-    seen[_block(n_rows, n_columns, n * _between(_CONTEXT, size), 1.0, top, left)] = True
+    seen[_block(n_rows, n_columns, n * _between(_CONTEXT_SHARE, size), 1.0, top, left)] = True
     size, ratio = draws[1][:2]  # one size for the four targets of an image
     for _, _, top, left in draws[1:]:
-        area = n * _between(_TARGET, size)
+        area = n * _between(_TARGET_SHARE, size)
         seen[_block(n_rows, n_columns, area, _between(_TARGET_RATIO, ratio), top, left)] = False
     return seen
 
 
 def _block(n_rows: int, n_columns: int, area: float, ratio: float, top: float, left: float) -> tuple[slice, slice]:
-    """A rectangle of so many patches, height over width as said, somewhere in the image."""
+    """A rectangle of about ``area`` patches, with ``ratio`` = height over width, placed by two draws."""
     height = min(n_rows, max(1, round(math.sqrt(area * ratio))))
     width = min(n_columns, max(1, round(math.sqrt(area / ratio))))
     first_row, first_column = int(top * (n_rows - height + 1)), int(left * (n_columns - width + 1))
@@ -99,30 +104,22 @@ def _between(ends: tuple[float, float], draw: float, *, logarithmic: bool = Fals
 
 Fill = tuple[int, int, int]
 
-_SCALE = 10.0  # of magnitudes
-_N_OPERATIONS, _PROBABILITY, _SPREAD = 2, 0.5, 0.5  # operations a view, of each of them, deviation of magnitudes
+_LARGEST_MAGNITUDE = 10.0
+_N_OPERATIONS, _OPERATION_PROBABILITY, _MAGNITUDE_DEVIATION = 2, 0.5, 0.5
 
 
 def random_policy(image: Image.Image, magnitude: float, uniform: Uniform, *, fill: Fill) -> Image.Image:
     """Two of fifteen operations, each with probability one half: RandAugment (arXiv:1909.13719) as in timm.
 
-    Parameters
-    ----------
-    image : PIL image
-        RGB.
-    magnitude : float
-        0 to 10; each operation draws its own around it, with deviation 0.5.
-    uniform : callable
-        Source of draws, whose first is not used.
-    fill : tuple of int
-        Colour of what comes from outside the image.
+    Each operation draws its magnitude around ``magnitude`` (0 to 10), with deviation 0.5. ``fill`` is the colour of
+    what comes from outside the image. The first draw of ``uniform`` is not used.
     """
     draws = uniform(1 + 8 * _N_OPERATIONS)[1:].reshape(_N_OPERATIONS, 8).tolist()
     for which, whether, sign, *summands in draws:
-        if whether >= _PROBABILITY:
+        if whether >= _OPERATION_PROBABILITY:
             continue
         noise = (sum(summands) - len(summands) / 2) * (12 / len(summands)) ** 0.5  # mean 0, variance 1, nearly normal
-        level = min(max(magnitude + _SPREAD * noise, 0.0), _SCALE) / _SCALE
+        level = min(max(magnitude + _MAGNITUDE_DEVIATION * noise, 0.0), _LARGEST_MAGNITUDE) / _LARGEST_MAGNITUDE
         image = _OPERATIONS[int(which * len(_OPERATIONS))](image, level, -1.0 if sign < 0.5 else 1.0, fill)
     return image
 
@@ -130,20 +127,20 @@ def random_policy(image: Image.Image, magnitude: float, uniform: Uniform, *, fil
 def photometric(image: Image.Image, uniform: Uniform) -> Image.Image:
     """Fewer levels, another sharpness, solarised from some level on, full contrast: as VISSL does for PIRL."""
     _, levels, sharpness, threshold = uniform(4).tolist()
-    found = F.posterize(image, 4 + int(5 * levels))
-    found = F.adjust_sharpness(found, 0.1 + 1.8 * sharpness)
-    found = F.solarize(found, int(257 * threshold))
-    stretched: Image.Image = F.autocontrast(found)
+    changed = F.posterize(image, 4 + int(5 * levels))
+    changed = F.adjust_sharpness(changed, 0.1 + 1.8 * sharpness)
+    changed = F.solarize(changed, int(257 * threshold))
+    stretched: Image.Image = F.autocontrast(changed)
     return stretched
 
 
 def _moved(image: Image.Image, matrix: tuple[float, ...], fill: Fill) -> Image.Image:
-    """Each pixel of the result comes from where the affine map sends it."""
+    """The image resampled: each pixel of the result comes from where the affine map sends it."""
     return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=fill)
 
 
 def _shifted_levels(image: Image.Image, n_levels: int) -> Image.Image:
-    """Dark pixels brighter by so many levels."""
+    """The image with dark pixels brighter by so many levels."""
     return image.point([min(255, level + n_levels) if level < 128 else level for level in range(256)] * 3)
 
 
@@ -164,7 +161,7 @@ _OPERATIONS: tuple[_Operation, ...] = (
     lambda image, level, sign, fill: _moved(image, (1, 0, 0, 0.3 * level * sign, 1, 0), fill),
     lambda image, level, sign, fill: _moved(image, (1, 0, 0.45 * level * sign * image.width, 0, 1, 0), fill),
     lambda image, level, sign, fill: _moved(image, (1, 0, 0, 0, 1, 0.45 * level * sign * image.height), fill),
-)  # by level in [0, 1] and a direction
+)  # by a level in [0, 1] and a direction, -1 or 1
 
 
 DRAWING = "views-1"
@@ -176,65 +173,45 @@ _CROP_ATTEMPTS = 10  # of a crop that lies within the image, as in torchvision's
 
 
 def augmented(image: Image.Image, recipe: Recipe, *, seed: int, name: str, view: int) -> Image.Image:
-    """One view of an image.
-
-    Parameters
-    ----------
-    image : PIL image
-        Of any mode and size.
-    recipe : Recipe
-    seed : int
-    name : str
-        Of the image in its set.
-    view : int
-        Number of the view, from 0 on.
-
-    Returns
-    -------
-    PIL image
-        RGB, (recipe.size_px, recipe.size_px).
-    """
+    """View number ``view`` of an image of any mode and size with a name in its set: RGB of recipe.size_px."""
     made, strengths = recipe.augmentations, recipe.strengths
-    named = int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+    image_key = int.from_bytes(blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
 
     def uniform(word: str) -> Uniform:
-        return lambda n: uniform_draws((_STREAM, seed, named, view, _NUMBERS[word]), n)
+        return lambda n: uniform_draws((_STREAM, seed, image_key, view, _NUMBERS[word]), n)
 
-    found = to_rgb(image)
+    def happens(word: str, probability: float) -> bool:
+        """Whether an augmentation is applied, by its first draw."""
+        return word in made and bool(uniform(word)(1)[0] < probability)
+
+    shown = to_rgb(image)
     if "crop" not in made or strengths.resizes_first:
-        found = _resized(found, recipe)
+        shown = _resized(shown, recipe)
     if "crop" in made:
-        found = _cropped(found, recipe, uniform("crop"))
-    if "flip" in made and _happens(uniform("flip"), strengths.flip_probability):
-        found = F.horizontal_flip(found)
+        shown = _cropped(shown, recipe, uniform("crop"))
+    if happens("flip", strengths.flip_probability):
+        shown = F.horizontal_flip(shown)
     if "rotate" in made:
-        found = F.rotate(found, strengths.rotation_degrees * (2 * float(uniform("rotate")(1)[0]) - 1))
-    if "autoaugment" in made:
-        draws = uniform("autoaugment")
-        if _happens(draws, strengths.policy_probability):
-            found = random_policy(found, strengths.policy_magnitude, draws, fill=recipe.mean_colour)
-    if "color" in made:
-        found = _jittered(found, recipe, uniform("color"))
-    if "photometric" in made and _happens(uniform("photometric"), strengths.photometric_probability):
-        found = photometric(found, uniform("photometric"))
-    if "gray" in made and _happens(uniform("gray"), strengths.gray_probability):
-        found = F.rgb_to_grayscale(found, num_output_channels=3)
-    if "blur" in made and _happens(uniform("blur"), _in_turn(strengths.blur_probability, view)):
+        shown = F.rotate(shown, strengths.rotation_degrees * (2 * float(uniform("rotate")(1)[0]) - 1))
+    if happens("autoaugment", strengths.policy_probability):
+        shown = random_policy(shown, strengths.policy_magnitude, uniform("autoaugment"), fill=recipe.mean_colour)
+    if happens("color", strengths.jitter_probability):
+        shown = _jittered(shown, recipe, uniform("color"))
+    if happens("photometric", strengths.photometric_probability):
+        shown = photometric(shown, uniform("photometric"))
+    if happens("gray", strengths.gray_probability):
+        shown = F.rgb_to_grayscale(shown, num_output_channels=3)
+    if happens("blur", _in_turn(strengths.blur_probability, view)):
         low, high = strengths.blur_sigma_px
         sigma_px = low + (high - low) * float(uniform("blur")(2)[1])
-        found = found.filter(ImageFilter.GaussianBlur(sigma_px))  # as MoCo, DINO and VICReg do, and ten times faster
-    if "solarize" in made and _happens(uniform("solarize"), _in_turn(strengths.solarize_probability, view)):
-        found = F.solarize(found, strengths.solarize_threshold)
-    if "erasing" in made and _happens(uniform("erasing"), strengths.erasing_probability):
-        found = _erased(found, recipe, uniform("erasing"))
-    if "masking" in made and _happens(uniform("masking"), strengths.masking.probability):
-        found = _masked(found, recipe, uniform("masking"))
-    return found
-
-
-def _happens(uniform: Uniform, probability: float) -> bool:
-    """The first draw of an augmentation says whether it is made at all."""
-    return bool(uniform(1)[0] < probability)
+        shown = shown.filter(ImageFilter.GaussianBlur(sigma_px))  # as MoCo, DINO and VICReg do, and ten times faster
+    if happens("solarize", _in_turn(strengths.solarize_probability, view)):
+        shown = F.solarize(shown, strengths.solarize_threshold)
+    if happens("erasing", strengths.erasing_probability):
+        shown = _erased(shown, recipe, uniform("erasing"))
+    if happens("masking", strengths.masking.probability):
+        shown = _masked(shown, recipe, uniform("masking"))
+    return shown
 
 
 def _in_turn(probabilities: tuple[float, ...], view: int) -> float:
@@ -242,21 +219,19 @@ def _in_turn(probabilities: tuple[float, ...], view: int) -> float:
 
 
 def _resized(image: Image.Image, recipe: Recipe) -> Image.Image:
-    """What the encoder's own preprocessing would show it."""
+    """The image after the resize and crop of the encoder's preprocessing."""
     middle = narrowed(image, recipe.resize_px, recipe.size_px, recipe.resize_interpolation)
     resized = F.resize(middle, [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation))
-    found: Image.Image = F.center_crop(resized, [recipe.size_px, recipe.size_px])
-    return found
+    cropped: Image.Image = F.center_crop(resized, [recipe.size_px, recipe.size_px])
+    return cropped
 
 
 def _cropped(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
-    strengths, (width, height) = recipe.strengths, image.size
-    top, left, rows, columns = _window(width, height, recipe, uniform)
-    found: Image.Image = F.resized_crop(
-        image, top, left, rows, columns, [recipe.size_px, recipe.size_px],
-        interpolation=InterpolationMode(strengths.interpolation), antialias=True,
-    )  # fmt: skip
-    return found
+    width, height = image.size
+    size, interpolation = [recipe.size_px, recipe.size_px], InterpolationMode(recipe.strengths.interpolation)
+    window = _window(width, height, recipe, uniform)
+    cropped: Image.Image = F.resized_crop(image, *window, size, interpolation=interpolation, antialias=True)
+    return cropped
 
 
 def _window(width: int, height: int, recipe: Recipe, uniform: Uniform) -> tuple[int, int, int, int]:
@@ -274,9 +249,7 @@ def _window(width: int, height: int, recipe: Recipe, uniform: Uniform) -> tuple[
 
 
 def _jittered(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
-    draws = uniform(9)
-    if draws[0] >= recipe.strengths.jitter_probability:
-        return image
+    draws = uniform(9)  # the first says whether colours are changed at all
     brightness, contrast, saturation, hue = recipe.strengths.jitter
     signs = (2 * draws[5:9] - 1).tolist()  # in [-1, 1)
     steps = (
@@ -298,9 +271,9 @@ def _erased(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image
     columns = min(recipe.size_px, max(1, round(math.sqrt(n_pixels * chosen))))
     rows = min(recipe.size_px, max(1, round(math.sqrt(n_pixels / chosen))))
     top, left = int(down * (recipe.size_px - rows + 1)), int(across * (recipe.size_px - columns + 1))
-    found = image.copy()
-    found.paste(recipe.mean_colour, (left, top, left + columns, top + rows))
-    return found
+    erased = image.copy()
+    erased.paste(recipe.mean_colour, (left, top, left + columns, top + rows))
+    return erased
 
 
 def _masked(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image:
@@ -313,37 +286,16 @@ def _masked(image: Image.Image, recipe: Recipe, uniform: Uniform) -> Image.Image
 
 
 ANGLES = (0, 90, 180, 270)
-"""Degrees, against the clock."""
+"""Degrees, counter-clockwise."""
 
 _TURNS = (None, Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180, Image.Transpose.ROTATE_270)
 
 
 def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int = 10, seed: int = 0) -> ImageSet:
-    """q random views of each of n images.
+    """q random views (at least 2) of each of n images, drawn by seed, or of all: n * q RGB images of recipe.size_px.
 
-    Parameters
-    ----------
-    images : ImageSet
-    recipe : Recipe
-        From :func:`zoo.datasets.recipes.recipe_of`.
-    n : int, optional
-        How many images, drawn by seed; all of them by default. More images of one seed hold the fewer.
-    q : int
-        Views of each, at least 2; more views of one seed hold the fewer.
-    seed : int
-
-    Returns
-    -------
-    ImageSet
-        n * q RGB images of recipe.size_px; labels are the numbers of the source images, 0 to n - 1, and classes their
-        names. A view depends on the seed, the name of the image, its own number and the recipe alone.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than n images, or q is below 2.
-    DataError
-        If the seed is none.
+    Labels are the numbers of the source images, 0 to n - 1, and classes their names. A view depends on the seed, the
+    name of the image, the number of the view and the recipe alone; more images or views of one seed include the fewer.
     """
     if isinstance(q, bool) or not isinstance(q, int | np.integer) or q < 2:
         raise QueryError(
@@ -351,8 +303,8 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
             "image are compared with each other."
         )
     chosen = images.subset(drawn_images(images, n, seed=seed), split=images.split)
-    # as the vocabulary of results has it: views as in pretraining, or alike for every encoder
-    how = "pretraining-augmented" if recipe.is_own else "augmented"
+    # splits of the vocabulary of results: views as in pretraining, or alike for every encoder
+    how = "pretraining-augmented" if recipe.is_of_card else "augmented"
     return ImageSet(
         name=images.name,
         split=f"{images.split} {how}",
@@ -367,29 +319,10 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
 
 
 def rotations_of(images: ImageSet, *, n: int | None = None, seed: int = 0) -> ImageSet:
-    """Each of n images turned by 0, 90, 180 and 270 degrees against the clock, before any resize.
+    """Each of n images, drawn by seed, or of all, turned counter-clockwise by 0, 90, 180 and 270 degrees: n * 4 images.
 
-    Parameters
-    ----------
-    images : ImageSet
-    n : int, optional
-        How many images, drawn by seed; all of them by default.
-    seed : int
+    They are turned before any resize; labels are 0 to 3, the number of quarter turns.
 
-    Returns
-    -------
-    ImageSet
-        n * 4 images; labels are 0 to 3, the number of quarter turns.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than n images.
-    DataError
-        If the seed is none.
-
-    Examples
-    --------
     >>> from zoo.datasets import digits_data
     >>> turned = rotations_of(digits_data().val, n=5)
     >>> len(turned), turned.labels[:5].tolist(), turned.split
@@ -408,15 +341,7 @@ def rotations_of(images: ImageSet, *, n: int | None = None, seed: int = 0) -> Im
 
 
 def drawn_images(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarray:
-    """Positions of n images, int64, ascending: those whose names have the lowest hashes under a seed.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer.
-    DataError
-        If the seed is none.
-    """
+    """Positions of n images, int64, ascending: those whose names have the lowest hashes under a seed; None: of all."""
     checked_seed(seed)
     n_there = len(images)
     if n is None:
@@ -434,16 +359,9 @@ def drawn_images(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarra
 
 
 def view_preprocess(card: EncoderCard) -> transforms.Compose:
-    """From a view to an encoder's input: its preprocessing without resize and crop, which views have behind them.
+    """From a view to an encoder's input, float32 (3, px, px): its preprocessing without resize and crop.
 
-    Parameters
-    ----------
-    card : EncoderCard
-
-    Returns
-    -------
-    torchvision.transforms.Compose
-        A PIL image -> float32 tensor (3, px, px), normalised as the card says; of torchvision's classes alone.
+    Of torchvision's classes alone, which a worker process can unpickle.
     """
     about = card.preprocess
     return transforms.Compose(
@@ -452,14 +370,14 @@ def view_preprocess(card: EncoderCard) -> transforms.Compose:
 
 
 class _Reader:
-    """Reads source images; keeps the last one, for its views are asked for one after the other."""
+    """Reads source images; remembers the last one, for its views are asked for one after the other."""
 
     def __init__(self, sources: Sequence[Image.Image]) -> None:
         self.sources = sources
         self._last: tuple[int, Image.Image] | None = None
 
     def source(self, index: int) -> Image.Image:
-        last = self._last  # one look, for another thread may read, too
+        last = self._last  # read once, for another thread may change it
         if last is None or last[0] != index:
             last = (index, self.sources[index])
             self._last = last
@@ -467,7 +385,7 @@ class _Reader:
 
 
 class ViewReader(_Reader):
-    """From i q + j to view j of image i; a class so that worker processes can unpickle it."""
+    """From i q + j to view j of image i; a class, so that worker processes can unpickle it."""
 
     def __init__(self, sources: Sequence[Image.Image], names: Sequence[str], recipe: Recipe, q: int, seed: int) -> None:
         super().__init__(sources)

@@ -1,4 +1,8 @@
-"""From a card to an encoder with random weights, or with none."""
+"""From a card to an encoder with random weights, or with none.
+
+``architecture.backbone`` names the constructor: ``torchvision:NAME`` is a ResNet of torchvision, ``timm:NAME`` any
+model of timm, and ``zoo:NAME`` what neither has; ``architecture.options`` are the constructor's keyword arguments.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +17,24 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ..cards.catalogue import own_card
-from ..cards.schema import EncoderCard
+from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError
 from ..optional import requires_extra
 from . import resnet
-from .encoder import TOKEN_LAYERS, Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
+from .encoder import Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
 
 Constructor: TypeAlias = Callable[..., tuple[nn.Module, int]]
 
 
 def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
-    """The backbone of a card with random weights, and its width.
+    """The backbone of a card with random weights and without classifier, and its width.
 
-    Returns
-    -------
-    module : nn.Module
-        Without classifier; with CLIP's projection as ``head`` where the card's layer needs it.
-    width : int
-        Channels of the last feature map, or of one token.
-
-    Raises
-    ------
-    BuildError
-        If the card names no known backbone, or its options or its layer do not fit it.
+    The width is the number of channels of the last feature map, or of one token. CLIP's projection is the ``head``
+    where the card's layer needs it. BuildError if the backbone is unknown, or its options or its layer do not fit it.
     """
     constructor = _constructor(card)
     options = dict(card.architecture.options)
-    reads_tokens = card.representation.layer in TOKEN_LAYERS
+    reads_tokens = bool(LAYERS[card.representation.layer].tokens)
     if reads_tokens and card.architecture.backbone.startswith("timm:"):
         options = {"global_pool": ""} | options  # models that average would drop the final norm of the tokens
     try:
@@ -74,7 +69,7 @@ def _constructor(card: EncoderCard) -> Constructor:
     if backbone in resnet.BACKBONES:
         return resnet.BACKBONES[backbone]
     with requires_extra("models", needed_for=f"The encoder {card.id!r}"):
-        from . import timm_models  # half a second to import, which ResNets need not pay
+        from . import timm_models  # slow to import, and not needed for ResNets
     if library == "timm":
         return partial(timm_models.timm_model, name)
     if backbone in timm_models.BACKBONES:
@@ -95,13 +90,13 @@ def build_encoder(card: EncoderCard, *, seed: int = 0, device: torch.device | st
     seed : int
         The same seed gives the same weights on every device; the global random state is neither read nor changed.
     device : device or str, optional
-        Where the encoder ends up; torch's default device if nothing is said. On ``"meta"`` nothing is allocated or
+        Where the encoder ends up; by default torch's default device. On ``"meta"`` nothing is allocated, drawn or
         computed, whatever the size.
 
     Returns
     -------
     Encoder
-        In eval mode; parameters ask for no gradient.
+        In eval mode; parameters require no gradient.
 
     Raises
     ------
@@ -111,7 +106,10 @@ def build_encoder(card: EncoderCard, *, seed: int = 0, device: torch.device | st
         If timm is needed and not installed.
     """
     target = torch.get_default_device() if device is None else torch.device(device)
-    with torch.random.fork_rng(devices=[]), torch.device("meta" if target.type == "meta" else "cpu"):
+    if target.type == "meta":
+        with torch.device("meta"), _UnfilledParameters():
+            return _built(card)
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed every accelerator
         encoder = _built(card)
     return encoder.to(target)
@@ -120,8 +118,8 @@ def build_encoder(card: EncoderCard, *, seed: int = 0, device: torch.device | st
 def build_empty_encoder(card: EncoderCard) -> Encoder:
     """The encoder that a card describes, on the CPU, its parameters allocated and not yet filled.
 
-    For whoever loads all of them at once: random numbers are what takes most of the time of :func:`build_encoder`.
-    Buffers, such as BEiT's table of relative positions, which no file holds, are what they must be.
+    For loading: drawing random numbers takes most of the time of :func:`build_encoder`. Buffers, such as BEiT's table
+    of relative positions, which no file holds, have their values.
 
     Raises
     ------
@@ -135,47 +133,32 @@ def build_empty_encoder(card: EncoderCard) -> Encoder:
 def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
     """The same backbone with the features of a card that :mod:`zoo.cards.representations` has derived.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        Of the card that it was derived from.
-    card : EncoderCard
-
-    Returns
-    -------
-    Encoder
-        Shares the backbone; its state dict has the same names and shapes, so that weights of one are weights of both.
-
-    Raises
-    ------
-    BuildError
-        If the backbone does not have such features.
+    Names and shapes of the state dict stay the same, so that weights of one are weights of both.
     """
-    own = encoder.pooling
     pooling = other_pooling(card, encoder.backbone)
-    if isinstance(own, QuantisedProjection):
-        own = copy(own)  # shares the parameters
-        own.instead, pooling = pooling, own
+    if isinstance(encoder.pooling, QuantisedProjection):
+        quantised = copy(encoder.pooling)  # shares the parameters
+        quantised.instead, pooling = pooling, quantised
     other = Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
     other.reading = encoder.reading
     return other
 
 
 def _built(card: EncoderCard) -> Encoder:
-    own = own_card(card)
-    if own is not card:
-        own = replace(card, id=own.id, representation=own.representation)  # of what was asked for, as it may be changed
-    backbone, width = build_backbone(own)
-    encoder = Encoder(backbone, build_pooling(own, width=width), dim=own.representation.dim)
+    whole = own_card(card)
+    if whole is not card:  # architecture and weights as in ``card``, which may have been changed
+        whole = replace(card, id=whole.id, representation=whole.representation)
+    backbone, width = build_backbone(whole)
+    encoder = Encoder(backbone, build_pooling(whole, width=width), dim=whole.representation.dim)
     encoder = encoder.eval().requires_grad_(False)
-    return encoder if own is card else with_features(encoder, card)
+    return encoder if whole is card else with_features(encoder, card)
 
 
 _DATA = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 
 class _UnfilledParameters(TorchFunctionMode):
-    """Leaves out whatever would write numbers into a parameter: ``torch.nn.init``, methods in place, ``.data``."""
+    """Skips whatever would write numbers into a parameter: ``torch.nn.init``, methods in place, ``.data``."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

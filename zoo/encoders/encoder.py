@@ -1,4 +1,21 @@
-"""The module that users hold: images in, features out."""
+"""Encoders: the module that users hold, the features it takes from a backbone, and its maps at several depths.
+
+There is one pooling function for each ``representation.layer`` of the cards, and one for the other tokens that a
+transformer offers. Each takes the backbone and the images, and gives one row an image. Tokens are read after the last
+block's final norm, class token first.
+
+A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
+
+* ResNets of torchvision and of :mod:`zoo.encoders.resnet`: the stem before its max pool, then every stage. The last
+  block of ``zoo:resnet50_last_block`` takes the place of the last stage, for its output is what is pooled;
+* networks of timm whose maps get smaller (ConvNeXt, CLIP's ResNets, Swin, ...): the deepest map of each size;
+* transformers, and other networks of timm whose maps keep their size: four blocks, evenly spaced, including the last
+  one, or all if there are fewer. Patch tokens take their places in the image, row by row; class and register tokens
+  are left out. Every block goes through the final norm, as in :mod:`zoo.cards.representations`. All four maps have the
+  stride of the patches: a decoder that wants a pyramid of them resizes its projections, which is cheaper.
+
+A user's backbone is read like those of timm, if it has their ``feature_info`` and ``forward_intermediates``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +29,7 @@ from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
 from ..cards.representations import PROJECTED, tokens_of
-from ..cards.schema import EncoderCard, Layer
+from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError, QueryError
 from .resnet import SmallResNet
 
@@ -20,14 +37,11 @@ if TYPE_CHECKING:
     from ..weights.store import Reading
 
 Pooling: TypeAlias = Callable[[Any, Tensor], Tensor]
-"""Backbone and images -> features.
-
-The backbone is typed ``Any``: its own attributes (``forward_features``, ``head``) are seen by no type checker.
-"""
+"""From backbone and images to features. A backbone is ``Any``, for type checkers do not know its attributes."""
 
 
 class Encoder(nn.Module):
-    """A backbone and the pooling that makes one feature vector an image of what it computes.
+    """A backbone and the pooling that makes one feature vector an image of its output.
 
     Keys of the state dict are those of torchvision or timm behind the prefix ``backbone.``
     (``backbone.layer1.0.conv1.weight``, ``backbone.blocks.0.attn.qkv.weight``). Further keys, for what neither has:
@@ -36,8 +50,8 @@ class Encoder(nn.Module):
     * ``backbone.head.weight``, shape (proj, width), for CLIP's projection, which has no bias;
     * ``pooling.{scaling,biasing,medians}`` for the quantised projection.
 
-    Parameters ask for no gradient, so a forward pass records none; to fine-tune, call ``requires_grad_()``. Gradients
-    with respect to the images are to be had by asking for them.
+    Parameters require no gradient, so a forward pass records none; to fine-tune, call ``requires_grad_()``. For
+    gradients with respect to the images, let the images require them.
 
     Attributes
     ----------
@@ -47,7 +61,7 @@ class Encoder(nn.Module):
     dim : int
         Dimensions of the features.
     reading : Reading or None
-        What was taken of the user's own file that the weights are from, and what was done to it; None for others.
+        For weights from a user's file: what was read from it, and what was done to it.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -65,30 +79,15 @@ class Encoder(nn.Module):
         return f"dim={self.dim}"
 
 
-TOKEN_LAYERS: frozenset[Layer] = frozenset({"cls", "cls+avg", "4xcls", "proj", "proj+cls", "pred"})
-"""Layers that are read from the tokens of a transformer."""
-
-PROJECTED_LAYERS: frozenset[Layer] = frozenset({"proj", "proj+cls", "pred"})
-"""Layers that need the projection of the class token, which CLIP trains with the backbone."""
-
-
 def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
-    """The pooling that a card asks for.
+    """The pooling of a card; ``width`` counts the channels of the backbone's last feature map, or of one token.
 
-    Parameters
-    ----------
-    card : EncoderCard
-    width : int
-        Channels of the backbone's last feature map, or of one token.
-
-    Raises
-    ------
-    BuildError
-        If the layer cannot have the dimensions that the card says, or its order is missing.
+    BuildError if the layer cannot have the card's dimensions, or its order is missing.
     """
     layer, dim = card.representation.layer, card.representation.dim
-    n_widths = {"avgpool": 1, "attnpool": 1, "cls": 1, "cls+avg": 2, "4xcls": 4}.get(layer)
-    if n_widths is not None and dim != n_widths * width:
+    words = LAYERS[layer].tokens.split("+")  # one, of what a network pools by itself
+    n_widths = len(words) * LAYERS[layer].n_blocks
+    if "proj" not in words and dim != n_widths * width:
         raise BuildError(
             f"Encoder {card.id!r}, field 'representation.dim': found {dim}, expected {n_widths * width}, "
             f"for {layer!r} of {card.architecture.backbone!r} is {n_widths} x {width}; correct the card."
@@ -111,19 +110,7 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
 
 
 def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
-    """The pooling of a card that :mod:`zoo.cards.representations` has derived.
-
-    Parameters
-    ----------
-    card : EncoderCard
-    backbone : nn.Module
-        Of the card that it was derived from.
-
-    Raises
-    ------
-    BuildError
-        If the backbone does not have such features, or they have other dimensions.
-    """
+    """The pooling of a card that :mod:`zoo.cards.representations` has derived, on the backbone of the encoder."""
     layer, dim = card.representation.layer, card.representation.dim
     tokens, n_blocks = tokens_of(layer), len(getattr(backbone, "blocks", ()))
     if tokens is None or not all(-n_blocks <= block < n_blocks for block in tokens.blocks):
@@ -145,16 +132,11 @@ def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
 
 
 def projection_dim(card: EncoderCard, *, width: int) -> int:
-    """Dimensions of the projection that a card's layer needs; 0 if it needs none.
-
-    Raises
-    ------
-    BuildError
-        If nothing is left for the projection.
-    """
-    if card.representation.layer not in PROJECTED_LAYERS:
+    """Dimensions of the projection that a card's layer needs; 0 if it needs none."""
+    words = LAYERS[card.representation.layer].tokens.split("+")
+    if "proj" not in words:
         return 0
-    taken = width if card.representation.layer == "proj+cls" else 0
+    taken = width * sum(word != "proj" for word in words)
     dim = card.representation.dim - taken
     if dim < 1:
         raise BuildError(
@@ -165,7 +147,7 @@ def projection_dim(card: EncoderCard, *, width: int) -> int:
 
 
 def pooled(backbone: Any, images: Tensor) -> Tensor:
-    """What the backbone pools by itself."""
+    """The output of the backbone, which pools by itself."""
     return cast(Tensor, backbone(images))  # (n, width)
 
 
@@ -194,23 +176,14 @@ def last_class_tokens(backbone: Any, images: Tensor, *, n_blocks: int) -> Tensor
 
 
 def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], blocks: tuple[int, ...]) -> Tensor:
-    """Class tokens and means of the patch tokens of blocks, in this order, each through the final norm.
+    """Class tokens (``cls``) and means of the patch tokens (``avg``) of blocks, each through the final norm.
 
-    Blocks after the last one that is asked for are not computed. A backbone that norms what it has pooled (``fc_norm``)
-    has no norm of tokens; then its norm is put behind our pooling too, so that the mean of the last block is what the
-    backbone gives by itself.
-
-    Parameters
-    ----------
-    backbone : nn.Module
-    images : Tensor
-    words : tuple of str
-        ``cls`` and ``avg``: what is taken of every block.
-    blocks : tuple of int
-        From 0, or from -1 backwards; the earliest first.
+    Blocks count from 0, or from -1 backwards; the earliest comes first. Blocks after the last one that is asked for are
+    not computed. A backbone that norms its pooled tokens (``fc_norm``) has no norm of tokens; then its norm follows the
+    pooling here too, so that the mean of the last block is the output of the backbone.
     """
     has_prefix = backbone.num_prefix_tokens > 0  # class and register tokens
-    found = backbone.forward_intermediates(
+    outputs = backbone.forward_intermediates(
         images,
         indices=list(blocks),
         return_prefix_tokens=has_prefix,
@@ -220,7 +193,7 @@ def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], b
         intermediates_only=True,
     )
     taken = []
-    for block in found:
+    for block in outputs:
         patches, prefix = block if has_prefix else (block, block[:, :0])  # (n, patches, width), (n, prefix, width)
         taken += [prefix[:, 0] if word == "cls" else patches.mean(dim=1) for word in words]
     return torch.cat([backbone.fc_norm(pooled_tokens) for pooled_tokens in taken], dim=-1)
@@ -241,17 +214,9 @@ class QuantisedProjection(nn.Module):
     """CLIP's projection after a lossy compressor: what a receiver would decode, with the coding left out.
 
     Every dimension is shifted, scaled, rounded to whole steps around its median and brought back, so features are
-    ``biasing`` and ``1 / exp(scaling)`` apart from a grid of integers.
+    ``biasing`` and ``1 / exp(scaling)`` apart from a grid of integers. With ``instead``, other features of the same
+    backbone, the parameters stay, for they belong to the weights of the encoder.
 
-    Parameters
-    ----------
-    dim : int
-        Dimensions of the projection.
-    instead : callable, optional
-        Other features of the same backbone; the parameters stay, for they belong to the weights of the encoder.
-
-    References
-    ----------
     Dubois et al. 2021, Lossy Compression for Lossless Prediction.
     """
 
@@ -280,24 +245,15 @@ def _is_interleaved(card: EncoderCard) -> bool:
     return order == "interleaved"
 
 
-N_DEPTHS = 4
-"""Of a backbone that keeps the size of its maps."""
+N_DEPTHS = 4  # maps of a backbone that does not change their size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageReader:
-    """From images to the maps of an encoder's stages.
+    """From images to the maps of an encoder's stages; shares the modules of the encoder.
 
-    Shares the modules of the encoder, and follows them to another device, into training and out of it.
-
-    Attributes
-    ----------
-    channels : tuple of int
-        Of each stage, shallow first.
-    strides : tuple of int
-        Pixels of the input from one cell of its map to the next, ascending; equal for depths of a transformer.
-    read : callable
-        Images -> maps.
+    ``channels`` of each stage, shallow first; ``strides`` are the pixels of the input from one cell of a map to the
+    next, ascending, equal for depths of a transformer.
     """
 
     channels: tuple[int, ...]
@@ -305,37 +261,19 @@ class StageReader:
     read: Callable[[Tensor], list[Tensor]]
 
     def __call__(self, images: Tensor) -> list[Tensor]:
-        """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px).
-
-        Raises
-        ------
-        QueryError
-            If a backbone of the user's own does not do what it says.
-        """
+        """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
         maps = self.read(images)
-        found = tuple(each.shape[1] for each in maps)
-        if found != self.channels:
+        channels = tuple(each.shape[1] for each in maps)
+        if channels != self.channels:
             raise QueryError(
-                f"The backbone gives maps of {found} channels, and its feature_info says {self.channels}; correct its "
-                "feature_info, or take another encoder."
+                f"The backbone gives maps of {channels} channels, and its feature_info says {self.channels}; correct "
+                "its feature_info, or take another encoder."
             )
         return maps
 
 
 def stage_reader(encoder: Encoder, *, px: int) -> StageReader:
-    """The maps that an encoder has.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    px : int
-        Height and width of the images.
-
-    Raises
-    ------
-    QueryError
-        If the encoder has no spatial features, or not for images of this size.
-    """
+    """The maps of an encoder for images of ``px`` x ``px``; QueryError if it has none, or none of this size."""
     backbone = encoder.backbone
     if isinstance(backbone, ResNet | SmallResNet):
         return _of_resnet(backbone)
@@ -400,7 +338,7 @@ def _read_timm(backbone: Any, images: Tensor, *, taken: list[int], norm: bool) -
 
 
 def _check_size(backbone: Any, px: int) -> None:
-    """Transformers with a table of positions see images of one size; none sees a part of a patch."""
+    """Transformers with a table of positions need images of one size; all need whole patches."""
     embed = getattr(backbone, "patch_embed", None)
     patch_px, built_px = _one(getattr(embed, "patch_size", 1)), _one(getattr(embed, "img_size", None) or px)
     overlaps = patch_px != _one(backbone.feature_info[0]["reduction"])  # then windows, which are padded

@@ -1,7 +1,7 @@
 """From an image to an encoder's input, as its card says.
 
-Nothing of the zoo is needed to unpickle the transforms: torchvision's classes behind one whose pickle carries its own
-text. Workers of a data loader that are started afresh could not import the zoo if it came through ``torch.hub``.
+Unpickling the transforms needs nothing of the zoo: torchvision's classes follow one whose pickle carries its own text.
+Workers of a data loader that are started afresh could not import the zoo if it came through ``torch.hub``.
 """
 
 from __future__ import annotations
@@ -15,23 +15,15 @@ with requires_extra("models", needed_for="Preprocessing images"):
 
 
 def build_preprocess(preprocess: Preprocess, *, scale: Scale | None = None) -> transforms.Compose:
-    """The transform of one encoder.
+    """The transform of ``card.preprocess``, from an image to a float32 tensor (3, crop_px, crop_px).
 
-    Parameters
-    ----------
-    preprocess : Preprocess
-        ``card.preprocess``.
-    scale : (float, float), optional
-        The values that are black and white, of images with more than 8 bits a channel; by default those of their range.
+    The image is of PIL, or an array (height, width) or (height, width, channels). It is made 8-bit RGB first, and
+    turned as its EXIF orientation says; :func:`zoo.datasets.rgb.to_rgb` documents which images are accepted. ``scale``
+    gives the values that are black and white, of images with more than 8 bits a channel; by default those of their
+    range.
 
-    Returns
-    -------
-    torchvision.transforms.Compose
-        A PIL image, or an array of shape (height, width) or (height, width, channels) -> float32 tensor
-        (3, crop_px, crop_px). It is made 8-bit RGB first, and turned as its EXIF orientation says; what is taken, and
-        what is refused with a :class:`~zoo.errors.DataError`, is said at :func:`zoo.datasets.rgb.to_rgb`. Pixels that
-        were         turned by hand are turned again if the image still carries an orientation: turn with
-        ``PIL.ImageOps.exif_transpose``, which removes it.
+    Pixels that were turned by hand are turned again if the image still has an orientation: turn them with
+    ``PIL.ImageOps.exif_transpose``, which removes it.
     """
     return transforms.Compose(
         [

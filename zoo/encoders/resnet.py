@@ -22,10 +22,10 @@ def torchvision_resnet(name: str, **options: Any) -> tuple[nn.Module, int]:
 
 
 def resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
-    """A ResNet-50 with ``width`` times the channels everywhere, stem and residual stream included.
+    """A ResNet-50 with ``width`` times the channels everywhere, including stem and residual stream.
 
-    torchvision's ``wide_resnet50_2`` is another network: it widens the 3 x 3 convolutions alone. SwAV, SimCLR's VISSL
-    re-runs and VICReg mean this one by "w2".
+    torchvision's ``wide_resnet50_2`` is another network: it widens the 3 x 3 convolutions alone. This one is the "w2"
+    of SwAV, SimCLR's VISSL re-runs and VICReg.
     """
     if not isinstance(width, int) or width < 1:
         raise ValueError(f"width is {width!r}, expected a whole number from 1")
@@ -57,16 +57,8 @@ def resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
 class LastBlock(nn.Module):
     """A bottleneck that ends in another number of channels than it starts with.
 
-    Parameters
-    ----------
-    n_in, n_hidden, n_out : int
-        Channels.
-    residual : bool
-        Add the input, its channels repeated ``n_out / n_in`` times.
-
-    References
-    ----------
-    Dubois et al. 2022, Improving Self-Supervised Learning by Characterizing Idealized Representations.
+    With ``residual`` the input is added, its channels repeated ``n_out / n_in`` times. Dubois et al. 2022, Improving
+    Self-Supervised Learning by Characterizing Idealized Representations.
     """
 
     def __init__(self, n_in: int, n_hidden: int, n_out: int, *, residual: bool) -> None:

@@ -1,6 +1,6 @@
-"""Measuring an encoder: probes on its features, and what their errors say about it.
+"""Measuring an encoder: probes on its features, the decomposition of their errors, and their intervals.
 
-Everything is imported, with the libraries that it needs, when it is first asked for.
+Everything is imported, with the libraries that it needs, on first use.
 """
 
 from __future__ import annotations

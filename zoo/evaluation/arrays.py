@@ -1,4 +1,4 @@
-"""What probes accept as features and labels, and the sentences in which they refuse anything else."""
+"""Validation of features, labels and numbers, and views of some rows of features that may lie on disk; no PyTorch."""
 
 from __future__ import annotations
 
@@ -8,40 +8,30 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ..errors import DataError
 from ..optional import requires_extra
 
-with requires_extra("evaluate", needed_for="Training probes"):
-    import numpy as np
-
-with requires_extra("models", needed_for="Evaluating features"):
+with requires_extra("evaluate", needed_for="Evaluating features"):
     import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
-    from numpy.typing import NDArray
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+BLOCK_ROWS = 8192  # rows of features that are read or checked at a time
 
 
 class Rows(Protocol):
     """An array (n, dim) or what behaves like one: memory-mapped rows, :attr:`zoo.features.Features.x`."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and features."""
+    def shape(self) -> tuple[int, ...]: ...
 
-    def __getitem__(self, index: Any, /) -> Any:
-        """Rows of a slice or of an array of row numbers."""
+    def __getitem__(self, index: Any, /) -> Any: ...
 
 
 def rows_of(x: Any, name: str) -> Rows:
-    """``x`` itself if its rows can be read as they are needed, otherwise as an array.
-
-    Raises
-    ------
-    DataError
-        If it is no table of numbers with at least one row and one feature.
-    """
+    """``x`` itself if its rows can be read as they are needed, otherwise as an array; refuses all but (n, dim)."""
     if hasattr(x, "toarray"):
         raise DataError(f"Sparse data was passed as {name}, expected a dense array (n, dim): use {name}.toarray().")
     if not hasattr(x, "shape") or not hasattr(x, "__getitem__") or hasattr(x, "iloc"):
@@ -63,14 +53,76 @@ def rows_of(x: Any, name: str) -> Rows:
     return rows
 
 
-def labels_of(y: Any, n: int, name: str) -> Array:
-    """Labels as a vector of n.
+def width_checked(x: Rows, dim: int, name: str, of: str) -> Rows:
+    """``x`` again, if its rows have ``dim`` features."""
+    if x.shape[1] != dim:
+        raise DataError(
+            f"{name} has {x.shape[1]} features, but {of} is expecting {dim} features as input: "
+            "compute both with the same encoder and representation."
+        )
+    return x
 
-    Raises
-    ------
-    DataError
-        If they are not n numbers or names, one for each row.
+
+def real_numbers(rows: Any, name: str) -> Array:
+    """Rows as an array of real numbers of any type; what is no number yet becomes float64."""
+    array = np.asarray(rows)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} holds {array.dtype}, expected real features.")
+    if array.dtype.kind in "fiub":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} holds {array.dtype} ({error}), expected float features.") from error
+
+
+def table_of(x: Any, name: str, first: int = 0) -> Array:
+    """Finite features (n, dim): float32 if they are float32 or float16, else float64; ``first`` is the first row's
+    number.
     """
+    rows = real_numbers(rows_of(x, name), name)
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
+    bad = not_finite(rows)
+    if bad is not None:
+        raise DataError(
+            f"Row {first + bad} of {name} holds NaN or infinity, expected finite features: compute it again."
+        )
+    return rows
+
+
+def floats_of(rows: Any, name: str) -> Array:
+    """Rows as contiguous float32, or float64 if their type holds more digits than that."""
+    array = real_numbers(rows, name)
+    is_single = np.result_type(array.dtype, np.float32) == np.float32
+    return np.ascontiguousarray(array, dtype=np.float32 if is_single else np.float64)
+
+
+def float32_of(rows: Any, name: str) -> Array:
+    """Rows as contiguous float32; numbers too large for it become infinite, which is refused with the row's number."""
+    with np.errstate(over="ignore"):
+        return floats_of(rows, name).astype(np.float32, copy=False)
+
+
+def not_finite(x: Any) -> int | None:
+    """The first row that holds NaN or infinity, or None; reads a block of rows at a time."""
+    for start in range(0, x.shape[0], BLOCK_ROWS):
+        block = np.asarray(x[start : start + BLOCK_ROWS])
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = block.sum(axis=1, dtype=np.float64)  # finite only if all are, and half the work of asking each
+        if not np.isfinite(sums).all():
+            bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+            if bad.size:
+                return start + int(bad[0])
+    return None
+
+
+def labels_of(y: Any, n: int, name: str) -> Array:
+    """Labels of n rows as a vector of numbers or names."""
+    if y is None:
+        raise DataError(
+            f"This requires {name} to be passed, but the target {name} is None: give one label for each row."
+        )
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -85,14 +137,12 @@ def labels_of(y: Any, n: int, name: str) -> Array:
     return labels
 
 
-def width_checked(x: Rows, dim: int, name: str, of: str) -> Rows:
-    """``x`` again, if its rows have ``dim`` features."""
-    if x.shape[1] != dim:
-        raise DataError(
-            f"{name} has {x.shape[1]} features, but {of} is expecting {dim} features as input: "
-            "compute both with the same encoder and representation."
-        )
-    return x
+def classes_of(labels: Array) -> Array:
+    """The classes among labels, ascending; at least two."""
+    classes: Array = np.unique(labels)
+    if len(classes) < 2:
+        raise DataError(f"y holds one class only ({classes[0].item()!r}), expected 2 or more classes to tell apart.")
+    return classes
 
 
 def numbered(labels: Array, classes: Array) -> Array:
@@ -103,20 +153,6 @@ def numbered(labels: Array, classes: Array) -> Array:
     return np.where(classes[places] == labels, places, -1).astype(np.int64)
 
 
-def classes_of(labels: Array) -> Array:
-    """The classes that labels name, ascending.
-
-    Raises
-    ------
-    DataError
-        If there is one only.
-    """
-    classes: Array = np.unique(labels)
-    if len(classes) < 2:
-        raise DataError(f"y holds one class only ({classes[0].item()!r}), expected 2 or more classes to tell apart.")
-    return classes
-
-
 def both_or_neither(x_val: Any, y_val: Any) -> bool:
     """Whether there is validation data."""
     if (x_val is None) != (y_val is None):
@@ -124,42 +160,8 @@ def both_or_neither(x_val: Any, y_val: Any) -> bool:
     return x_val is not None
 
 
-def floats_of(rows: Any, name: str) -> Array:
-    """Rows that were read, as contiguous float32, or float64 if they hold more digits than that."""
-    array = np.asarray(rows)
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} holds {array.dtype}, expected float32 features.")
-    if array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{name} holds {array.dtype} ({error}), expected float32 features.") from error
-    is_single = np.result_type(array.dtype, np.float32) == np.float32
-    return np.ascontiguousarray(array, dtype=np.float32 if is_single else np.float64)
-
-
-def float32_of(rows: Any, name: str) -> Array:
-    """Rows that were read, as contiguous float32; numbers too large for it become infinite."""
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused with the number of the row
-        return floats_of(rows, name).astype(np.float32, copy=False)
-
-
 def numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
-    """Float64 values of what may be any table of numbers, NaN and infinity included.
-
-    Parameters
-    ----------
-    values : array-like
-    name : str
-        What they are, to open a sentence with.
-    n_axes : int, optional
-        How many axes they must have.
-
-    Raises
-    ------
-    DataError
-        If they are no numbers, or not on so many axes.
-    """
+    """Float64 values, NaN and infinity included, on ``n_axes`` axes; ``name`` opens the sentence of an error."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -171,11 +173,6 @@ def numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Float
 
 def finite_numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -> Floats:
     """The same, refusing NaN and infinity.
-
-    Raises
-    ------
-    DataError
-        Also if a value is not finite; the sentence says where.
 
     >>> finite_numbers([0.5, float("nan")], name="The risk")
     Traceback (most recent call last):
@@ -192,7 +189,7 @@ def finite_numbers(values: ArrayLike, *, name: str, n_axes: int | None = None) -
 
 
 def position(where: tuple[int, ...]) -> str:
-    """An index in words, with a blank before it; nothing for a single number.
+    """An index in words, after a blank; empty for a single number.
 
     >>> position((1,)), position((0, 2)), position(())
     (' at position 1', ' at position (0, 2)', '')
@@ -202,61 +199,17 @@ def position(where: tuple[int, ...]) -> str:
     return f" at position {where[0] if len(where) == 1 else where}"
 
 
-_HELD_OUT = 0.2
-_ROWS_AT_A_TIME = 8192
-
-
-def table_of(x: Any, name: str, first: int = 0) -> Array:
-    """Features as an array of float32, or of float64 if they are; no NaN, no infinity."""
-    rows = np.asarray(rows_of(x, name))
-    if rows.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} holds {rows.dtype}, expected real features.")
-    if rows.dtype not in (np.float32, np.float64):
-        try:
-            rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{name} holds {rows.dtype} ({error}), expected float features.") from error
-    for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        fine = np.isfinite(rows[start : start + _ROWS_AT_A_TIME]).all(axis=1)
-        if not fine.all():
-            row = first + start + int(fine.argmin())
-            raise DataError(f"Row {row} of {name} holds NaN or infinity, expected finite features: compute it again.")
-    return rows
-
-
-def held_out_rows(y: Array, seed: int) -> Array:
-    """Which rows C is chosen on: a fifth of every class, at least one image but never a class's only one."""
-    draws = np.random.default_rng(seed).permutation(len(y))
-    out = np.zeros(len(y), dtype=bool)
-    for label in np.unique(y):
-        own = draws[y[draws] == label]
-        if len(own) > 1:
-            out[own[: max(1, round(_HELD_OUT * len(own)))]] = True
-    if not out.any():
-        raise DataError("No class has two images, so none can be held out to choose C on; pass x_val and y_val, or C.")
-    return out
-
-
-BLOCK_ROWS = 8192
-
-
 class RowView:
-    """Rows of an array in a given order, read when they are asked for, as copies.
+    """Rows ``indices`` of an array (n, dim), in that order, read as copies when they are asked for.
 
     It has the shape, dtype, length and slices that a probe needs; ``numpy.asarray`` reads all of them.
 
-    Parameters
-    ----------
-    x : array or what reads like one, shape (n_all, dim)
-    indices : int64 array, shape (n,)
-        Which rows.
-
-    Examples
-    --------
     >>> view = RowView(np.arange(8).reshape(4, 2), np.array([3, 0]))
     >>> view.shape, view[0].tolist(), view[1:].tolist(), np.asarray(view).tolist()
     ((2, 2), [6, 7], [[0, 1]], [[6, 7], [0, 1]])
     """
+
+    ndim = 2
 
     def __init__(self, x: Any, indices: NDArray[np.int64]) -> None:
         self.x = x
@@ -264,15 +217,11 @@ class RowView:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and dimensions."""
         return len(self.indices), int(self.x.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
         return self.x.dtype  # type: ignore[no-any-return]
-
-    ndim = 2
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -288,27 +237,9 @@ class RowView:
 
 
 def chosen_rows(x: Any, indices: NDArray[np.int64]) -> Any:
-    """These rows of features: the features themselves if it is all in order, a view if they lie on disk, else a copy.
-
-    Parameters
-    ----------
-    x : array or what reads like one, shape (n, dim)
-    indices : int64 array
-    """
+    """These rows of features: ``x`` itself if it is all in order, a view if they lie on disk, else a copy."""
     if np.array_equal(indices, np.arange(x.shape[0])):
         return x
     if type(x) is np.ndarray:
         return x[indices]
     return RowView(x, indices)
-
-
-def not_finite(x: Any) -> int | None:
-    """The first row that holds a number which is not finite, or None; reads a block of rows at a time."""
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        block = np.asarray(x[start : start + BLOCK_ROWS])
-        sums = block.sum(axis=1, dtype=np.float64)  # finite only if all are, and half the work of asking each
-        if not np.isfinite(sums).all():
-            bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
-            if bad.size:
-                return start + int(bad[0])
-    return None

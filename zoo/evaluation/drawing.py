@@ -1,4 +1,4 @@
-"""How figures look: one style, one palette for each kind of group, and the marks that figures share.
+"""Style, palettes and marks that all figures share.
 
 A figure is made without pyplot, so nothing is global and no window opens. Colours are Okabe and Ito's, which
 colour-blind readers can tell apart; groups differ in the shape of their marks as well. A figure has no title, which
@@ -28,12 +28,19 @@ SMALLEST = 6.0  # points, of any text: a page shows a figure in its own size
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A5C00", "#444444", "#F0E442")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 COMPONENT_COLOURS = {
-    "approx": "#999999", "usability": "#0072B2", "probe_gen": "#E69F00", "enc_gen": "#009E73",
-}  # fmt: skip
+    "approx": "#999999",
+    "usability": "#0072B2",
+    "probe_gen": "#E69F00",
+    "enc_gen": "#009E73",
+}
 MODE_COLOURS = {
-    "contrastive": "#0072B2", "clustering": "#E69F00", "siamese": "#009E73", "hierarchical": "#CC79A7",
-    "generative": "#D55E00", "transform": "#56B4E9",
-}  # fmt: skip
+    "contrastive": "#0072B2",
+    "clustering": "#E69F00",
+    "siamese": "#009E73",
+    "hierarchical": "#CC79A7",
+    "generative": "#D55E00",
+    "transform": "#56B4E9",
+}
 _STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 8.0, "axes.titlesize": 9.0, "axes.labelsize": 8.0,
     "xtick.labelsize": 7.0, "ytick.labelsize": 7.0, "legend.fontsize": 7.0, "legend.frameon": False,
@@ -56,7 +63,7 @@ class Figure:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The settings under which figures are drawn and saved."""
+    """Draws and saves figures in the block under the zoo's matplotlib settings."""
     with requires_extra("study", needed_for="A figure"):
         import matplotlib
 
@@ -77,7 +84,7 @@ def new_figure(
 
 
 def palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
-    """Colour and mark of each group, in their order; known groups have the same ones in every figure.
+    """Colour and mark of each group, in their order; the groups of ``colours`` have the same ones in every figure.
 
     >>> palette(["mine", "siamese"], MODE_COLOURS)
     {'mine': ('#7A5C00', 'X'), 'siamese': ('#009E73', '^')}
@@ -91,17 +98,30 @@ def palette(groups: Sequence[str], colours: Mapping[str, str] | None = None) -> 
 
 
 def scatter_groups(
-    axes: Axes, x: Sequence[float], y: Sequence[float], groups: Sequence[str], *,
-    colours: Mapping[str, str] | None = None, size: float = 14.0, alpha: float = 0.8,
-) -> None:  # fmt: skip
-    """Points of several groups; each group is one entry of the legend, with the number of its points."""
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    groups: Sequence[str],
+    *,
+    colours: Mapping[str, str] | None = None,
+    size: float = 14.0,
+    alpha: float = 0.8,
+) -> None:
+    """Points of several groups; each group has a legend entry with the number of its points."""
     order = list(dict.fromkeys(groups))
     for group, (colour, mark) in palette(order, colours).items():
         chosen = [position for position, name in enumerate(groups) if name == group]
         axes.scatter(
-            [x[position] for position in chosen], [y[position] for position in chosen], s=size, c=colour, marker=mark,
-            alpha=alpha, linewidths=0.3, edgecolors="white", label=f"{group} ({len(chosen)})",
-        )  # fmt: skip
+            [x[position] for position in chosen],
+            [y[position] for position in chosen],
+            s=size,
+            c=colour,
+            marker=mark,
+            alpha=alpha,
+            linewidths=0.3,
+            edgecolors="white",
+            label=f"{group} ({len(chosen)})",
+        )
 
 
 def legend_below(
@@ -109,40 +129,27 @@ def legend_below(
 ) -> None:
     """The legend of one of the axes below the whole figure, where it hides no point."""
     handles, labels = axes.get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns, title=title,
-                   handlelength=handlelength)  # fmt: skip
+    drawing.legend(handles, labels, loc="outside lower center", ncols=n_columns, title=title, handlelength=handlelength)
 
 
 def letter(axes: Sequence[Axes], names: Sequence[str] = (), *, above: float = 4.0) -> None:
-    """(a), (b), ... over the upper left corner of each of several axes, and the group that a panel is of, if any.
-
-    Parameters
-    ----------
-    names : sequence of str, optional
-        One for each of the axes: "ResNet". What an axis shows belongs to its label.
-    above : float
-        Points over the frame.
-    """
+    """Writes (a), (b), ..., and the name of a panel if any ("ResNet"), ``above`` points over its upper left corner."""
     for position, (one, name) in enumerate(zip(axes, names or [""] * len(axes), strict=True)):
-        text = f"({chr(ord('a') + position)}) {name}".rstrip()
-        one.annotate(text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points", va="bottom",
-                     ha="left", annotation_clip=False)  # fmt: skip
+        _write_above(one, f"({chr(ord('a') + position)}) {name}".rstrip(), 0, above, ha="left")
 
 
 def say_above(axes: Axes, text: str) -> None:
-    """A number that belongs to a panel, such as a correlation, over its upper right corner."""
-    axes.annotate(text, (1, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", va="bottom", ha="right",
-                  size=7, annotation_clip=False)  # fmt: skip
+    """Writes a number that belongs to a panel, such as a correlation, over its upper right corner."""
+    _write_above(axes, text, 1, 4, ha="right", size=7)
+
+
+def _write_above(axes: Axes, text: str, x: float, points: float, **style: Any) -> None:
+    coordinates: Any = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(text, (x, 1), (0, points), **coordinates, va="bottom", annotation_clip=False, **style)
 
 
 def save(drawing: Drawing, path: Path) -> list[Path]:
-    """Writes ``path`` with the suffixes .png (200 dots an inch) and .svg; the same figure gives the same bytes.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
-    """
+    """Writes ``path`` with the suffixes .png (200 dots an inch) and .svg; the same figure gives the same bytes."""
     paths = []
     for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": "ssl-zoo"})):
         target = path.with_name(f"{path.name}.{suffix}")

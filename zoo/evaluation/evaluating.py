@@ -1,15 +1,17 @@
-"""Everything that is measured of one encoder on one data set: label settings, neighbours, risk decomposition.
+"""Measuring one encoder on one data set: features, label settings, neighbours, risk decomposition, rows of results.
 
-The order is from cheap to dear, and each probe is kept as soon as it is measured, so that a run that ends early has
-lost one probe at most.
+The order is from cheap to expensive, and each probe is cached as soon as it is measured, so that a run that ends early
+loses one probe at most. Features of both parts of a data set are cached as well. Every number becomes a row of
+``results/`` with its provenance.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +25,15 @@ from ..features import Features
 from ..features import featurise as compute_features
 from ..files import cache_folder
 from ..optional import requires_extra
-from ..progress import ImageProgress as Progress
-from ..results.recording import Recorded, record
+from ..progress import Progress
 from ..results.rows import Measurement
+from .arrays import BLOCK_ROWS
 from .bootstrap import N_DRAWS, Interval
 from .measuring import (
     N_SEEDS,
     PUBLISHED_SETTINGS,
-    KeptRuns,
     LabelSetting,
+    ProbeCache,
     ProbeRun,
     SettingResult,
     check_count,
@@ -40,9 +42,9 @@ from .measuring import (
     mean_error,
     measure_seeds,
 )
-from .probes import Choice, linear_protocols, neighbours_protocol, probe_maker
-from .protocols import Protocol
-from .risk import FULL, N_SUBSETS, Order, RiskReport, decompose
+from .probes import NEIGHBOURS, Choice, linear_protocols, probe_maker
+from .protocols import PROTOCOLS, Protocol
+from .risk import COMPONENTS, FULL, N_SUBSETS, Order, RiskReport, decompose
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -74,7 +76,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """What was measured of one encoder."""
+    """The measurements of one encoder."""
 
     train: Features
     test: Features
@@ -86,7 +88,7 @@ class Evaluation:
     risk: RiskReport | None
     seed: int
     copies: Copies | None  # images that are copies of others; None if their contents are not known
-    problems: tuple[str, ...] = ()  # why measured probes could not be kept
+    problems: tuple[str, ...] = ()  # why measured probes could not be cached
 
 
 def evaluate(
@@ -95,7 +97,7 @@ def evaluate(
     request: Request,
     *,
     card: EncoderCard | None = None,
-    kept: Path | None = None,
+    cache: Path | None = None,
     tell: Tell | None = None,
 ) -> Evaluation:
     """Measures an encoder by its features.
@@ -107,10 +109,10 @@ def evaluate(
     request : Request
     card : EncoderCard, optional
         Of the encoder; the decomposition then says if it was pretrained on other images.
-    kept : Path, optional
-        Folder where each measured probe is kept and found again.
+    cache : Path, optional
+        Folder of cached probes.
     tell : callable, optional
-        Told in a few words what is measured next.
+        Called with a few words on what is measured next.
 
     Raises
     ------
@@ -128,40 +130,41 @@ def evaluate(
     check_pair(train, test)
     choice = _chosen(train, request)
     make = probe_maker(choice.errors, device=request.device, seed=request.seed)
-    runs = None if kept is None else KeptRuns(kept, protocol=choice.errors.name)
+    runs = None if cache is None else ProbeCache(cache, protocol=choice.errors.name)
+    measured = partial(measure_seeds, train, test, seed=request.seed, n_bootstrap=request.n_bootstrap)
     results, left_out = [], {}
     for setting in sorted(wanted, key=lambda setting: _n_labels(setting, train)):
         n_seeds = 1 if setting.is_full else request.n_seeds
         say(f"{setting.name}: {n_seeds} linear {'probe' if n_seeds == 1 else 'probes'}")
         try:
-            found = measure_seeds(
-                train, test, setting, probe=make, n_seeds=n_seeds, seed=request.seed,
-                n_bootstrap=request.n_bootstrap, kept=runs,
-            )  # fmt: skip
+            results.append(measured(setting, probe=make, n_seeds=n_seeds, cache=runs))
         except DataError as error:
             if request.settings is not None:
                 raise
             left_out[setting.name] = str(error)
-            continue
-        results.append(found)
     neighbours = None
-    by_neighbours = neighbours_protocol()
-    voting = None if kept is None else KeptRuns(kept, protocol=by_neighbours.name)
+    by_neighbours = PROTOCOLS[NEIGHBOURS]
+    voting = None if cache is None else ProbeCache(cache, protocol=by_neighbours.name)
     if request.neighbours:
         say("nearest neighbours")
-        neighbours = measure_seeds(
-            train, test, label_setting("full"), n_seeds=1, seed=request.seed, n_bootstrap=request.n_bootstrap,
-            probe=probe_maker(by_neighbours, device=request.device, seed=request.seed), kept=voting,
-        )  # fmt: skip
+        vote = probe_maker(by_neighbours, device=request.device, seed=request.seed)
+        neighbours = measured(label_setting("full"), probe=vote, n_seeds=1, cache=voting)
     risk = None
     if request.decompose:
-        risk = _decomposed(train, test, request, choice, card=card, kept=runs, tell=say)
+        risk = _decomposed(train, test, request, choice, card=card, cache=runs, tell=say)
     return Evaluation(
-        train=train, test=test, protocols=choice, settings=tuple(results), left_out=left_out, neighbours=neighbours,
-        neighbours_protocol=by_neighbours, risk=risk, seed=request.seed,
+        train=train,
+        test=test,
+        protocols=choice,
+        settings=tuple(results),
+        left_out=left_out,
+        neighbours=neighbours,
+        neighbours_protocol=by_neighbours,
+        risk=risk,
+        seed=request.seed,
         copies=copies_of(train.contents, train.y, test.contents, test.y),
         problems=tuple(problem for some in (runs, voting) if some is not None for problem in some.problems),
-    )  # fmt: skip
+    )
 
 
 def decomposed(
@@ -170,14 +173,14 @@ def decomposed(
     request: Request,
     *,
     card: EncoderCard | None = None,
-    kept: Path | None = None,
+    cache: Path | None = None,
     tell: Tell | None = None,
 ) -> RiskReport:
     """The decomposition alone; parameters and errors are those of :func:`evaluate`."""
     check_pair(train, test)
     choice = _chosen(train, request)
-    runs = None if kept is None else KeptRuns(kept, protocol=choice.errors.name)
-    return _decomposed(train, test, request, choice, card=card, kept=runs, tell=tell or (lambda text: None))
+    runs = None if cache is None else ProbeCache(cache, protocol=choice.errors.name)
+    return _decomposed(train, test, request, choice, card=card, cache=runs, tell=tell or (lambda text: None))
 
 
 def _decomposed(
@@ -187,22 +190,35 @@ def _decomposed(
     choice: Choice,
     *,
     card: EncoderCard | None,
-    kept: KeptRuns | None,
+    cache: ProbeCache | None,
     tell: Tell,
 ) -> RiskReport:
     return decompose(
-        train, test, probe=probe_maker(choice.errors, device=request.device, seed=request.seed),
-        supervised=request.supervised, n_subsets=request.n_subsets, seed=request.seed, order=request.order,
-        n_bootstrap=request.n_bootstrap, n_refits=request.n_refits, card=card, kept=kept,
+        train,
+        test,
+        probe=probe_maker(choice.errors, device=request.device, seed=request.seed),
+        supervised=request.supervised,
+        n_subsets=request.n_subsets,
+        seed=request.seed,
+        order=request.order,
+        n_bootstrap=request.n_bootstrap,
+        n_refits=request.n_refits,
+        card=card,
+        cache=cache,
         progress=lambda name: tell(f"risk decomposition: {name}"),
-    )  # fmt: skip
+    )
 
 
 def _chosen(train: Features, request: Request) -> Choice:
     return linear_protocols(
-        request.probe, n_train=len(train.y), dim=train.dim, n_classes=len(train.classes) or int(train.y.max()) + 1,
-        device=request.device, changed=request.changed, parts={"n_subsets": request.n_subsets, "order": request.order},
-    )  # fmt: skip
+        request.probe,
+        n_train=len(train.y),
+        dim=train.dim,
+        n_classes=len(train.classes) or int(train.y.max()) + 1,
+        device=request.device,
+        changed=request.changed,
+        parts={"n_subsets": request.n_subsets, "order": request.order},
+    )
 
 
 def _n_labels(setting: LabelSetting, train: Features) -> float:
@@ -216,7 +232,7 @@ PARTS = ("train", "val")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Featurising:
-    """How features are computed; but for precision and what is skipped nothing changes them beyond rounding."""
+    """How features are computed; only precision and skipping change them beyond rounding."""
 
     batch_size: int = 64
     n_workers: int = 0
@@ -226,20 +242,20 @@ class Featurising:
 
 
 def evaluations_folder() -> Path:
-    """Where features and measured probes are kept unless a folder is named."""
+    """Default folder of features and measured probes."""
     return cache_folder() / "evaluations"
 
 
 def features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
-    """Where the features of one part lie: told apart by encoder, data set, part, images and precision."""
+    """Folder of the features of one part, by encoder, data set, part, images and precision."""
     suffix = "" if precision == "float32" else f"-{precision}"
-    folder = f"{_plain(images.name)}-{_plain(images.split)}-{images.fingerprint[:12]}{suffix}"
-    return root / _plain(name) / "features" / folder
+    folder = f"{_path_part(images.name)}-{_path_part(images.split)}-{images.fingerprint[:12]}{suffix}"
+    return root / _path_part(name) / "features" / folder
 
 
 def runs_folder(root: Path, name: str) -> Path:
-    """Where the measured probes of an encoder lie."""
-    return root / _plain(name) / "probes"
+    """Folder of the measured probes of an encoder."""
+    return root / _path_part(name) / "probes"
 
 
 def featurise_data(
@@ -252,33 +268,11 @@ def featurise_data(
     progress: Callable[[str], Progress] | None = None,
     parts: tuple[str, ...] = PARTS,
 ) -> dict[str, Features]:
-    """Features of the parts of a data set; what lies in their folder already is not computed again.
+    """Features of the parts ("train", "val") of a data set by their names; those in their folder are not recomputed.
 
-    Parameters
-    ----------
-    name : str
-        Id of an encoder of the zoo, with its representation if it is not that of the card.
-    data : ImageData
-    root : Path
-        Folder of all evaluations.
-    how : Featurising, optional
-    load : callable, optional
-        From the id to encoder and preprocessing; :func:`zoo.load` by default.
-    progress : callable, optional
-        From the name of a part to what is told of its progress.
-    parts : tuple of str
-        "train", "val" or both.
-
-    Returns
-    -------
-    dict from the part to its Features
-
-    Raises
-    ------
-    UnknownName, WeightsUnavailable, WeightsRefused, BuildError, StoreError, MissingExtra
-        As :func:`zoo.load`.
-    CorruptImage, DataError, QueryError
-        As :func:`zoo.features.featurise`.
+    ``name`` is the id of an encoder of the zoo, with its representation if it is not that of the card; ``root`` is the
+    folder of all evaluations; ``load`` gives encoder and preprocessing for the id (:func:`zoo.load` by default);
+    ``progress`` gives, for a part, what reports its progress.
     """
     from ..loading import load as load_encoder
 
@@ -294,54 +288,28 @@ def featurise_data(
             images,
             name=card_id,
             folder=features_folder(root, card_id, images, precision=chosen.precision),
-            batch_size=chosen.batch_size,
-            n_workers=chosen.n_workers,
-            device=chosen.device,
-            precision=chosen.precision,
             representation=card_id.partition("@")[2] or "card",
-            skip_corrupt=chosen.skip_corrupt,
             progress=None if progress is None else progress(part),
+            **asdict(chosen),
         )
     return found
 
 
-def _plain(text: str) -> str:
+def _path_part(text: str) -> str:
     """A text as a part of a path on every system."""
     return re.sub(r"[^\w.+-]", "_", text) or "_"
 
 
 SOURCE = "measured"
-_PARTS = (
-    "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
-)  # fmt: skip
 _PERCENT, _POINTS = "percent", "percentage points"
 
-_BLOCK_ROWS = 8192
-
 Rows = dict[Measurement, dict[str, Any]]
-
-
-def record_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Recorded:
-    """Adds everything that was measured to the user's results, one row a number.
-
-    Raises
-    ------
-    ResultsError
-        As :func:`zoo.results.recording.record`.
-    """
-    return record(rows_of_evaluation(evaluation, source=source, day=day))
 
 
 def rows_of_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements with their provenance: one row for each probe, and one for each part of the full-shot error.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    source : str
-        Who measured.
-    day : date, optional
-        Today by default.
+    ``source`` says who measured, ``day`` is today by default.
     """
     writing = _Writing(evaluation, source, (day or date.today()).isoformat())
     rows: Rows = {}
@@ -369,16 +337,19 @@ def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
 
 def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
     protocol = writing.evaluation.protocols.parts
-    told = {
-        "order": report.order, "n_train": report.n_train, "n_test": report.n_test, "warning": report.warning,
+    report_fields = {
+        "order": report.order,
+        "n_train": report.n_train,
+        "n_test": report.n_test,
+        "warning": report.warning,
         "risks_percent": {name: risk.error.value for name, risk in report.risks.items()},
-    }  # fmt: skip
+    }
     rows: Rows = {}
-    for part in _PARTS:
+    for part in COMPONENTS:
         if part in report.intervals:
             found = report.intervals[part]
             measured = writing.row(part, FULL.split, report.n_train, report.seed, found, _POINTS, protocol)
-            rows[measured] = writing.provenance(protocol, report=told, run=None)
+            rows[measured] = writing.provenance(protocol, report=report_fields, run=None)
     twin = report.risks.get("R_PhiF")
     if twin is not None and not twin.runs:  # its error was given, not measured
         measured = writing.row(twin.metric, twin.split, report.n_train, None, twin.error, _PERCENT, protocol)
@@ -387,7 +358,7 @@ def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
 
 
 class _Writing:
-    """What all rows of one evaluation share."""
+    """The fields that all rows of one evaluation share."""
 
     def __init__(self, evaluation: Evaluation, source: str, day: str) -> None:
         self.evaluation, self.source, self.day = evaluation, source, day
@@ -399,10 +370,20 @@ class _Writing:
     ) -> Measurement:
         origin = self.evaluation.train.origin
         return Measurement(
-            encoder=origin.encoder, metric=metric, dataset=origin.dataset, split=split, n_train=n_train, seed=seed,
-            value=found.value, unit=unit, ci_low=found.ci_low, ci_high=found.ci_high, protocol=protocol.name,
-            source=self.source, date=self.day,
-        )  # fmt: skip
+            encoder=origin.encoder,
+            metric=metric,
+            dataset=origin.dataset,
+            split=split,
+            n_train=n_train,
+            seed=seed,
+            value=found.value,
+            unit=unit,
+            ci_low=found.ci_low,
+            ci_high=found.ci_high,
+            protocol=protocol.name,
+            source=self.source,
+            date=self.day,
+        )
 
     def provenance(self, protocol: Protocol, *, report: dict[str, Any], run: ProbeRun | None) -> dict[str, Any]:
         origin = self.evaluation.train.origin
@@ -421,9 +402,9 @@ class _Writing:
 
 
 def features_digest(features: Features) -> str:
-    """Hash of the numbers and labels, row by row; the same in whatever shards they lie, or in memory."""
+    """Hash of the numbers and labels, row by row; the same in any shards, or in memory."""
     digest = blake2b(digest_size=16)
-    for x, y in features.batches(_BLOCK_ROWS):
+    for x, y in features.batches(BLOCK_ROWS):
         digest.update(np.ascontiguousarray(x, dtype="<f4").tobytes())
         digest.update(np.ascontiguousarray(y, dtype="<i8").tobytes())
     return digest.hexdigest()

@@ -1,9 +1,13 @@
 """Multinomial logistic regression on features, with its whole regularisation path: a probe that needs no tuning.
 
-The number that such a probe gives is defined by convergence: by the optimum of a convex objective, not by a solver,
-its learning rate or its number of steps. How it gets there is told in :mod:`.logistic_solver` (one penalty),
-:mod:`.logistic_curvature` (what makes its steps long),
-:mod:`.logistic_path` and :mod:`.logistic_search` (which penalties).
+The number that such a probe gives is defined by convergence: by the optimum of a convex objective, not by a solver, its
+learning rate or its number of steps. :mod:`.logistic_solver` solves one penalty, :mod:`.logistic_path` fits a path of
+penalties and finds the best one.
+
+The same objective can be solved by scikit-learn, with its stop, for numbers that compare with published ones. On
+few labels the accuracy of a logistic regression depends on where its solver stops: at the same C different tolerances
+give different errors. scikit-learn's lbfgs begins at zero and ends by its tolerance, long before the optimum of large
+problems.
 """
 
 from __future__ import annotations
@@ -11,13 +15,24 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any
 
 from ..errors import DataError, QueryError
 from ..optional import requires_extra
-from .arrays import both_or_neither, classes_of, held_out_rows, labels_of, numbered, rows_of, table_of, width_checked
-from .logistic_path import Path, PathPoint, Validation, searched
+from .arrays import (
+    BLOCK_ROWS,
+    Array,
+    both_or_neither,
+    classes_of,
+    labels_of,
+    numbered,
+    rows_of,
+    table_of,
+    width_checked,
+)
+from .logistic_path import PathPoint, RegularisationPath, Validation, choice_key, searched
 from .logistic_solver import Exact, centred_and_scaled, problem_of
 from .threads import threads_for
 
@@ -29,12 +44,12 @@ with requires_extra("evaluate", needed_for="A probe"):
     from sklearn.linear_model import LogisticRegression
     from sklearn.utils.validation import check_is_fitted
 
-_STEP = math.sqrt(10.0)
-_PATIENCE = 3
+_HALF_POWER = math.sqrt(10.0)
+_PATIENCE = 3  # fits without a better one that end the walk
 
 
-class Reference:
-    """Fits by scikit-learn's lbfgs, each from zero, and which of them is the best on validation data."""
+class ScikitLearnFits:
+    """Fits by scikit-learn's lbfgs, each from zero, and the choice of C among them on validation data."""
 
     def __init__(
         self,
@@ -53,11 +68,11 @@ class Reference:
         self.iterations = 0
 
     def along(self, values: Sequence[float]) -> tuple[LogisticRegression, PathPoint]:
-        """Every value of C, from small to large; the best."""
+        """Fits every value of C, from small to large; returns the best."""
         return min((self.fitted(value) for value in sorted(values)), key=lambda fit: self._key(fit[1]))
 
     def searched(self, most: int) -> tuple[LogisticRegression, PathPoint]:
-        """By half powers of ten from strong regularisation until the best is past, then both sides of it halved."""
+        """Walks by half powers of ten from strong regularisation past the best, then tries half steps around it."""
         squares = float(np.square(self.x - self.x.mean(axis=0, dtype=np.float64)).sum())
         value = self.n_classes * min(self.x.shape) / max(squares, np.finfo(np.float64).tiny)
         fits: list[tuple[LogisticRegression, PathPoint]] = []
@@ -66,16 +81,15 @@ class Reference:
             fits.append(self.fitted(value))
             better = self._key(fits[-1][1]) < self._key(fits[best][1])
             best, since_best = (len(fits) - 1, 0) if better else (best, since_best + (len(fits) > 1))
-            value *= _STEP
+            value *= _HALF_POWER
         chosen = fits[best][1].C
-        between = [self.fitted(chosen * _STEP**share) for share in (-0.5, 0.5)] if most > 2 else []
+        between = [self.fitted(chosen * _HALF_POWER**share) for share in (-0.5, 0.5)] if most > 2 else []
         return min([*fits, *between], key=lambda fit: self._key(fit[1]))
 
     def fitted(self, value: float) -> tuple[LogisticRegression, PathPoint]:
-        """One C."""
         model = LogisticRegression(C=value, max_iter=self.max_iterations)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # told as ``converged`` of the path
+            warnings.simplefilter("ignore", ConvergenceWarning)  # reported as ``converged`` of the path
             model.fit(self.x, self.y)
         iterations = int(np.max(model.n_iter_))
         objective, norm, gap = self._measured(model, value)
@@ -83,9 +97,16 @@ class Reference:
         if self.validation is not None:
             error, loss = self._judged(model, *self.validation)
         record = PathPoint(
-            C=value, iterations=iterations, objective=objective, gradient_norm=norm, gap=gap, tol=model.tol,
-            converged=iterations < self.max_iterations, validation_error_percent=error, validation_log_loss=loss,
-        )  # fmt: skip
+            C=value,
+            iterations=iterations,
+            objective=objective,
+            gradient_norm=norm,
+            gap=gap,
+            tol=model.tol,
+            converged=iterations < self.max_iterations,
+            validation_error_percent=error,
+            validation_log_loss=loss,
+        )
         self.records.append(record)
         self.iterations += iterations
         if self.progress is not None:
@@ -93,9 +114,8 @@ class Reference:
         return model, record
 
     def _measured(self, model: LogisticRegression, value: float) -> tuple[float, float, float]:
-        """Objective, norm of its gradient by the weights, and the bound of what it is above its least value."""
-        weights, intercepts = weights_of(model)
-        logits = torch.from_numpy(self.x @ weights.T.astype(self.x.dtype) + intercepts.astype(self.x.dtype))
+        """Objective, norm of its gradient by the weights, and the bound of its relative excess over the least value."""
+        weights, logits = weights_of(model)[0], logits_of(model, self.x)
         penalty = (2.0 if self.n_classes == 2 else 1.0) / value
         losses = torch.nn.functional.cross_entropy(logits, torch.from_numpy(self.y), reduction="none")
         residuals = torch.softmax(logits, dim=1).numpy()
@@ -106,33 +126,34 @@ class Reference:
         return objective, math.sqrt(squared), squared / (2.0 * penalty) / max(objective, np.finfo(np.float64).tiny)
 
     def _judged(self, model: LogisticRegression, x: Array, y: Array) -> tuple[float, float]:
-        weights, intercepts = weights_of(model)
-        logits = torch.from_numpy(x @ weights.T.astype(x.dtype) + intercepts.astype(x.dtype))
-        labels = torch.from_numpy(y)
+        logits, labels = logits_of(model, x), torch.from_numpy(y)
         known = labels >= 0
         wrong = float((logits.argmax(dim=1) != labels).double().mean())
         loss = torch.nn.functional.cross_entropy(logits[known].double(), labels[known]) if bool(known.any()) else None
         return 100.0 * wrong, math.nan if loss is None else float(loss)
 
     def _key(self, record: PathPoint) -> tuple[float, ...]:
-        error, loss = record.validation_error_percent, record.validation_log_loss
-        loss = math.inf if math.isnan(loss) else loss
-        return (error, loss, record.C) if self.select == "error" else (loss, error, record.C)
+        return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, record.C)
 
 
 def weights_of(model: LogisticRegression) -> tuple[Array, Array]:
-    """Weights (n_classes, dim) and intercepts; of two classes scikit-learn keeps the difference only."""
+    """Weights (n_classes, dim) and intercepts; of two classes scikit-learn has the difference only."""
     weights, intercepts = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
     if len(weights) == 1:
         weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
     return weights, intercepts
 
 
-Array = np.ndarray[Any, Any]
+def logits_of(model: LogisticRegression, x: Array) -> torch.Tensor:
+    """Logits (n, n_classes) in the precision of the features."""
+    weights, intercepts = weights_of(model)
+    return torch.from_numpy(x @ weights.T.astype(x.dtype) + intercepts.astype(x.dtype))
+
+
 _MOST_FITS = 24
-_ROWS_AT_A_TIME = 8192
-_SIZES = 1e-140, 1e140  # of features
-_PENALTIES = 1e-290, 1e290  # whose products and quotients with what is added up float64 can hold
+_HELD_OUT_SHARE = 0.2
+_FEATURE_SIZES = 1e-140, 1e140  # whose squares float64 can hold
+_PENALTIES = 1e-290, 1e290  # whose products and quotients with sums float64 can hold
 
 
 class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -144,48 +165,49 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Converged means that no weights and intercepts have an objective that is lower than that of the fit by more than
     ``tol`` times it. That is a bound, for the objective with the best intercepts of given weights is strongly convex in
     these: what is missing is at most the squared norm of its gradient over twice the penalty 1 / C, and what the fit's
-    own intercepts cost against the best ones. With the default of 1e-4 the objective is typically above its least value
-    by 1e-5. (Scikit-learn's own tolerance of 1e-4 ends far above that where regularisation is weak, and below where a
-    problem is easy.)
+    intercepts cost against the best ones. With the default of 1e-4 the objective is typically above its least value by
+    1e-5. (Scikit-learn's tolerance of 1e-4 ends far above that where regularisation is weak, and below where a problem
+    is easy.)
 
     Every fit that counts, all but those of the walk described below, is measured in float64 from its weights and the
-    features as they were given, whatever it was solved in: ``objective``, ``gap`` (the share above), ``gradient_norm``
-    and ``converged`` are what that says, on any processor. Where it does not hold in float32, the fit goes on in
-    float64. It cannot hold where the penalty is below the rounding of the loss, with C times the squared size of the
-    features above some 1e20: such a fit ends where float64 gets no lower, and is reported as not converged. Otherwise
-    the size of the features only changes what a C means.
+    features as they were given, whatever precision it was solved in: ``objective``, ``gap`` (the share above),
+    ``gradient_norm`` and ``converged`` are the result, on any processor. A fit that does not converge in float32 goes
+    on in float64. Convergence is impossible where the penalty is below the rounding of the loss, with C times the
+    squared size of the features above some 1e20: such a fit ends where float64 gets no lower, and is reported as not
+    converged. Otherwise the size of the features only changes what a C means.
 
     Parameters
     ----------
     Cs : int, sequence of float, or None
-        A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may
-        fit so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none,
-        ends when validation is past its best by one value of C (by log loss; two by error), but not before half of the
-        features' directions count and something beats guessing; or when the training images are fitted to 1e-5 nats
-        each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of
-        their row in ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the
-        best three is interpolated and fitted until it has converged.
+        A sequence: exactly these are fitted, each until it has converged. A number, or None for 24: the search may fit
+        so many. It walks by powers of ten from a penalty that leaves next to nothing of the features towards none, ends
+        when validation is past its best by one value of C (by log loss; two by error), but not before half of the
+        features' directions count and the probe beats guessing; or when the training images are fitted to 1e-5 nats
+        each. It goes the other way if the first was the best. These fits stop at 3e-3 (``tol`` of their row in
+        ``path_``) as float32 sees it. A later, second optimum would be missed. Then the best C between the best three
+        is interpolated and fitted until it has converged.
     select : {"error", "log_loss"}
-        What is least on the validation images. Of equal errors the lower log loss wins, then stronger regularisation.
+        What is minimised on the validation images. Of equal errors the lower log loss wins, then stronger
+        regularisation.
     C : float, optional
         This one, and no path.
     tol : float
         See above.
     stop : {"convergence", "scikit-learn"}
-        The second fits every C by scikit-learn's own lbfgs, from zero and with its own tolerance, for comparison with
-        numbers that were measured so; slow, and away from the optimum by an accident of that tolerance.
+        The second fits every C by scikit-learn's lbfgs, from zero and with its tolerance, for comparison with numbers
+        that were measured so; slow, and away from the optimum by an accident of that tolerance.
     max_iter : int
         Per C; ``report_["converged"]`` says whether it was enough.
     precision : {"float32", "float64"}
-        Of the matrix products on the way; what is added up over images is in float64 always. The same images may get
-        another C on another machine, within what the early stops of the walk leave open.
+        Of the matrix products on the way; sums over images are always float64. The same images may get another C on
+        another machine, within what the early stops of the walk leave open.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
         Of the fifth of the training images, stratified, that C is chosen on where there is no validation data; the
         probe is fitted on all of them afterwards.
     progress : callable, optional
-        Told every fit (:class:`zoo.evaluation.logistic_path.PathPoint`) when it is done.
+        Called with every finished fit (:class:`zoo.evaluation.logistic_path.PathPoint`).
 
     Attributes
     ----------
@@ -223,13 +245,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         progress: Callable[[PathPoint], None] | None = None,
     ) -> None:
         self.Cs, self.select, self.C, self.tol, self.stop = Cs, select, C, tol, stop
-        self.max_iter, self.precision, self.device, self.seed, self.progress = (
-            max_iter,
-            precision,
-            device,
-            seed,
-            progress,
-        )
+        self.max_iter, self.precision, self.device = max_iter, precision, device
+        self.seed, self.progress = seed, progress
 
     def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> LogisticProbe:
         """Fits features (n, dim) to labels (n,).
@@ -244,8 +261,6 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check()
         rows = table_of(x, "x")
-        if y is None:
-            raise DataError("This probe requires y to be passed, but the target y is None: give one label an image.")
         labels = labels_of(y, len(rows), "y")
         self.classes_ = classes_of(labels)
         self.n_features_in_ = rows.shape[1]
@@ -322,17 +337,25 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         judge = None
         if validation is not None:
             judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
-        if not _SIZES[0] <= basis.scale <= _SIZES[1]:
+        if not _FEATURE_SIZES[0] <= basis.scale <= _FEATURE_SIZES[1]:
             raise DataError(
                 f"The features of x differ from their means by up to {basis.scale:.3g}, expected a size from "
-                f"{_SIZES[0]:g} to {_SIZES[1]:g}, whose square float64 can hold: multiply them by a number."
+                f"{_FEATURE_SIZES[0]:g} to {_FEATURE_SIZES[1]:g}, whose square float64 can hold: multiply them by a "
+                "number."
             )
         factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
         penalties = [_penalty(value, factor, basis.scale) for value in self._values(c)]
-        path = Path(
-            basis, problem, exact, judge, select=self.select, tol=self.tol, max_iterations=self.max_iter,
-            c_times_penalty=factor, progress=self.progress,
-        )  # fmt: skip
+        path = RegularisationPath(
+            basis,
+            problem,
+            exact,
+            judge,
+            select=self.select,
+            tol=self.tol,
+            max_iterations=self.max_iter,
+            c_times_penalty=factor,
+            progress=self.progress,
+        )
         with threads_for(problem.z.numel() * n_classes):
             if c is not None:
                 found = path.towards(*penalties)
@@ -348,10 +371,15 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_by_sklearn(
         self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
     ) -> tuple[PathPoint, list[PathPoint], int, int]:
-        search = Reference(
-            x, y, n_classes=len(self.classes_), validation=validation, select=self.select,
-            max_iterations=self.max_iter, progress=self.progress,
-        )  # fmt: skip
+        search = ScikitLearnFits(
+            x,
+            y,
+            n_classes=len(self.classes_),
+            validation=validation,
+            select=self.select,
+            max_iterations=self.max_iter,
+            progress=self.progress,
+        )
         if c is not None:
             model, record = search.fitted(c)
         elif values := self._values(c):
@@ -364,7 +392,9 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return record, search.records, search.iterations, 2 * search.iterations
 
     def _adopt(self, weights: torch.Tensor, intercepts: torch.Tensor, mean: torch.Tensor, scale: float) -> None:
-        """A fit of centred and scaled features; predictions are made as in it, so that large means cost no digits."""
+        """Takes over a fit of centred and scaled features; predictions are made in them, so that large means cost no
+        digits.
+        """
         self._weights, self._intercepts, self._mean, self._scale = weights, intercepts, mean, scale
         self.coef_ = (weights / scale).numpy()
         self.intercept_ = intercepts.numpy() - self.coef_ @ mean.numpy()
@@ -373,8 +403,8 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
         out = np.empty((rows.shape[0], len(self.classes_)))
-        for start in range(0, len(out), _ROWS_AT_A_TIME):
-            some = table_of(rows[start : start + _ROWS_AT_A_TIME], "x", first=start)
+        for start in range(0, len(out), BLOCK_ROWS):
+            some = table_of(rows[start : start + BLOCK_ROWS], "x", first=start)
             is_wide = some.dtype == np.float64 or self._precision == "float64"
             weights = self._weights if is_wide else self._weights.float()
             scaled = centred_and_scaled(some, self._mean, self._scale, weights)
@@ -406,8 +436,21 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise QueryError(f"max_iter is {self.max_iter!r}, expected a whole number above 0.")
 
 
+def held_out_rows(y: Array, seed: int) -> Array:
+    """Mask of the rows C is chosen on: a fifth of every class, at least one image but never a class's only one."""
+    draws = np.random.default_rng(seed).permutation(len(y))
+    out = np.zeros(len(y), dtype=bool)
+    for label in np.unique(y):
+        of_class = draws[y[draws] == label]
+        if len(of_class) > 1:
+            out[of_class[: max(1, round(_HELD_OUT_SHARE * len(of_class)))]] = True
+    if not out.any():
+        raise DataError("No class has two images, so none can be held out to choose C on; pass x_val and y_val, or C.")
+    return out
+
+
 def _penalty(c: float, factor: float, scale: float) -> float:
-    """The penalty of scaled features that C is."""
+    """The penalty of scaled features for a value of C."""
     penalty = float(factor) / float(c)
     if not _PENALTIES[0] <= penalty <= _PENALTIES[1]:
         raise QueryError(
@@ -418,7 +461,7 @@ def _penalty(c: float, factor: float, scale: float) -> float:
 
 
 def _jsonable(record: PathPoint) -> dict[str, Any]:
-    return {name: _number(value) if isinstance(value, float) else value for name, value in record.as_dict().items()}
+    return {name: _number(value) if isinstance(value, float) else value for name, value in asdict(record).items()}
 
 
 def _is_number(value: object, kind: type) -> bool:

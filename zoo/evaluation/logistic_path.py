@@ -1,16 +1,20 @@
-"""Fits of a multinomial logistic regression along its regularisation path, judged by validation images.
+"""Fits of a multinomial logistic regression along its regularisation path, judged by validation images, and their best.
 
-Each fit begins where the last two point to. What only says where the best penalty lies may stop early
-(``Path.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was solved in, and
-goes on in float64 if that does not certify it.
+Each fit begins where the last two point to. Fits that only locate the best penalty may stop early
+(``RegularisationPath.loose``). A fit that counts is measured in float64 in the features themselves, whatever it was
+solved in, and goes on in float64 if that does not certify it.
+
+The search (:func:`searched`) walks by powers of ten from the penalty that hides all but the first direction of the data
+towards none, as far as the validation data want it. Between the best and its two neighbours the path is smooth in the
+logarithm of the penalty: validation logits interpolated between the three fits, without any further fit, say which
+penalty is best, and that one is solved to the end.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ..optional import requires_extra
 from .logistic_solver import Basis, Exact, Point, Problem, Solver, cross_entropies
@@ -21,7 +25,7 @@ with requires_extra("evaluate", needed_for="A probe"):
 
 
 def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | None:
-    """Where the last two points lead under the next penalty, in parameters and logits."""
+    """Extrapolation of the last two points, in the logarithm of the penalty, to the next one: parameters and logits."""
     if len(points) < 2 or not points[-2].penalty > points[-1].penalty > penalty:
         return None
     before, last = points[-2:]
@@ -30,7 +34,7 @@ def onwards(points: Sequence[Point], penalty: float) -> tuple[Tensor, Tensor] | 
 
 
 def lowest_from(start: int, n: int, key: Callable[[int], tuple[float, ...]]) -> int:
-    """Number of the lowest of n keys downhill from one of them, looking at few: by steps that halve."""
+    """Index of the lowest of n keys downhill from ``start``, by steps that halve, so that few keys are computed."""
     known: dict[int, tuple[float, ...]] = {}
 
     def of(number: int) -> tuple[float, ...]:
@@ -49,7 +53,7 @@ def lowest_from(start: int, n: int, key: Callable[[int], tuple[float, ...]]) -> 
 
 
 def interpolated(values: Sequence[Tensor], places: Sequence[float], place: float) -> Tensor:
-    """Of three arrays at three places the parabola's value at another (Lagrange)."""
+    """The value at ``place`` of the parabola through three arrays at three places (Lagrange)."""
     out = torch.zeros_like(values[0])
     for mine, value in zip(places, values, strict=True):
         share = math.prod((place - other) / (mine - other) for other in places if other != mine)
@@ -58,11 +62,11 @@ def interpolated(values: Sequence[Tensor], places: Sequence[float], place: float
 
 
 STEP = 10.0
-_LOOSE = 3e-3
-_WELL_BELOW = 0.5  # the tolerance, which float64 goes on to
-_TRIES = 3
-_STRONG = 2.0**24  # times the square of the largest direction, a penalty under which the weights are one step
-_LEAST_IN_FLOAT32 = 1e-30
+_LOOSE_TOL = 3e-3
+_SHARE_OF_TOL = 0.5  # that float64 goes on to
+_CERTIFICATE_TRIES = 3
+_STRONG_PENALTY = 2.0**24  # times the square of the largest direction: the weights are then one step from 0
+_LEAST_PENALTY_IN_FLOAT32 = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +83,11 @@ class PathPoint:
     validation_error_percent: float
     validation_log_loss: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Names and values, fit for JSON."""
-        return asdict(self)
+
+def choice_key(select: str, error: float, log_loss: float, weakness: float) -> tuple[float, ...]:
+    """What fits are chosen by, the lowest first; of equals the less ``weakness``, which C or minus the penalty is."""
+    log_loss = math.inf if math.isnan(log_loss) else log_loss
+    return (error, log_loss, weakness) if select == "error" else (log_loss, error, weakness)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,17 +102,19 @@ class Validation:
         return self.z @ parameters.T
 
     def judged(self, logits: Tensor) -> tuple[float, float]:
-        """Error in percent, where a class that was not trained is always missed, and log loss of the other images."""
+        """Error in percent, where a class that was not trained always counts as missed, and log loss of the other
+        images.
+        """
         known = self.y >= 0
-        own = logits.gather(1, self.y.clamp(min=0)[:, None]).squeeze(1)
-        losses = cross_entropies(logits, own)
+        right = logits.gather(1, self.y.clamp(min=0)[:, None]).squeeze(1)
+        losses = cross_entropies(logits, right)
         wrong = float((logits.argmax(dim=1) != self.y).double().mean())
         return 100.0 * wrong, float(losses[known].mean()) if bool(known.any()) else float("nan")
 
 
 @dataclass(slots=True, eq=False)
 class Fit:
-    """One fit, with what it says of the validation images while that may be needed."""
+    """One fit, with its logits of the validation images while they may be needed."""
 
     point: Point
     weights: Tensor | None  # float64 (n_classes, dim + 1), of the scaled features, and intercepts; of a fit that counts
@@ -114,10 +122,10 @@ class Fit:
     record: PathPoint
 
 
-class Path:
+class RegularisationPath:
     """Fits of one problem under several penalties, judged by one validation set.
 
-    ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale and what two classes share.
+    ``c_times_penalty`` is C times the solver's penalty: the square of the features' scale, and 2 for two classes.
     """
 
     def __init__(
@@ -139,7 +147,7 @@ class Path:
         self.solver = Solver(problem)
         self.records: list[PathPoint] = []
         self.iterations = 0
-        self.loose = max(_LOOSE, tol)
+        self.loose = max(_LOOSE_TOL, tol)
         self.largest = float(problem.spectrum[:-1].max()) if len(problem.spectrum) > 1 else 0.0
         self._wide: tuple[Basis, Solver] | None = None
 
@@ -185,7 +193,7 @@ class Path:
         return self.fitted(fits[-1].point, penalty, tol, along=onwards([fit.point for fit in fits], penalty))
 
     def fitted(self, start: Point, penalty: float, tol: float, *, along: tuple[Tensor, Tensor] | None = None) -> Fit:
-        """A fit from a point, judged and written down; certified if its tolerance is the final one."""
+        """A fit from a point, judged and recorded; certified if its tolerance is the final one."""
         start.iterations = 0
         point, weights = self._solved(start, penalty, tol, along), None
         if tol == self.tol:
@@ -195,10 +203,16 @@ class Path:
             logits = self.validation.logits(point.parameters)
             error, loss = self.validation.judged(logits)
         record = PathPoint(
-            C=self.c_times_penalty / penalty, iterations=point.iterations, objective=point.objective,
-            gradient_norm=point.gradient_norm, gap=point.gap, tol=tol, converged=point.converged,
-            validation_error_percent=error, validation_log_loss=loss,
-        )  # fmt: skip
+            C=self.c_times_penalty / penalty,
+            iterations=point.iterations,
+            objective=point.objective,
+            gradient_norm=point.gradient_norm,
+            gap=point.gap,
+            tol=tol,
+            converged=point.converged,
+            validation_error_percent=error,
+            validation_log_loss=loss,
+        )
         self.records.append(record)
         self.iterations += point.iterations
         if self.progress is not None:
@@ -207,10 +221,10 @@ class Path:
 
     def _solved(self, start: Point, penalty: float, tol: float, along: tuple[Tensor, Tensor] | None = None) -> Point:
         """A fit from a point, which goes on in float64 where float32 comes no nearer than ``tol`` allows."""
-        if penalty > _STRONG * self.largest:
+        if penalty > _STRONG_PENALTY * self.largest:
             return self._measured(self._in_basis(self.exact.under_a_strong_penalty(penalty), penalty))[0]
         is_float32 = self.basis.axes.dtype == torch.float32
-        if is_float32 and penalty < _LEAST_IN_FLOAT32:
+        if is_float32 and penalty < _LEAST_PENALTY_IN_FLOAT32:
             return self._in_float64(replace(start, penalty=penalty), tol)
         point = self.solver.minimise(start, penalty, tol=tol, max_iterations=self.max_iterations, along=along)
         if point.converged or not point.stalled or not is_float32:
@@ -223,7 +237,7 @@ class Path:
         """The same fit as it is in the features themselves, with its weights there; float64 goes on if need be."""
         measured, weights = self._measured(point)
         tol = self.tol
-        for _ in range(_TRIES):  # the solver counts intercepts otherwise than the certificate
+        for _ in range(_CERTIFICATE_TRIES):  # the solver counts intercepts otherwise than the certificate
             if measured.converged or not point.converged:
                 break
             point = self._in_float64(point, tol)
@@ -235,9 +249,12 @@ class Path:
         weights = self._weights(point)
         found = self.exact.certificate(weights, point.penalty)
         point = replace(
-            point, objective=found.objective, gap=found.gap, gradient_norm=found.gradient_norm,
+            point,
+            objective=found.objective,
+            gap=found.gap,
+            gradient_norm=found.gradient_norm,
             converged=found.gap <= self.tol,
-        )  # fmt: skip
+        )
         return point, weights
 
     def _in_float64(self, point: Point, tol: float) -> Point:
@@ -246,12 +263,17 @@ class Path:
         start = solver.at(basis.parameters(self._weights(point)), point.penalty)
         start.iterations = point.iterations
         left = max(0, self.max_iterations - point.iterations)
-        end = solver.minimise(start, point.penalty, tol=_WELL_BELOW * tol, max_iterations=left)
+        end = solver.minimise(start, point.penalty, tol=_SHARE_OF_TOL * tol, max_iterations=left)
         found = self._in_basis(basis.weights(end.parameters), point.penalty)
         return replace(
-            found, objective=end.objective, gap=end.gap, gradient_norm=end.gradient_norm, iterations=end.iterations,
-            converged=end.gap <= tol, stalled=end.stalled,
-        )  # fmt: skip
+            found,
+            objective=end.objective,
+            gap=end.gap,
+            gradient_norm=end.gradient_norm,
+            iterations=end.iterations,
+            converged=end.gap <= tol,
+            stalled=end.stalled,
+        )
 
     def _widened(self) -> tuple[Basis, Solver]:
         if self.basis.axes.dtype == torch.float64:
@@ -260,30 +282,26 @@ class Path:
         return basis, Solver(problem)
 
     def _in_basis(self, weights: Tensor, penalty: float) -> Point:
-        """The point of weights that float64 found, as precisely as the basis has it."""
+        """The point of weights from float64, as precisely as the basis has it."""
         return replace(self.solver.at(self.basis.parameters(weights), penalty), weights=weights)
 
     def _weights(self, point: Point) -> Tensor:
         return self.basis.weights(point.parameters) if point.weights is None else point.weights
 
     def key(self, fit: Fit) -> tuple[float, ...]:
-        """What is lower for the better of two fits."""
-        return self.ordered(fit.record.validation_error_percent, fit.record.validation_log_loss, fit.point.penalty)
-
-    def ordered(self, error: float, loss: float, penalty: float) -> tuple[float, ...]:
-        """Error and log loss in the order that they are chosen by; of equals, the stronger penalty."""
-        loss = math.inf if math.isnan(loss) else loss
-        return (error, loss, -penalty) if self.select == "error" else (loss, error, -penalty)
+        """Lower for the better of two fits."""
+        record = fit.record
+        return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, -fit.point.penalty)
 
 
-_CLEARLY = 0.005  # of the validation log loss
-_BETWEEN = 8  # interpolated penalties between two neighbours of the best
-_FITTED = 1e-5  # objective per image, in nats, at which the walk has reached its weak end
+_BETTER_LOG_LOSS = 0.005  # share by which a loose fit must be better than the final one to be fitted to the end
+_N_BETWEEN = 8  # interpolated penalties between two neighbours of the best
+_FITTED_NATS = 1e-5  # objective per image at which the walk has reached its weak end
 _PATIENCE = {"log_loss": 1, "error": 2}  # fits without a better one that end the walk
 
 
-def searched(path: Path, most: int) -> Fit:
-    """Looks for the best penalty with at most so many fits (three at least); returns the fit under it."""
+def searched(path: RegularisationPath, most: int) -> Fit:
+    """The fit under the best penalty, by at most so many fits (three at least)."""
     if path.problem.z.shape[1] == 1:  # features that tell nothing: every penalty gives the same
         return path.along([1.0])
     fits = _walked(path, most)
@@ -296,7 +314,7 @@ def searched(path: Path, most: int) -> Fit:
     return final
 
 
-def _walked(path: Path, most: int) -> list[Fit]:
+def _walked(path: RegularisationPath, most: int) -> list[Fit]:
     """Fits from strong to weak, of which the best is not at an end unless there are no more."""
     spectrum = path.problem.spectrum[:-1]
     largest = float(spectrum.max())
@@ -316,7 +334,7 @@ def _walked(path: Path, most: int) -> list[Fit]:
         for place, fit in enumerate(fits[:-2]):  # logits are large: only the best, its neighbours and the last two
             if abs(place - best) > 1:
                 fit.logits, fit.point.logits = None, fit.point.logits[:0]
-        if fits[-1].point.objective < _FITTED * path.problem.n:
+        if fits[-1].point.objective < _FITTED_NATS * path.problem.n:
             break
         penalty /= STEP
     while best == 0 and len(fits) < max(most - 1, 1):
@@ -326,8 +344,8 @@ def _walked(path: Path, most: int) -> list[Fit]:
     return fits
 
 
-def _beats_guessing(path: Path, fit: Fit) -> bool:
-    """Whether it errs less on the validation images than the most frequent of their classes would."""
+def _beats_guessing(path: RegularisationPath, fit: Fit) -> bool:
+    """Whether its validation error is below that of the most frequent class."""
     if path.validation is None:
         return True
     known = path.validation.y[path.validation.y >= 0]
@@ -335,26 +353,26 @@ def _beats_guessing(path: Path, fit: Fit) -> bool:
     return fit.record.validation_error_percent < 100.0 * (1.0 - most / len(path.validation.y))
 
 
-def _between(path: Path, fits: Sequence[Fit], best: int) -> tuple[float, Point]:
+def _between(path: RegularisationPath, fits: Sequence[Fit], best: int) -> tuple[float, Point]:
     """The best penalty between the best fit and its neighbours by interpolation, and the point to begin with."""
     if path.validation is None or not 0 < best < len(fits) - 1:
         return fits[best].point.penalty, fits[best].point
     three = fits[best - 1 : best + 2]
     places = [math.log(fit.point.penalty) for fit in three]
     between = [
-        left + (right - left) * step / (_BETWEEN + 1)
+        left + (right - left) * step / (_N_BETWEEN + 1)
         for left, right in ((places[0], places[1]), (places[1], places[2]))
-        for step in range(1, _BETWEEN + 1)
+        for step in range(1, _N_BETWEEN + 1)
     ]
-    between.insert(_BETWEEN, places[1])
+    between.insert(_N_BETWEEN, places[1])
 
     def key(number: int) -> tuple[float, ...]:
         judged = [fit.logits for fit in three if fit.logits is not None]
         error, loss = path.validation.judged(interpolated(judged, places, between[number]))  # type: ignore[union-attr]
-        return path.ordered(error, loss, math.exp(between[number]))
+        return choice_key(path.select, error, loss, -math.exp(between[number]))
 
     if path.select == "log_loss":  # smooth along the path
-        chosen = between[lowest_from(_BETWEEN, len(between), key)]
+        chosen = between[lowest_from(_N_BETWEEN, len(between), key)]
     else:
         chosen = between[min(range(len(between)), key=key)]
     parameters = interpolated([fit.point.parameters for fit in three], places, chosen)
@@ -362,10 +380,10 @@ def _between(path: Path, fits: Sequence[Fit], best: int) -> tuple[float, Point]:
     return math.exp(chosen), Point(penalty=math.exp(chosen), parameters=parameters, logits=logits)
 
 
-def _promised_more(path: Path, loose: Fit, final: Fit) -> bool:
-    """Whether a fit that stopped early was so much better than the final one that it deserves an end, too."""
+def _promised_more(path: RegularisationPath, loose: Fit, final: Fit) -> bool:
+    """Whether a fit that stopped early was so much better than the final one that it is fitted to the end, too."""
     if loose.point.penalty == final.point.penalty:
         return False
     if path.select == "error":
         return loose.record.validation_error_percent < final.record.validation_error_percent
-    return loose.record.validation_log_loss < final.record.validation_log_loss * (1.0 - _CLEARLY)
+    return loose.record.validation_log_loss < final.record.validation_log_loss * (1.0 - _BETTER_LOG_LOSS)

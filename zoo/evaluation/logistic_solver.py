@@ -1,12 +1,22 @@
-"""Multinomial logistic regression in the basis in which its features are uncorrelated.
+"""Multinomial logistic regression under one penalty: a basis of uncorrelated features, a solver, and its certificate.
 
-Features are centred (the intercept takes the mean), scaled by one number so that no square can overflow, and turned by
-one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of features.
-What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the Hessian under
-every penalty is close to a diagonal.
+The basis. Features are centred (the intercept takes the mean), scaled by one number so that no square can overflow, and
+turned by one eigendecomposition of their Gram matrix, of images if there are fewer of them than features, else of
+features. What is orthogonal to all images has no weight at the optimum, so nothing is lost; and in this basis the
+Hessian under every penalty is close to a diagonal.
 
-What rounding has done to a fit, in this basis and on the way to it, is seen in the features themselves, in float64
-(:class:`Exact`).
+The solver takes quasi-Newton steps on the logits of all images, with two matrix products an iteration. A step is a
+direction in the parameters and the same direction in the logits (one product); any length of it is then tried without a
+product; its gradient is the second. The loss is convex and the penalty strongly so: by the weights, the objective
+exceeds its least value by no more than the squared gradient over twice the penalty (the duality gap of the dual point
+that the probabilities are). The solver stops when that, and an estimate of what the intercepts add, is a small share of
+the objective itself. :meth:`Exact.certificate` then measures in float64, in the features themselves, what rounding has
+done to the fit.
+
+Curvature. Per class c the Hessian is sum_i p_ic (1 - p_ic) z_i z_i', plus the penalty. Of the images of other classes
+the weights p (1 - p) are small and many, and their sum is nearly their mean times the diagonal spectrum. The few images
+of class c itself have weights a hundred times larger: they enter as they are, as a correction of low rank that is
+solved exactly (Woodbury).
 """
 
 from __future__ import annotations
@@ -14,22 +24,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..optional import requires_extra
+from .arrays import BLOCK_ROWS, Array
 
 with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
     import torch
     from torch import Tensor
 
-_ROWS_AT_A_TIME = 8192
-_NUMBERS_AT_A_TIME = 1 << 18  # logits, a megabyte: what a core's own cache holds
-_NUMBERS_IN_FLOAT64 = 1 << 22  # features and logits, together
+_LOGITS_AT_A_TIME = 1 << 18  # a megabyte, which fits into the cache of a core
+_FLOAT64_NUMBERS_AT_A_TIME = 1 << 22  # features and logits, together
 _TINY = float(np.finfo(np.float64).tiny)
 _NEWTON_STEPS = 30
-_NEGLIGIBLE = 1e-12  # of the objective
-_ALMOST_FLAT = 1e-13  # as a share of the largest second derivative
+_NEGLIGIBLE_SHARE = 1e-12  # of the objective, that Newton steps of the intercepts may leave
+_LEAST_CURVATURE = 1e-13  # as a share of the largest second derivative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,45 +49,41 @@ class Basis:
     scale: float
     axes: Tensor  # (dim, rank), orthonormal columns
 
-    def coordinates(self, x: np.ndarray[Any, Any]) -> Tensor:
+    def coordinates(self, x: Array) -> Tensor:
         """Features (n, dim) as coordinates (n, rank + 1), the last of them 1 for the intercept."""
         out = torch.ones(len(x), self.axes.shape[1] + 1, dtype=self.axes.dtype, device=self.axes.device)
-        for start in range(0, len(x), _ROWS_AT_A_TIME):
-            rows = centred_and_scaled(x[start : start + _ROWS_AT_A_TIME], self.mean, self.scale, self.axes)
+        for start in range(0, len(x), BLOCK_ROWS):
+            rows = centred_and_scaled(x[start : start + BLOCK_ROWS], self.mean, self.scale, self.axes)
             out[start : start + len(rows), :-1] = rows @ self.axes
         return out
 
     def weights(self, parameters: Tensor) -> Tensor:
-        """Parameters (n_classes, rank + 1) as weights and intercepts of the features that are centred and scaled.
-
-        Returns
-        -------
-        float64 (n_classes, dim + 1)
+        """Parameters (n_classes, rank + 1) as float64 weights and intercepts (n_classes, dim + 1) of centred, scaled
+        features.
         """
         return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
 
     def parameters(self, weights: Tensor) -> Tensor:
-        """The other way: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
+        """The inverse: float64 (n_classes, dim + 1) -> (n_classes, rank + 1), in the precision of the basis."""
         return torch.cat([weights[:, :-1] @ self.axes.double(), weights[:, -1:]], dim=1).to(self.axes.dtype)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Problem:
-    """The training images in a basis, and the three things that a solver asks of them."""
+    """The training images in a basis: their logits, their loss and its gradient."""
 
     z: Tensor  # (n, rank + 1), the last column ones
     y: Tensor  # (n,) int64, 0 to n_classes - 1
     n_classes: int
     spectrum: Tensor  # (rank + 1,) squared norms of the columns of z
     products: int = 0  # with all images, so far
-    place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's own class in flattened logits
+    place: Tensor = None  # type: ignore[assignment]  # (n,) of each image's right class in flattened logits
 
     def __post_init__(self) -> None:
         self.place = torch.arange(len(self.y), device=self.y.device) * self.n_classes + self.y
 
     @property
     def n(self) -> int:
-        """How many images there are."""
         return len(self.y)
 
     def logits(self, parameters: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -98,10 +103,10 @@ class Problem:
         return total, residuals
 
     def stepped(self, start: Tensor, move: Tensor, length: float, logits: Tensor, residuals: Tensor) -> float:
-        """The summed loss a length along a move of the logits; fills the logits there and their residuals.
+        """The summed loss at a length along a move of the logits; fills the logits there and their residuals.
 
-        A block of images at a time, while it is in the processor's cache: at full size each of the dozen passes over
-        all logits would take as long as a tenth of a product.
+        It takes a block of images at a time, which fits into the processor's cache: the dozen passes over all logits
+        would otherwise cost as much as a product.
         """
         total = 0.0
         for some in self._blocks():
@@ -110,19 +115,19 @@ class Problem:
         return total
 
     def squares(self, residuals: Tensor) -> Tensor:
-        """Of each class's residuals, added up: (n, n_classes) -> (n_classes,)."""
+        """Sum of the squared residuals of each class: (n, n_classes) -> (n_classes,)."""
         return torch.stack([residuals[some].square().sum(dim=0) for some in self._blocks()]).sum(dim=0)
 
     def _blocks(self) -> Iterator[slice]:
-        rows = max(1, _NUMBERS_AT_A_TIME // self.n_classes)
+        rows = max(1, _LOGITS_AT_A_TIME // self.n_classes)
         for first in range(0, self.n, rows):
             yield slice(first, min(first + rows, self.n))
 
     def _loss_of(self, some: slice, logits: Tensor, residuals: Tensor) -> float:
         out, place = residuals[some], self.place[some] - some.start * self.n_classes
         flat = out.view(-1)
-        own = logits[some].view(-1)[place]
-        losses = cross_entropies(logits[some], own, out)
+        right = logits[some].view(-1)[place]
+        losses = cross_entropies(logits[some], right, out)
         sure = flat[place] > 0.5
         flat[place] = 0.0
         missed = out.sum(dim=1)  # one minus the probability of the right class, to full precision where that is near 1
@@ -141,7 +146,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What float64 says of a fit."""
+    """A fit as measured in float64."""
 
     objective: float
     gap: float  # bound of what the objective is above its least value, as a share of it
@@ -149,19 +154,19 @@ class Certificate:
 
 
 class Exact:
-    """The problem in the features as they were given, in float64, of a block of images at a time."""
+    """The problem in the features as they were given, in float64, a block of images at a time."""
 
-    def __init__(self, x: np.ndarray[Any, Any], y: Tensor, *, n_classes: int, basis: Basis) -> None:
+    def __init__(self, x: Array, y: Tensor, *, n_classes: int, basis: Basis) -> None:
         self.x, self.y, self.n_classes, self.mean, self.scale = x, y, n_classes, basis.mean, basis.scale
         self.products = 0  # with all images, so far
 
     def certificate(self, weights: Tensor, penalty: float) -> Certificate:
-        """Of weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
+        """Measures weights of the scaled features and intercepts, float64 (n_classes, dim + 1).
 
-        What the objective is with the best intercepts of given weights is strongly convex in these, by the penalty, and
-        its gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
+        The objective with the best intercepts of given weights is strongly convex in these, by the penalty, and its
+        gradient is that by the weights where the intercepts are best. So it exceeds its least value by no more than
         that gradient squared over twice the penalty, and the fit exceeds it by what its intercepts cost besides. The
-        best intercepts are found by Newton's method, to what float64 can tell.
+        best intercepts are found by Newton's method, as far as float64 resolves them.
         """
         here = self._summed(weights)
         squared = float(weights[:, :-1].square().sum())
@@ -171,7 +176,7 @@ class Exact:
             step = _newton_step(best)
             left = 0.5 * float(step @ best.gradient[:, -1])
             spread = float(step.max() - step.min())
-            if left <= _NEGLIGIBLE * objective or not math.isfinite(spread):
+            if left <= _NEGLIGIBLE_SHARE * objective or not math.isfinite(spread):
                 break
             step *= math.log1p(spread) / spread  # as far as no loss of this kind can rise
             weights[:, -1] -= step
@@ -192,7 +197,7 @@ class Exact:
         )
 
     def under_a_strong_penalty(self, penalty: float) -> Tensor:
-        """The optimum but for a share of the largest direction's square over the penalty: one step from no weights."""
+        """The optimum up to a share of the largest direction's square over the penalty: one step from no weights."""
         counts = torch.bincount(self.y, minlength=self.n_classes).double()
         weights = torch.zeros(self.n_classes, self.x.shape[1] + 1, dtype=torch.float64, device=self.y.device)
         weights[:, -1] = counts.log() - counts.log().mean()
@@ -200,7 +205,6 @@ class Exact:
         return weights
 
     def problem(self) -> tuple[Basis, Problem]:
-        """The basis and the problem in it, all in float64."""
         return problem_of(
             self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
         )
@@ -209,7 +213,7 @@ class Exact:
         self.products += 2
         k = self.n_classes
         loss, gradient, together = 0.0, torch.zeros_like(weights), weights.new_zeros(k, k)
-        step = max(1, _NUMBERS_IN_FLOAT64 // (self.x.shape[1] + k))
+        step = max(1, _FLOAT64_NUMBERS_AT_A_TIME // (self.x.shape[1] + k))
         for start in range(0, len(self.y), step):
             some = slice(start, start + step)
             rows = centred_and_scaled(self.x[some], self.mean, self.scale, weights)
@@ -233,36 +237,36 @@ class _Summed:
 
 
 def _newton_step(sums: _Summed) -> Tensor:
-    """What Newton's method takes off the intercepts (n_classes,).
+    """Newton's step of the intercepts (n_classes,).
 
-    The second derivative is minus the products of probabilities, and on its diagonal what makes rows sum to 0.
+    The second derivative is minus the products of probabilities, with a diagonal that makes rows sum to 0.
     """
     hessian = -sums.together
     hessian.fill_diagonal_(0.0)
     diagonal = -hessian.sum(dim=1)
-    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _ALMOST_FLAT, _TINY))
+    hessian.diagonal().copy_(diagonal + max(float(diagonal.max()) * _LEAST_CURVATURE, _TINY))
     step: Tensor = torch.linalg.solve_ex(hessian, sums.gradient[:, -1])[0]
     return step
 
 
-def cross_entropies(logits: Tensor, own: Tensor, out: Tensor | None = None) -> Tensor:
-    """Cross-entropy of every row, in float64; ``own`` is its logit of the right class, ``out`` takes the softmax.
+def cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    """Cross-entropy of every row, in float64; ``right`` is its logit of the right class, ``out`` takes the softmax.
 
-    A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that
-    of the right class may be 0 in float32.
+    A row's largest probability is at least one over the number of classes, so that its logarithm loses nothing; that of
+    the right class may be 0 in float32.
     """
     probabilities = torch.softmax(logits, dim=1, out=out)
     largest, top = logits.amax(dim=1), probabilities.amax(dim=1)
-    return largest.double() - own.double() - top.double().log()
+    return largest.double() - right.double() - top.double().log()
 
 
 def problem_of(
-    x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], *, n_classes: int, dtype: torch.dtype, device: torch.device
+    x: Array, y: Array, *, n_classes: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Basis, Problem]:
     """The basis of features (n, dim) and the problem in it.
 
-    An eigenbasis of the features' own Gram matrix is orthonormal whatever its rounding, and the spectrum is measured
-    again in it; one that comes from the images' Gram matrix is divided by singular values, and is made in float64.
+    An eigenbasis of the features' Gram matrix is orthonormal whatever its rounding, and the spectrum is measured again
+    in it; one that comes from the images' Gram matrix is divided by singular values, and is made in float64.
     """
     n, dim = x.shape
     mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
@@ -273,15 +277,15 @@ def problem_of(
     rows = centred_and_scaled(x, mean.to(device), scale, like)
     if n < dim and dtype == torch.float64:
         left, values, right = torch.linalg.svd(rows, full_matrices=False)
-        kept = values > values.max() * dim * torch.finfo(dtype).eps
-        axes = right[kept].T
+        used = values > values.max() * dim * torch.finfo(dtype).eps
+        axes = right[used].T
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
-        z[:, :-1] = left[:, kept] * values[kept]
+        z[:, :-1] = left[:, used] * values[used]
     elif n < dim:
         tall = rows.double()
         values, vectors = torch.linalg.eigh(tall @ tall.T)
-        kept = values > max(float(values[-1]), 0.0) * n * 1e-14
-        values, vectors = values[kept].flip(0), vectors[:, kept].flip(1)
+        used = values > max(float(values[-1]), 0.0) * n * 1e-14
+        values, vectors = values[used].flip(0), vectors[:, used].flip(1)
         axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
         z[:, :-1] = vectors * values.sqrt()
@@ -292,18 +296,18 @@ def problem_of(
         torch.mm(rows, axes, out=z[:, :-1])
     norms = torch.linalg.vector_norm(z, dim=0)
     if n >= dim:
-        kept = norms > norms[:-1].max() * math.sqrt(dim) * torch.finfo(dtype).eps
-        kept[-1] = True
-        if not bool(kept.all()):
-            z, axes, norms = z[:, kept], axes[:, kept[:-1]], norms[kept]
+        used = norms > norms[:-1].max() * math.sqrt(dim) * torch.finfo(dtype).eps
+        used[-1] = True
+        if not bool(used.all()):
+            z, axes, norms = z[:, used], axes[:, used[:-1]], norms[used]
     spectrum = norms.square()
     labels = torch.as_tensor(y, dtype=torch.int64, device=device)
     basis = Basis(mean=mean.to(device), scale=scale, axes=axes.contiguous())
     return basis, Problem(z=z, y=labels, n_classes=n_classes, spectrum=spectrum)
 
 
-def centred_and_scaled(x: np.ndarray[Any, Any], mean: Tensor, scale: float, like: Tensor) -> Tensor:
-    """Centred rows over the scale; in float64 until they are small if they came so, for float32 ends at 3e38."""
+def centred_and_scaled(x: Array, mean: Tensor, scale: float, like: Tensor) -> Tensor:
+    """Centred rows over the scale, computed in float64 if they are float64 or the scale is at the ends of float32."""
     if x.dtype != np.float64:
         x = np.ascontiguousarray(x, dtype=np.float32)
         if scale < 1e18 and scale > 1e-18:
@@ -313,20 +317,20 @@ def centred_and_scaled(x: np.ndarray[Any, Any], mean: Tensor, scale: float, like
     return ((rows - mean) / scale).to(like.dtype)
 
 
-_GROUPS = 16  # of a class's own images; where it has more, the mean of each group stands for them
+_GROUPS_PER_CLASS = 16  # of the images of a class; where it has more, the mean of each group stands for them
 _CLASSES_AT_A_TIME = 64
 _LEAST_WEIGHT = 1e-12
-_MOST_TIMES = 10.0
+_MOST_LENGTHENING = 10.0
 
 
 class Preconditioner:
-    """An approximate inverse of the Hessian, renewed from residuals whenever they are known."""
+    """An approximate inverse of the Hessian, renewed from residuals now and then."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         z, y, k = problem.z, problem.y, problem.n_classes
         counts = torch.bincount(y, minlength=k)
-        self._n_groups = int(counts.max().clamp(max=_GROUPS))
+        self._n_groups = int(counts.max().clamp(max=_GROUPS_PER_CLASS))
         order = torch.argsort(y, stable=True)
         rank_in_class = torch.empty_like(y)
         first = torch.repeat_interleave(counts.cumsum(0) - counts, counts)
@@ -338,34 +342,36 @@ class Preconditioner:
         grouped = torch.zeros(k * self._n_groups, z.shape[1], dtype=z.dtype, device=z.device)
         grouped.index_add_(0, self._slot, z)
         grouped /= sizes.clamp(min=1.0)[:, None]
-        self._own = grouped.view(k, self._n_groups, -1)  # (n_classes, n_groups, rank + 1)
+        self._grouped = grouped.view(k, self._n_groups, -1)  # (n_classes, n_groups, rank + 1)
         self._others = (problem.n - counts).clamp(min=1).to(z.dtype)
-        self._counts = counts.to(z.dtype)
+        # mean of p (1 - p) over the images of other classes, (n_classes,)
         self.bulk = torch.zeros(k, dtype=z.dtype, device=z.device)
-        """Mean of p (1 - p) over the images of other classes, (n_classes,)."""
 
     def renew(self, residuals: Tensor, gradient: Tensor, ridge: Tensor) -> None:
-        """From residuals (n, n_classes), their gradient (its last column is their sum) and each column's penalty."""
+        """Updates from residuals (n, n_classes), their gradient (its last column is their sum) and the penalty of each
+        column.
+        """
         problem = self._problem
-        own = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
+        right = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
         squares = problem.squares(residuals)
-        missed = torch.zeros_like(squares).index_add_(0, problem.y, own)
-        own_squares = torch.zeros_like(squares).index_add_(0, problem.y, own.square())
+        missed = torch.zeros_like(squares).index_add_(0, problem.y, right)
+        right_squares = torch.zeros_like(squares).index_add_(0, problem.y, right.square())
         # over other classes' images: sum of p, less sum of p squared; a share k / (k - 1) for what leaves the others
         spread = problem.n_classes / (problem.n_classes - 1)
-        others = (gradient[:, -1] + missed) - (squares - own_squares)
-        weight = own * (1.0 - own)
+        others = (gradient[:, -1] + missed) - (squares - right_squares)
+        weight = right * (1.0 - right)
         grouped = torch.zeros_like(self._sizes).index_add_(0, self._slot, weight)
         total = others.clamp(min=0.0) * spread
         self.bulk = (total / self._others).clamp(min=_LEAST_WEIGHT)
-        extra = grouped.view(self._own.shape[:2]) * spread - self._sizes.view(self._own.shape[:2]) * self.bulk[:, None]
-        self._root = extra.clamp(min=0.0).sqrt()  # (n_classes, n_groups)
+        shape = self._grouped.shape[:2]  # (n_classes, n_groups)
+        extra = grouped.view(shape) * spread - self._sizes.view(shape) * self.bulk[:, None]
+        self._root = extra.clamp(min=0.0).sqrt()
         self._inverse = 1.0 / torch.addcmul(ridge, self.bulk[:, None], problem.spectrum)  # (n_classes, rank + 1)
-        inner = torch.empty(*self._own.shape[:2], self._n_groups, dtype=own.dtype, device=own.device)
+        inner = torch.empty(*shape, self._n_groups, dtype=right.dtype, device=right.device)
         for start in range(0, problem.n_classes, _CLASSES_AT_A_TIME):
             some = slice(start, start + _CLASSES_AT_A_TIME)
-            scaled = self._own[some] * self._inverse[some, None, :]
-            torch.bmm(scaled, self._own[some].transpose(1, 2), out=inner[some])
+            scaled = self._grouped[some] * self._inverse[some, None, :]
+            torch.bmm(scaled, self._grouped[some].transpose(1, 2), out=inner[some])
         inner = inner * self._root[:, :, None] * self._root[:, None, :]
         inner.diagonal(dim1=1, dim2=2).add_(1.0)
         self._factor = torch.linalg.cholesky(inner)
@@ -373,10 +379,10 @@ class Preconditioner:
     def applied(self, gradient: Tensor) -> Tensor:
         """The gradient (n_classes, rank + 1) over the Hessian."""
         step = self._inverse * gradient
-        # a row times a matrix, for the same as a matrix times a column takes five times as long
-        seen = torch.bmm(step[:, None, :], self._own.transpose(1, 2)).squeeze(1) * self._root  # (n_classes, n_groups)
+        # a row times a matrix, which is faster than the same as a matrix times a column
+        seen = torch.bmm(step[:, None, :], self._grouped.transpose(1, 2)).squeeze(1) * self._root
         solved = torch.cholesky_solve(seen[:, :, None], self._factor).squeeze(2) * self._root
-        back = torch.bmm(solved[:, None, :], self._own).squeeze(1)
+        back = torch.bmm(solved[:, None, :], self._grouped).squeeze(1)
         return step.addcmul_(self._inverse, back, value=-1.0)
 
 
@@ -390,14 +396,14 @@ class _Pair:
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """The last steps and how the gradient changed along them. The loss's share holds under any other penalty too."""
+    """The last steps and the change of the gradient along them. The loss's share holds under any other penalty too."""
 
     most: int = 6
     penalty: float = 0.0
     pairs: list[_Pair] = field(default_factory=list)
 
     def move(self, penalty: float) -> None:
-        """Turns what is remembered into what it would be under another penalty."""
+        """Converts the pairs to another penalty."""
         apart = penalty - self.penalty
         for pair in self.pairs:
             pair.change[:, :-1].add_(pair.step[:, :-1], alpha=apart)
@@ -406,7 +412,7 @@ class Memory:
         self.penalty = penalty
 
     def remember(self, step: Tensor, change_of_loss: Tensor) -> None:
-        """Takes a step (n_classes, rank + 1) and the change of the loss's gradient along it, which it may overwrite."""
+        """Adds a step (n_classes, rank + 1) and the change of the loss's gradient along it, which it may overwrite."""
         squared_length = squared(step)
         change = change_of_loss
         change[:, :-1].add_(step[:, :-1], alpha=self.penalty)
@@ -431,16 +437,16 @@ class Memory:
         return step.neg_()
 
     def _length(self, preconditioner: Preconditioner) -> float:
-        """By how much the preconditioner's steps are too short, as far as the last step tells.
+        """The factor by which the preconditioner's steps are too short, as the last step shows.
 
-        In weak regularisation they come out several times too long, for most of its bulk is of images that are
-        settled; without this the line search would have to cut every direction, what is remembered of it included.
+        In weak regularisation they come out several times too long, for most of the preconditioner's bulk is of images
+        that are settled; without this the line search would have to cut every direction.
         """
         pair = self.pairs[-1]
         promised = dot(pair.change, preconditioner.applied(pair.change))
         if not promised > 0.0:  # so small that its square is nothing
             return 1.0
-        return min(max(pair.product / promised, 1.0 / _MOST_TIMES), _MOST_TIMES)
+        return min(max(pair.product / promised, 1.0 / _MOST_LENGTHENING), _MOST_LENGTHENING)
 
 
 def dot(a: Tensor, b: Tensor) -> float:
@@ -453,15 +459,14 @@ def squared(parameters: Tensor) -> float:
     return float(torch.linalg.vector_norm(parameters[:, :-1], dim=1).double().square().sum())
 
 
-_TOO_SMALL_TO_SEE = {torch.float32: 1e-5, torch.float64: 1e-11}
-"""A promised decrease, as a share of the objective, whose measured value may be mostly rounding."""
-_VISIBLE = {torch.float32: 1e-6, torch.float64: 1e-13}
-"""A decrease of the objective, as a share of it, that is more than rounding."""
+# Shares of the objective below which a promised decrease may be measured as mostly rounding, so that it is trusted
+_TRUSTED_DECREASE = {torch.float32: 1e-5, torch.float64: 1e-11}
+# Shares of the objective above which a measured decrease is more than rounding
+_VISIBLE_DECREASE = {torch.float32: 1e-6, torch.float64: 1e-13}
+# Iterations without a smaller gap or objective, after which more of this precision would not help
 _PATIENCE = {torch.float32: 12, torch.float64: 50}
-"""Iterations without a smaller gap or objective, after which more of this precision would not help."""
-_SHORT = 0.1
-_ALWAYS, _EVERY = 3, 4
-"""The preconditioner is renewed in each of the first iterations and then now and then: it changes slowly."""
+_SHORT_STEP = 0.1  # of a direction, below which the remembered curvature is dropped
+_RENEWED_FIRST, _RENEWED_EVERY = 3, 4  # iterations in which the preconditioner is renewed: it changes slowly
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -482,7 +487,7 @@ class Point:
 
 
 class Solver:
-    """Solves one problem under one penalty after the other, and keeps what it learns of the curvature."""
+    """Solves one problem under one penalty after the other, reusing what it has learnt of the curvature."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -491,13 +496,12 @@ class Solver:
         self._space: _Space | None = None
 
     def cold(self, penalty: float) -> Point:
-        """A start from nothing: weights 0, intercepts the log frequencies."""
+        """A start with weights 0 and the log frequencies as intercepts."""
         parameters = self.problem.start()
         logits = parameters[:, -1].expand(self.problem.n, -1).contiguous()
         return Point(penalty=penalty, parameters=parameters, logits=logits)
 
     def at(self, parameters: Tensor, penalty: float) -> Point:
-        """A start from parameters (n_classes, rank + 1)."""
         return Point(penalty=penalty, parameters=parameters, logits=self.problem.logits(parameters))
 
     def minimise(
@@ -509,18 +513,10 @@ class Solver:
         max_iterations: int,
         along: tuple[Tensor, Tensor] | None = None,
     ) -> Point:
-        """Minimises loss + penalty / 2 |weights|^2.
+        """Minimises loss + penalty / 2 |weights|^2 from ``start``, which stays as it is, until ``gap`` is at most
+        ``tol``.
 
-        Parameters
-        ----------
-        start : Point
-            Left as it is.
-        penalty : float
-        tol : float
-            Stop when ``gap`` is no larger.
-        max_iterations : int
-        along : pair of tensors, optional
-            A first direction, in parameters and logits, that costs no product: where the path was going.
+        ``along`` is a first direction, in parameters and logits, that costs no product: where the path was going.
         """
         problem, memory = self.problem, self.memory
         memory.move(penalty)
@@ -533,11 +529,11 @@ class Solver:
         if gradient is None:
             gradient = problem.pulled(residuals)
         best_gap, lowest, since_best, iterations = float("inf"), float("inf"), 0, 0
-        patience, visible = _PATIENCE[logits.dtype], _VISIBLE[logits.dtype]
+        patience, visible = _PATIENCE[logits.dtype], _VISIBLE_DECREASE[logits.dtype]
         while True:
             objective = loss + 0.5 * penalty * weight
             full = torch.addcmul(gradient, parameters, ridge)
-            if iterations < _ALWAYS or iterations % _EVERY == 0:
+            if iterations < _RENEWED_FIRST or iterations % _RENEWED_EVERY == 0:
                 self.preconditioner.renew(residuals, gradient, ridge)
             gap, norm = self._gap(full, penalty)
             gap /= max(objective, torch.finfo(torch.float64).tiny)
@@ -546,6 +542,7 @@ class Solver:
             converged, stalled = gap <= tol, since_best >= patience
             if converged or stalled or iterations >= max_iterations:
                 break
+            # A direction: where the path was going, else limited-memory BFGS
             if along is not None:
                 step, move, along = *along, None
             else:
@@ -562,13 +559,15 @@ class Solver:
                 continue
             if move is None:
                 move = problem.logits(step, out=space.move)
+            # A length along it, without a further product
             line = _Line(loss, objective, slope, slope - dot(gradient, step), penalty * squared(step))
             length, loss = self._searched(line, logits, move, space)
             if length == 0.0:
                 stalled = True
                 break
-            if length < _SHORT:  # the loss bends otherwise than what is remembered of it
+            if length < _SHORT_STEP:  # the remembered curvature misleads
                 memory.pairs.clear()
+            # The gradient there, by the second product, and what it says of the curvature
             step = step * length
             parameters = parameters + step
             before, gradient = gradient, problem.pulled(space.residuals)
@@ -580,12 +579,20 @@ class Solver:
             space.before = residuals
             iterations += 1
         return Point(
-            penalty=penalty, parameters=parameters, logits=logits, gradient=gradient, objective=objective, gap=gap,
-            gradient_norm=norm, iterations=start.iterations + iterations, converged=converged, stalled=stalled,
-        )  # fmt: skip
+            penalty=penalty,
+            parameters=parameters,
+            logits=logits,
+            gradient=gradient,
+            objective=objective,
+            gap=gap,
+            gradient_norm=norm,
+            iterations=start.iterations + iterations,
+            converged=converged,
+            stalled=stalled,
+        )
 
     def _gap(self, full: Tensor, penalty: float) -> tuple[float, float]:
-        """Bound of what is left to gain, and the gradient's norm; the intercepts count by their own curvature."""
+        """Bound of the objective's excess, and the gradient's norm; the intercepts count by their curvature."""
         weights = squared(full)
         intercepts = full[:, -1].double().square()
         curvature = self.problem.n * self.preconditioner.bulk.double()
@@ -595,14 +602,14 @@ class Solver:
     def _searched(self, line: _Line, logits: Tensor, move: Tensor, space: _Space) -> tuple[float, float]:
         """A good length along a direction, by parabolas through the slope and tried lengths, and the loss there.
 
-        Where that is, ``space`` holds; a length of 0 if no better place was found.
+        ``space`` holds the logits and residuals there; the length is 0 if no better place was found.
         """
         length, best_length, best = 1.0, 0.0, line.objective
         for _ in range(10):
             loss = self.problem.stepped(logits, move, length, space.logits, space.residuals)
             value = line.value(loss, length)
             excess = value - line.objective - length * line.slope
-            unseen = _TOO_SMALL_TO_SEE[logits.dtype] * line.objective
+            unseen = _TRUSTED_DECREASE[logits.dtype] * line.objective
             if abs(line.slope) * length < unseen and value <= line.objective + unseen:
                 return length, loss
             ideal = -0.5 * line.slope * length**2 / excess if excess > 0.0 else 4.0 * length
@@ -620,7 +627,7 @@ class Solver:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
-    """The objective along a direction, but for what the logits say."""
+    """The objective along a direction, apart from the loss, which the logits give."""
 
     loss: float
     objective: float
@@ -629,13 +636,12 @@ class _Line:
     bend: float  # second derivative of the penalty
 
     def value(self, loss: float, length: float) -> float:
-        """The objective at a length where the loss is known."""
         return loss + (self.objective - self.loss) + length * self.slope_of_penalty + 0.5 * self.bend * length**2
 
 
 @dataclass(slots=True, eq=False)
 class _Space:
-    """Tables (n, n_classes) that iterations and fits use again, for new pages cost more than sums.
+    """Tables (n, n_classes) that iterations and fits reuse, for new pages cost more than sums.
 
     None of them is part of a point that was returned.
     """

@@ -1,4 +1,24 @@
-"""Errors of tuned probes in a label setting: which rows they see, how wrong they are, and how sure that is."""
+"""Errors of tuned probes in a label setting: which rows they see, how wrong they are, and how certain that is.
+
+What the settings of a probe are chosen on mirrors what it is evaluated on (C.3): training images that it is not trained
+on, as many as the test set has and no more. Three rules say which, in every setting and for every risk:
+
+* The choice never sees the images that the probe is evaluated on.
+* If enough training images lie outside the setting (few-shot), the choice is made on them, and the probe is trained on
+  its labels once. Enough are as many as the test set has, or ``TUNING_SHARE`` of the setting's labels.
+* Else (full-shot) that share of the setting's labels, at most as many as the test set has, is held out for the
+  choice; then the probe is trained again, at what was chosen, on all labels of the setting.
+
+Where images are known to be copies of each other, none of the tuning rows is a copy of a row that the choice is trained
+on.
+
+A measured probe is cached in a file that is named by a hash of everything that decides its result: protocol, origins of
+the features, rows, seed. A changed protocol, other weights or other images therefore find no file.
+
+References
+----------
+Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Appendix C.3.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +44,15 @@ from ..optional import requires_extra
 from .arrays import chosen_rows, not_finite
 from .bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
 
-with requires_extra("models", needed_for="A label setting"):
-    import numpy as np
-
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..datasets.images import Contents
-
     Indices = NDArray[np.int64]
-    from ..features import Features
 
+N_SEEDS = 5  # of a setting with few labels; three determine their variance too poorly
 TUNING_SHARE = 0.2  # of the labels, held out for the choice where a test set as large would take more
 PUBLISHED_SETTINGS = ("full", "30-shot", "1%", "5-shot", "3-shot")
 _SHOTS = re.compile(r"([1-9][0-9]*)-?shot")
@@ -55,13 +70,12 @@ class LabelSetting:
 
     @property
     def is_full(self) -> bool:
-        """True if the probe has every label."""
         return self.n_per_class is None and self.percent is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """Rows of the training set: what a probe is trained on, and what its settings are chosen on. Sorted."""
+    """Rows of the training set, sorted: those a probe is trained on, and those its settings are chosen on."""
 
     train: Indices
     tuning: Indices
@@ -107,106 +121,55 @@ def label_setting(name: str) -> LabelSetting:
     )
 
 
-def divide(
-    setting: LabelSetting,
-    labels: Indices,
-    *,
-    n_test: int,
-    seed: int,
-    parent: str,
-    classes: tuple[str, ...] = (),
-    contents: Contents | None = None,
-) -> Division:
+def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) -> Division:
     """The rows that a probe is trained on in a setting, and those that its settings are chosen on.
 
-    Parameters
-    ----------
-    setting : LabelSetting
-        As :func:`label_setting` makes it.
-    labels : int64 array, shape (n,)
-        Of the whole training set.
-    n_test : int
-        Images of the test set, which the tuning rows mirror.
-    seed : int
-        Of both draws; one seed has the same rows on every machine.
-    parent : str
-        Fingerprint of the training set.
-    classes : tuple of str
-        Names for messages.
-    contents : uint64 array, shape (n,), optional
-        What is in each image; copies have the same.
-
-    Raises
-    ------
-    DataError
-        If a class has too few images; says which and how many.
+    ``n_test`` is the number of test images, which the tuning rows mirror; ``seed`` is of both draws, and gives the same
+    rows on every machine.
     """
-    everything = np.arange(len(labels), dtype=np.int64)
+    labels, contents = train.y, train.contents
+    rows = everything = np.arange(len(labels), dtype=np.int64)
     if setting.n_per_class is not None:
-        train = balanced(labels, setting.n_per_class, seed=seed, parent=parent, classes=classes).indices
+        rows = balanced(labels, setting.n_per_class, seed=seed, classes=train.classes).indices
     elif setting.percent is not None:
-        train = fraction(labels, setting.percent / 100, seed=seed, parent=parent).indices
-    else:
-        train = everything
-    outside = np.setdiff1d(everything, train, assume_unique=True)
+        rows = fraction(labels, setting.percent / 100, seed=seed).indices
+    outside = np.setdiff1d(everything, rows, assume_unique=True)
     if contents is not None:
-        outside = outside[~np.isin(contents[outside], contents[train])]
+        outside = outside[~np.isin(contents[outside], contents[rows])]
     available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
-    if available >= min(n_test, math.ceil(TUNING_SHARE * len(train))):
-        n = min(n_test, available)
-        tuning = rows_held_out(labels, outside, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
-        return Division(train=train, tuning=tuning, refits=False)
-    return divide_own(labels, train, n_test=n_test, seed=seed, parent=parent, classes=classes, contents=contents)
+    if available >= min(n_test, math.ceil(TUNING_SHARE * len(rows))):
+        tuning = rows_held_out(train, outside, n=min(n_test, available), seed=seed)
+        return Division(train=rows, tuning=tuning, refits=False)
+    return divide_own(train, rows, n_test=n_test, seed=seed)
 
 
-def divide_own(
-    labels: Indices,
-    train: Indices,
-    *,
-    n_test: int,
-    seed: int,
-    parent: str,
-    classes: tuple[str, ...] = (),
-    contents: Contents | None = None,
-) -> Division:
-    """Rows for the choice out of the training rows themselves; the parameters are those of :func:`divide`."""
-    n = min(n_test, math.ceil(TUNING_SHARE * len(train)))
-    tuning = rows_held_out(labels, train, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
-    return Division(train=train, tuning=tuning, refits=True)
+def divide_own(train: Features, rows: Indices, *, n_test: int, seed: int) -> Division:
+    """A division whose tuning rows are some of the training rows."""
+    n = min(n_test, math.ceil(TUNING_SHARE * len(rows)))
+    return Division(train=rows, tuning=rows_held_out(train, rows, n=n, seed=seed), refits=True)
 
 
-def rows_held_out(
-    labels: Indices,
-    rows: Indices,
-    *,
-    n: int,
-    seed: int,
-    parent: str,
-    classes: tuple[str, ...] = (),
-    contents: Contents | None = None,
-) -> Indices:
-    """So many of some rows, in the proportions of their classes, each of which keeps a row; sorted.
-
-    Of copies all are held out or none.
-    """
-    own = None if contents is None else contents[rows]
-    chosen: Indices = rows[held_out(labels[rows], n, seed=seed, parent=parent, classes=classes, contents=own).indices]
+def rows_held_out(train: Features, rows: Indices, *, n: int, seed: int) -> Indices:
+    """``n`` of some rows, in the proportions of their classes, each of which keeps one; sorted; copies together."""
+    contents = None if train.contents is None else train.contents[rows]
+    drawn = held_out(train.y[rows], n, seed=seed, classes=train.classes, contents=contents)
+    chosen: Indices = rows[drawn.indices]
     return chosen
 
 
 class TunedProbe(Protocol):
-    """What can be measured: a classifier of features that chooses its own settings on validation data.
+    """A classifier of features that chooses its settings on validation data.
 
-    To be trained again at what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
+    To be trained again with what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
     with a parameter ``C`` and the chosen one in ``report_["C"]``. One that has neither must, when ``fit`` is given no
-    validation rows, hold out some of its rows for the choice by itself and then train on all of them; where it takes
-    ``groups``, it is told which rows are copies of each other.
+    validation rows, hold out some of its rows for the choice by itself and then train on all of them; if it takes
+    ``groups``, it gets a number for each row that copies share.
     """
 
     report_: dict[str, Any]  # after fit: what was chosen, and how the fit went
 
     def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> Any:
-        """Choose settings by the error on the validation rows, of probes trained on the training rows."""
+        """Chooses settings by the error on the validation rows, of probes trained on the training rows."""
 
     def predict(self, x: Any) -> Indices:
         """Labels, shape (n,)."""
@@ -216,8 +179,7 @@ class TunedProbe(Protocol):
 class Refittable(Protocol):
     """A probe that can be trained again with the settings that its last fit chose."""
 
-    def refit(self, x: Any, y: Any) -> Any:
-        """Train on these rows."""
+    def refit(self, x: Any, y: Any) -> Any: ...
 
 
 @runtime_checkable
@@ -226,20 +188,19 @@ class Regularised(Protocol):
 
     C: Any
 
-    def get_params(self) -> dict[str, Any]:
-        """Arguments that make another one like it."""
+    def get_params(self) -> dict[str, Any]: ...
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A probe that keeps the state of a long fit in a folder, and goes on from there."""
+    """A probe that saves the state of a long fit in a folder, and resumes from there; None saves nothing."""
 
-    folder: Any  # None: keeps nothing
+    folder: Any  # None: saves nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProbeRun:
-    """One tuned probe and how wrong it was."""
+    """One tuned probe and its errors."""
 
     setting: str  # name of the label setting
     split: str  # what it was trained on and evaluated on, as in the rows of results/
@@ -264,40 +225,28 @@ def run_probe(
     split: str,
     seed: int,
     evaluated: Indices | None = None,
-    kept: KeptRuns | None = None,
+    cache: ProbeCache | None = None,
 ) -> ProbeRun:
-    """Tunes and trains a probe on rows of one set, and counts its errors on rows of another or the same.
+    """Tunes and trains a probe on rows of ``train``, and counts its errors on rows of ``evaluation`` (by default all).
 
-    Parameters
-    ----------
-    probe : TunedProbe
-        Gets the features as they are: nothing is centred or normalised here, so that nothing leaks.
-    train, evaluation : Features
-        Checked already.
-    division : Division
-        Rows of ``train``.
-    setting, split, seed
-        Kept with the run.
-    evaluated : int64 array, optional
-        Rows of ``evaluation``; all of them by default.
-    kept : KeptRuns, optional
-        Where the run is looked for, and kept; if that fails, ``kept.problems`` has the reason.
+    The probe gets the features as they are: nothing is centred or normalised here, so that nothing leaks. If the run
+    cannot be written to ``cache``, ``cache.problems`` has the reason.
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
-    own_choice = division.refits and not isinstance(probe, Refittable | Regularised)
+    chooses_alone = division.refits and not isinstance(probe, Refittable | Regularised)
     rows = {"train": _hash(division.train), "evaluated": _hash(wanted)}
-    if not own_choice:
+    if not chooses_alone:
         rows["tuning"] = _hash(division.tuning)
     key = ""
-    if kept is not None:
-        apart = {"copies": "together"} if own_choice and has_copies(train.contents) else {}
-        key = kept.key(
+    if cache is not None:
+        apart = {"copies": "together"} if chooses_alone and has_copies(train.contents) else {}
+        key = cache.key(
             train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows, **apart
-        )  # fmt: skip
-        if (found := kept.find(key)) is not None:
+        )
+        if (found := cache.find(key)) is not None:
             return found
         if isinstance(probe, Resumable) and probe.folder is None:
-            probe.folder = kept.state_folder(key)
+            probe.folder = cache.state_folder(key)
     trained, report = _trained(probe, train, division)
     correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
@@ -305,7 +254,7 @@ def run_probe(
         split=split,
         seed=seed,
         n_train=len(division.train),
-        n_tuning=None if own_choice else len(division.tuning),
+        n_tuning=None if chooses_alone else len(division.tuning),
         refitted=division.refits,
         error_percent=100 * int((~correct).sum()) / len(correct),
         correct=correct,
@@ -313,16 +262,16 @@ def run_probe(
         rows=rows,
         report=report,
     )
-    if kept is not None:
+    if cache is not None:
         try:
-            kept.keep(key, run)
-        except DataError as error:  # a full disk takes no number away
-            kept.problems.append(str(error))
+            cache.store(key, run)
+        except DataError as error:  # the measured number is valid even if the disk is full
+            cache.problems.append(str(error))
     return run
 
 
 def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[TunedProbe, dict[str, Any]]:
-    """The probe to be evaluated, and what is to be known of it; what it was chosen on is in "choice"."""
+    """The probe to be evaluated, and its report, with that of the choice in "choice"."""
     x, y = chosen_rows(train.x, division.train), train.y[division.train]
     x_val, y_val = chosen_rows(train.x, division.tuning), train.y[division.tuning]
     if not division.refits:
@@ -348,24 +297,6 @@ def _hash(rows: Indices) -> str:
     return blake2b(np.ascontiguousarray(rows, dtype="<i8").tobytes(), digest_size=16).hexdigest()
 
 
-N_SEEDS = 5  # of a setting with few labels; with three of them the interval knows too little of how they differ
-
-__all__ = [
-    "N_SEEDS",
-    "ProbeRun",
-    "SettingResult",
-    "TunedProbe",
-    "check_count",
-    "check_features",
-    "check_pair",
-    "mean_error",
-    "measure",
-    "measure_seeds",
-    "named_class",
-    "named_image",
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SettingResult:
     """The error in one label setting: a mean over seeds, in percent, with an interval over images and seeds."""
@@ -382,7 +313,7 @@ def measure(
     *,
     seed: int,
     probe: Callable[[], TunedProbe],
-    kept: KeptRuns | None = None,
+    cache: ProbeCache | None = None,
 ) -> ProbeRun:
     """The error of one tuned probe on the test set.
 
@@ -391,13 +322,13 @@ def measure(
     train, test : Features
         Of one encoder.
     setting : LabelSetting
-        As :func:`~zoo.evaluation.measuring.label_setting` makes it; what the probe is tuned on is said there.
+        Of :func:`~zoo.evaluation.measuring.label_setting`.
     seed : int
         Of the rows that are drawn.
     probe : callable
         Makes a new probe.
-    kept : KeptRuns, optional
-        Where runs that ended are found again.
+    cache : ProbeCache, optional
+        Cache of finished runs.
 
     Raises
     ------
@@ -405,7 +336,7 @@ def measure(
         If the two sets cannot be used together, a feature is not finite, or a class has too few images.
     """
     check_pair(train, test)
-    return _measured(train, test, setting, seed=seed, probe=probe, kept=kept)
+    return _measured(train, test, setting, seed=seed, probe=probe, cache=cache)
 
 
 def measure_seeds(
@@ -417,13 +348,13 @@ def measure_seeds(
     n_seeds: int = N_SEEDS,
     seed: int = 0,
     n_bootstrap: int = N_DRAWS,
-    kept: KeptRuns | None = None,
+    cache: ProbeCache | None = None,
 ) -> SettingResult:
     """The mean error over seeds of the rows, with its 95 % interval.
 
     Parameters
     ----------
-    train, test, setting, probe, kept
+    train, test, setting, probe, cache
         As for :func:`measure`.
     n_seeds, seed : int
         The seeds are ``seed``, ``seed + 1``, ...; in "full" they differ only in what the probe is tuned on.
@@ -439,7 +370,7 @@ def measure_seeds(
     """
     check_count(n_seeds, what="seeds")
     check_pair(train, test)
-    runs = tuple(_measured(train, test, setting, seed=seed + i, probe=probe, kept=kept) for i in range(n_seeds))
+    runs = tuple(_measured(train, test, setting, seed=seed + i, probe=probe, cache=cache) for i in range(n_seeds))
     return SettingResult(setting=setting, error=mean_error(runs, n_bootstrap=n_bootstrap, seed=seed), runs=runs)
 
 
@@ -451,13 +382,7 @@ def mean_error(runs: Sequence[ProbeRun], *, n_bootstrap: int = N_DRAWS, seed: in
 
 
 def check_pair(train: Features, test: Features) -> None:
-    """Refuses training and test features that no probe can be measured with.
-
-    Raises
-    ------
-    DataError
-        Says what is wrong with which of them.
-    """
+    """Refuses training and test features that no probe can be measured with."""
     require_comparable(train, test)
     if train.x.shape[1] != test.x.shape[1]:
         raise DataError(
@@ -490,13 +415,7 @@ def check_pair(train: Features, test: Features) -> None:
 
 
 def check_features(features: Features) -> None:
-    """Refuses features without a row, without a label or with a number that is not finite.
-
-    Raises
-    ------
-    DataError
-        Names the image.
-    """
+    """Refuses features without a row, without a label or with a number that is not finite; names the image."""
     where = f"of {features.origin.dataset!r} ({features.origin.split})"
     if not len(features.y):
         raise DataError(f"The features {where} have no row; expected at least one image.")
@@ -515,25 +434,19 @@ def check_features(features: Features) -> None:
 
 
 def check_count(n: int, *, what: str, fewest: int = 1) -> None:
-    """Refuses a number of seeds or draws below the fewest that make sense.
-
-    Raises
-    ------
-    QueryError
-        If it is too small.
-    """
+    """Refuses a number of seeds or draws below ``fewest``."""
     if n < fewest:
         raise QueryError(f"Asked for {n} {what}; expected at least {fewest}.")
 
 
 def named_class(features: Features, label: Any) -> str:
-    """A label in a sentence, by its name where there is one."""
+    """A label for an error message: its class name where it has one."""
     known = 0 <= int(label) < len(features.classes)
     return repr(features.classes[int(label)]) if known else str(int(label))
 
 
 def named_image(features: Features, row: Any) -> str:
-    """An image in a sentence, by its name where it has one, else by its row."""
+    """An image for an error message: its name where it has one, else its row."""
     return repr(features.names[int(row)]) if len(features.names) else f"of row {int(row)}"
 
 
@@ -544,36 +457,25 @@ def _measured(
     *,
     seed: int,
     probe: Callable[[], TunedProbe],
-    kept: KeptRuns | None,
+    cache: ProbeCache | None,
 ) -> ProbeRun:
-    parent, classes = train.origin.images_hash, train.classes
-    division = divide(
-        setting, train.y, n_test=len(test.y), seed=seed, parent=parent, classes=classes, contents=train.contents
-    )  # fmt: skip
-    return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, kept=kept)
+    division = divide(setting, train, n_test=len(test.y), seed=seed)
+    return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, cache=cache)
 
 
 _FORMAT = "zoo-probe-run-1"
 
 
-class KeptRuns:
-    """Measured probes of one protocol in a folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made with the first run.
-    protocol : str
-        Name of how probes are tuned and trained.
-    """
+class ProbeCache:
+    """A folder of measured probes of one protocol."""
 
     def __init__(self, folder: str | Path, *, protocol: str) -> None:
         self.folder = Path(folder)
         self.protocol = protocol
-        self.problems: list[str] = []  # why runs could not be kept
+        self.problems: list[str] = []  # why runs could not be stored
 
     def key(self, train: Features, evaluation: Features, **what: Any) -> str:
-        """Name of a run: the same for everything that gives the same result."""
+        """Hash of everything that decides a run's result."""
         origins = [
             asdict(features.origin) | {"code_version": features.origin.code_version.rpartition(",")[2]}  # not the zoo's
             for features in (train, evaluation)
@@ -582,14 +484,13 @@ class KeptRuns:
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     def find(self, key: str) -> ProbeRun | None:
-        """A run that was kept, or None; a file that is not whole counts as none, for the run can be repeated."""
-
+        """A cached run, or None; a damaged file counts as none, for the run can be repeated."""
         try:
             text = self._path(key).read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise DataError(f"The kept run {self._path(key)} cannot be read ({error}); make it readable.") from error
+            raise DataError(f"The cached run {self._path(key)} cannot be read ({error}); make it readable.") from error
         try:
             found = json.loads(text)
             if found.pop("format") != _FORMAT:
@@ -601,14 +502,8 @@ class KeptRuns:
         except (ValueError, KeyError, TypeError):
             return None
 
-    def keep(self, key: str, run: ProbeRun) -> None:
-        """Writes a run, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            If it cannot be written.
-        """
+    def store(self, key: str, run: ProbeRun) -> None:
+        """Writes a run atomically, and removes the state of its fit."""
         fields = {name: getattr(run, name) for name in run.__slots__}
         fields |= {
             "format": _FORMAT,
@@ -623,12 +518,12 @@ class KeptRuns:
                 shutil.rmtree(self.state_folder(key))
         except OSError as error:
             raise DataError(
-                f"The measured probe could not be kept in {path} ({error.strerror or error}); what was finished before "
-                "stays, make room or name another folder."
+                f"The measured probe could not be stored in {path} ({error.strerror or error}); what was finished "
+                "before stays, make room or name another folder."
             ) from error
 
     def state_folder(self, key: str) -> Path:
-        """Where a long fit may keep how far it is; it is removed with the end of the run."""
+        """Where a long fit may save its state; removed at the end of the run."""
         return self.folder / f"{key}.fit"
 
     def _path(self, key: str) -> Path:

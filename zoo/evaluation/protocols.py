@@ -1,8 +1,8 @@
-"""How the zoo measures: every setting that defines a number, under the name that the rows of ``results/`` carry.
+"""Protocols: every setting that defines a measured number, under the name that the rows of ``results/`` carry.
 
 A protocol never changes, for an old number must keep its meaning. Another default, or another way of computing that
 moves a number by more than its tolerance explains, is a new protocol with the next number behind its name, beside the
-old one while the code still computes that; a test pins the digest of each. Options of a user's own give a name by rule:
+old one while the code still computes that; a test pins the digest of each. A user's options give a name by rule:
 :func:`protocol_named`.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import QueryError, UnknownName
 
-_LONGEST = 32  # characters of an option in a name; a longer one is told by its hash
+_LONGEST_OPTION = 32  # characters in a name; a longer option is replaced by its hash
 
 _ROWS = {  # what a probe is trained, tuned and evaluated on, and what becomes of several seeds: Appendix C.3
     "labels": "balanced or stratified by class, drawn by seed",
@@ -86,7 +86,6 @@ class Protocol:
         return _digest({"probe": self.probe, "settings": dict(self.settings), "rules": dict(self.rules)})
 
     def as_dict(self) -> dict[str, Any]:
-        """For the provenance of a row."""
         return {"name": self.name, "probe": self.probe, "settings": dict(self.settings), "rules": dict(self.rules)}
 
 
@@ -107,62 +106,52 @@ PROTOCOLS = {
             "zoo-logistic-2",
             "multinomial logistic regression on frozen features, solved to convergence along its whole regularisation "
             "path; its C has the smallest error on training images that are like those of the evaluation",
-            "LogisticProbe", _LOGISTIC, _ROWS | _WALK,
+            "LogisticProbe",
+            _LOGISTIC,
+            _ROWS | _WALK,
         ),
         _protocol(
             "zoo-streamed-1",
             "linear probe trained by gradient descent for 100 epochs, for features that do not fit in memory; its "
             "settings are tuned in 30 trials on a tenth of the labels, by the error on training images that are like "
             "those of the evaluation",
-            "StreamedProbe", _STREAMED, _BY_ITSELF,
+            "StreamedProbe",
+            _STREAMED,
+            _BY_ITSELF,
         ),
         _protocol(
             "zoo-nearest-neighbours-1",
             "vote of the k training images whose features have the largest cosine, weighted by its exponential at the "
             "temperature 0.07; k of 10, 20, 100 and 200 has the smallest error on training images that are like those "
             "of the evaluation",
-            "NeighbourProbe", _NEIGHBOURS, _BY_ITSELF,
+            "NeighbourProbe",
+            _NEIGHBOURS,
+            _BY_ITSELF,
         ),
         _protocol(
             "zoo-risk-logistic-2",
             "signed parts of the full-shot error, from errors by `zoo-logistic-2`, with three held-out subsets as "
             "large as the test set",
-            "LogisticProbe", _LOGISTIC, _ROWS | _WALK | _PARTS,
+            "LogisticProbe",
+            _LOGISTIC,
+            _ROWS | _WALK | _PARTS,
         ),
         _protocol(
             "zoo-risk-streamed-1",
             "signed parts of the full-shot error, from errors by `zoo-streamed-1`, with three held-out subsets as "
             "large as the test set",
-            "StreamedProbe", _STREAMED, _BY_ITSELF | _PARTS,
+            "StreamedProbe",
+            _STREAMED,
+            _BY_ITSELF | _PARTS,
         ),
     )
-}  # fmt: skip
+}
 
 
 def protocol_named(base: str, **changed: Any) -> Protocol:
-    """A protocol, with options of one's own where there are any.
+    """A protocol with other settings or rules, named by them in alphabetical order; ``base`` itself where nothing
+    differs.
 
-    Parameters
-    ----------
-    base : str
-        One of :data:`PROTOCOLS`.
-    **changed
-        Settings or rules that are to be others. Those that are as they were change nothing.
-
-    Returns
-    -------
-    Protocol
-        Of the same name if nothing changed; else the options are in its name, in the order of the alphabet.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such protocol.
-    QueryError
-        If it has no such option; lists those it has.
-
-    Examples
-    --------
     >>> protocol_named("zoo-nearest-neighbours-1", k=(20,), temperature=0.07).name
     'zoo-nearest-neighbours-1 (k=[20])'
     """
@@ -179,12 +168,12 @@ def protocol_named(base: str, **changed: Any) -> Protocol:
     settings, rules = (
         {name: others.get(name, value) for name, value in one.items()} for one in (protocol.settings, protocol.rules)
     )
-    told = ", ".join(f"{name}={_short(value)}" for name, value in others.items())
-    return _protocol(f"{base} ({told})", f"{protocol.meaning}; but with {told}", protocol.probe, settings, rules)
+    options = ", ".join(f"{name}={_short(value)}" for name, value in others.items())
+    return _protocol(f"{base} ({options})", f"{protocol.meaning}; but with {options}", protocol.probe, settings, rules)
 
 
 def protocols_table() -> str:
-    """One row a protocol, for ``results/README.md``."""
+    """Markdown table of the protocols, for ``results/README.md``."""
     rows = ["| protocol | meaning | options |", "|---|---|---|"]
     for protocol in PROTOCOLS.values():
         options = "; ".join(f"{name} {_text(value)}" for name, value in protocol.settings.items())
@@ -206,13 +195,13 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    """An option in a name; no two options look alike."""
+    """An option as part of a name, unambiguously."""
     if isinstance(value, str):
         is_plain = value.isidentifier() and value not in ("null", "true", "false")
         text = value if is_plain else _text(value)
     else:
         text = _text(value)
-    return text if len(text) <= _LONGEST else f"hash {_digest(value)[:8]}"
+    return text if len(text) <= _LONGEST_OPTION else f"hash {_digest(value)[:8]}"
 
 
 def _digest(value: Any) -> str:

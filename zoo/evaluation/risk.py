@@ -34,7 +34,7 @@ probes: that other training images would have given other probes is not in them.
 a bootstrap that is: training and test images are drawn again with replacement, and every probe is tuned and trained
 again on what was drawn. Images that were drawn several times count as copies, so that no image is on both sides of a
 part that is held out; an image of R_AF is evaluated as often as it is trained on, as in R_AF itself. Each replicate has
-seeds of its own for its S_sub. The interval is the value plus and minus Student's t times the standard deviation over
+other seeds for its S_sub. The interval is the value plus and minus Student's t times the standard deviation over
 replicates, and never narrower than the one given these probes. Rows of results/ have the latter.
 
 Whether the probes behind R_AS, each trained without another S_sub, differ by more than their images explain is tested:
@@ -64,6 +64,7 @@ from .arrays import chosen_rows
 from .bootstrap import N_DRAWS, Interval, disagreement, error_draws, interval, outcomes_of
 from .measuring import (
     Division,
+    ProbeCache,
     ProbeRun,
     TunedProbe,
     check_count,
@@ -83,8 +84,6 @@ with requires_extra("evaluate", needed_for="A risk decomposition"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .measuring import KeptRuns
-
     Floats = NDArray[np.float64]
 
 ASSUMPTION = (
@@ -98,42 +97,34 @@ _PART = re.compile(r"\s*([0-9.]+)\s*%\s*(?:of\s+)?(.+)")
 def pretraining_warning(card: EncoderCard, *, dataset: str) -> str:
     """Why a decomposition on a data set does not mean what it says, in a sentence; "" if the card gives no reason.
 
-    Parameters
-    ----------
-    card : EncoderCard
-        Of the encoder.
-    dataset : str
-        Name of the data set that the probe is trained and tested on.
-
-    Notes
-    -----
-    Names are compared without case and punctuation: "ImageNet-1K" is "imagenet1k".
+    It compares names of data sets without case and punctuation: "ImageNet-1K" is "imagenet1k".
     """
-    own, tuned = card.pretraining.dataset, card.pretraining.finetuning_dataset
-    if card.is_untrained or own is NOT_APPLICABLE:
+    pretrained, tuned = card.pretraining.dataset, card.pretraining.finetuning_dataset
+    if card.is_untrained or pretrained is NOT_APPLICABLE:
         return (
             f"{card.id} was not pretrained on images, so that there is no pretraining distribution: its encoder "
             "generalization only compares two draws of images."
         )
-    if own is NOT_PUBLISHED or not isinstance(own, str):
+    if pretrained is NOT_PUBLISHED or not isinstance(pretrained, str):
         return (
-            f"Nobody has published what {card.id} was pretrained on, so that it is unknown whether the images of "
+            f"What {card.id} was pretrained on is not published, so that it is unknown whether the images of "
             f"{dataset} come from its pretraining distribution, as the components assume."
         )
-    if (part := _PART.fullmatch(own)) and _folded(part[2]) == _folded(dataset):
+    if (part := _PART.fullmatch(pretrained)) and _folded(part[2]) == _folded(dataset):
         return (
             f"{card.id} was pretrained on {part[1]} % of {part[2]}, so that the other training images of {dataset} are "
             "new to it: a part of its encoder generalization is counted as usability and probe generalization."
         )
-    if _folded(own) != _folded(dataset):
+    if _folded(pretrained) != _folded(dataset):
         return (
-            f"{card.id} was pretrained on {own}, not on {dataset}: what is called encoder generalization here compares "
-            "training and test images that are both new to it, and the components are not those of its pretraining."
+            f"{card.id} was pretrained on {pretrained}, not on {dataset}: what is called encoder generalization here "
+            "compares training and test images that are both new to it, and the components are not those of its "
+            "pretraining."
         )
     if isinstance(tuned, str) and _folded(tuned) != _folded(dataset):
         return (
-            f"{card.id} was trained further on {tuned} after its pretraining on {own}, so that the images of {dataset} "
-            "are not all that it has learnt from."
+            f"{card.id} was trained further on {tuned} after its pretraining on {pretrained}, so that the images of "
+            f"{dataset} are not all that it has learnt from."
         )
     return ""
 
@@ -147,11 +138,18 @@ Number = TypeVar("Number", float, Any)
 Order = Literal["standard", "alternative"]
 ORDERS: tuple[Order, ...] = ("standard", "alternative")
 N_SUBSETS = 3
-LEVEL = 0.01  # share of data sets with stable probes of which it is said nevertheless that their probes disagree
+LEVEL = 0.01  # share of data sets with stable probes that are reported as unstable nevertheless
 FEWEST_REFITS = 5
 _FEWEST_DRAWS = 100
 _REFIT_STREAM = 7_004  # keeps resamples apart from all other draws of a seed
 FULL = label_setting("full")
+COMPONENTS = (
+    "approximation",
+    "usability",
+    "approximation_plus_usability",
+    "probe_generalization",
+    "encoder_generalization",
+)
 OWN_SPLIT, SUBSET_SPLIT, TEST_SPLIT = "train -> train", "train minus subset -> subset", "val -> val"
 
 
@@ -177,7 +175,7 @@ class Refit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RiskReport:
-    """The parts of an encoder's full-shot error, with their uncertainty and what they were computed from."""
+    """The parts of an encoder's full-shot error, with their uncertainty and the risks that they were computed from."""
 
     encoder: str
     dataset: str
@@ -213,7 +211,7 @@ def decompose(
     n_bootstrap: int = N_DRAWS,
     n_refits: int = 0,
     card: EncoderCard | None = None,
-    kept: KeptRuns | None = None,
+    cache: ProbeCache | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> RiskReport:
     """Decomposes the full-shot error of an encoder.
@@ -234,12 +232,12 @@ def decompose(
     n_bootstrap : int
         Draws of the bootstrap.
     n_refits : int
-        Resamples of the images on which every probe is tuned and trained again, for intervals that hold what the
-        training images do to the probes; 0 for none, else at least 5. Each costs as much as the decomposition.
+        Resamples of the images on which every probe is tuned and trained again, for intervals that include the effect
+        of the training images on the probes; 0 for none, else at least 5. Each costs as much as the decomposition.
     card : EncoderCard, optional
         Of the encoder; the report then says if it was pretrained on other images.
-    kept : KeptRuns, optional
-        Where probes that were measured already are found again.
+    cache : ProbeCache, optional
+        Cache of probes that were measured already.
     progress : callable, optional
         Called with the name of each risk before it is estimated.
 
@@ -251,10 +249,10 @@ def decompose(
     Raises
     ------
     DataError
-        If the features cannot be used together or are not finite, S_te is not smaller than S_tr, or a class has too
-        few images to be held out.
+        If the features cannot be used together or are not finite, S_te is not smaller than S_tr, or a class has too few
+        images to be held out.
     QueryError
-        If the order, the number of seeds or the recorded error cannot be.
+        If the order, the number of seeds or the recorded error is out of range.
     """
     _check_request(order, n_subsets=n_subsets, n_bootstrap=n_bootstrap, n_refits=n_refits, supervised=supervised)
     check_pair(train, test)
@@ -270,24 +268,23 @@ def decompose(
     announce = progress or (lambda name: None)
 
     announce("R_US")
-    division = divide(
-        FULL, train.y, n_test=len(test.y), seed=seed, parent=train.origin.images_hash, classes=train.classes,
-        contents=train.contents,
-    )  # fmt: skip
+    division = divide(FULL, train, n_test=len(test.y), seed=seed)
     runs: dict[str, tuple[ProbeRun, ...]] = {}
-    runs["R_US"] = (run_probe(probe(), train, test, division, setting="full", split=FULL.split, seed=seed, kept=kept),)
+    runs["R_US"] = (
+        run_probe(probe(), train, test, division, setting="full", split=FULL.split, seed=seed, cache=cache),
+    )
     announce("R_AF")
-    runs["R_AF"] = (_on_itself(probe(), train, split=OWN_SPLIT, seed=seed, kept=kept),)
+    runs["R_AF"] = (_on_itself(probe(), train, split=OWN_SPLIT, seed=seed, cache=cache),)
     if twin is not None:
         announce("R_PhiF")
-        runs["R_PhiF"] = (_on_itself(probe(), twin, split=OWN_SPLIT, seed=seed, kept=kept),)
+        runs["R_PhiF"] = (_on_itself(probe(), twin, split=OWN_SPLIT, seed=seed, cache=cache),)
     if order == "alternative":
         announce("R_UF")
-        runs["R_UF"] = (_on_itself(probe(), test, split=TEST_SPLIT, seed=seed, kept=kept),)
+        runs["R_UF"] = (_on_itself(probe(), test, split=TEST_SPLIT, seed=seed, cache=cache),)
     else:
         announce("R_AS")
         runs["R_AS"] = tuple(
-            _on_held_out(probe(), train, n=len(test.y), seed=seed + i, kept=kept) for i in range(n_subsets)
+            _on_held_out(probe(), train, n=len(test.y), seed=seed + i, cache=cache) for i in range(n_subsets)
         )
 
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
@@ -302,27 +299,18 @@ def decompose(
         intervals["approximation"] = errors["R_PhiF"]
     refit = None
     if n_refits:
-        replicates = []
-        for number in range(n_refits):
-            replicates.append(
-                _replicate(
-                    train, test, number, probe=probe, supervised=supervised, n_subsets=n_subsets, seed=seed,
-                    order=order, kept=kept, progress=partial(_announce, announce, number, n_refits),
-                )
-            )  # fmt: skip
+        options = {"probe": probe, "supervised": supervised, "n_subsets": n_subsets, "order": order, "cache": cache}
+        replicates = [
+            _replicate(train, test, n, seed, options, partial(_announce, announce, n, n_refits))
+            for n in range(n_refits)
+        ]
         refit = _refit(intervals, replicates)
+    components: dict[str, Any] = {name: parts.get(name, NOT_PUBLISHED) for name in COMPONENTS}
     return RiskReport(
         encoder=train.origin.encoder,
         dataset=train.origin.dataset,
         order=order,
-        decomposition=RiskDecomposition(
-            approximation=parts.get("approximation", NOT_PUBLISHED),
-            usability=parts.get("usability", NOT_PUBLISHED),
-            approximation_plus_usability=parts["approximation_plus_usability"],
-            probe_generalization=parts["probe_generalization"],
-            encoder_generalization=parts["encoder_generalization"],
-            approximation_assumed=False,
-        ),
+        decomposition=RiskDecomposition(**components, approximation_assumed=False),
         intervals=intervals,
         risks={name: _risk(name, error, runs.get(name, ())) for name, error in errors.items()},
         draws=part_draws,
@@ -351,23 +339,23 @@ def _replicate(
     train: Features,
     test: Features,
     number: int,
-    *,
-    probe: Callable[[], TunedProbe],
-    supervised: Features | float | None,
-    n_subsets: int,
     seed: int,
-    order: Order,
-    kept: KeptRuns | None,
+    options: Mapping[str, Any],
     progress: Callable[[str], None],
 ) -> dict[str, float]:
-    """The parts of one resample, in percentage points."""
+    """The parts of one resample, in percentage points; ``options`` are those of :func:`decompose`."""
     random = np.random.default_rng([seed, _REFIT_STREAM, number])
     rows, test_rows = _drawn_again(train.y, random), _drawn_again(test.y, random)
+    if isinstance(twin := options["supervised"], Features):
+        options = {**options, "supervised": _resampled(twin, rows)}
     report = decompose(
-        _resampled(train, rows), _resampled(test, test_rows), probe=probe, n_subsets=n_subsets,
-        supervised=_resampled(supervised, rows) if isinstance(supervised, Features) else supervised,
-        seed=int(random.integers(2**30)), order=order, n_bootstrap=_FEWEST_DRAWS, kept=kept, progress=progress,
-    )  # fmt: skip
+        _resampled(train, rows),
+        _resampled(test, test_rows),
+        seed=int(random.integers(2**30)),
+        n_bootstrap=_FEWEST_DRAWS,
+        progress=progress,
+        **options,
+    )
     return {name: found.value for name, found in report.intervals.items()}
 
 
@@ -399,47 +387,49 @@ def _drawn_again(labels: NDArray[np.int64], random: np.random.Generator) -> NDAr
 
 
 def _resampled(features: Features, rows: NDArray[np.int64]) -> Features:
-    """These rows as features of their own; a row that comes several times is a copy of itself."""
+    """These rows as new features; a row that comes several times is a copy of itself."""
     contents = rows.astype(np.uint64) if features.contents is None else features.contents[rows]
     images = digest(["resample", features.origin.images_hash, rows.astype("<i8")])
     return Features(
-        x=chosen_rows(features.x, rows), y=features.y[rows], origin=replace(features.origin, images_hash=images),
-        classes=features.classes, contents=contents,
-    )  # fmt: skip
+        x=chosen_rows(features.x, rows),
+        y=features.y[rows],
+        origin=replace(features.origin, images_hash=images),
+        classes=features.classes,
+        contents=contents,
+    )
 
 
 def _parts(risks: Mapping[str, Number], *, order: Order) -> dict[str, Number]:
     """The parts of the full-shot error, from risks or from draws of them."""
-    own, full_shot = risks["R_AF"], risks["R_US"]
+    on_itself, full_shot = risks["R_AF"], risks["R_US"]
     known: dict[str, Number] = {}
     if "R_PhiF" in risks:
-        known |= {"approximation": risks["R_PhiF"], "usability": own - risks["R_PhiF"]}
+        known |= {"approximation": risks["R_PhiF"], "usability": on_itself - risks["R_PhiF"]}
     if order == "standard":
-        probe, encoder = risks["R_AS"] - own, full_shot - risks["R_AS"]
+        probe, encoder = risks["R_AS"] - on_itself, full_shot - risks["R_AS"]
     else:
-        probe, encoder = full_shot - risks["R_UF"], risks["R_UF"] - own
+        probe, encoder = full_shot - risks["R_UF"], risks["R_UF"] - on_itself
     return known | {
-        "approximation_plus_usability": own,
+        "approximation_plus_usability": on_itself,
         "probe_generalization": probe,
         "encoder_generalization": encoder,
         "full_shot_error": full_shot,
     }
 
 
-def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, kept: KeptRuns | None) -> ProbeRun:
+def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, cache: ProbeCache | None) -> ProbeRun:
     everything = np.arange(len(features.y), dtype=np.int64)
     division = Division(train=everything, tuning=everything, refits=False)
-    return run_probe(probe, features, features, division, setting="full", split=split, seed=seed, kept=kept)
+    return run_probe(probe, features, features, division, setting="full", split=split, seed=seed, cache=cache)
 
 
-def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, kept: KeptRuns | None) -> ProbeRun:
-    everything, parent, classes = np.arange(len(train.y), dtype=np.int64), train.origin.images_hash, train.classes
-    contents = train.contents
-    subset = rows_held_out(train.y, everything, n=n, seed=seed, parent=parent, classes=classes, contents=contents)
+def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache: ProbeCache | None) -> ProbeRun:
+    everything = np.arange(len(train.y), dtype=np.int64)
+    subset = rows_held_out(train, everything, n=n, seed=seed)
     rest = np.setdiff1d(everything, subset, assume_unique=True)
-    division = divide_own(train.y, rest, n_test=n, seed=seed, parent=parent, classes=classes, contents=contents)
+    division = divide_own(train, rest, n_test=n, seed=seed)
     return run_probe(
-        probe, train, train, division, setting="full", split=SUBSET_SPLIT, seed=seed, evaluated=subset, kept=kept
+        probe, train, train, division, setting="full", split=SUBSET_SPLIT, seed=seed, evaluated=subset, cache=cache
     )
 
 

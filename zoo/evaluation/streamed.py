@@ -3,8 +3,9 @@
 The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): the learning rate, weight decay, batch
 size, batch normalisation, optimizer and schedule are tuned on a tenth of the data by 30 trials of the tree-structured
 Parzen estimator that minimise the validation error; the best settings are then used once on all data, 100 epochs each
-time. Here many candidates are trained in the same pass over the data (:mod:`.streamed_training`), proposed in rounds
-(:mod:`.streamed_space`) on rows that are shuffled through a window (:mod:`.streamed_rows`).
+time. Here many candidates are trained in the same pass over the data, whose rows are shuffled through a window
+(:mod:`.streamed_training`), and proposed in rounds (:mod:`.streamed_space`). A long fit saves its state in a folder,
+and resumes from there.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from typing import Any, TypeAlias
 from ..errors import DataError, QueryError, StoreError
 from ..files import replaced
 from ..optional import requires_extra
-from .arrays import Array, both_or_neither, classes_of, labels_of, numbered, rows_of, width_checked
+from .arrays import Array
 from .streamed_space import Candidate, Space, proposed, rounds
 from .streamed_training import (
     Labelled,
     Moments,
     Setting,
+    State,
     Trained,
     evaluated,
+    labelled_sets,
     normalisation,
-    require_finite,
     scanned,
     stratified,
     train,
+    unlabelled,
     with_copies,
     writable,
 )
@@ -46,21 +49,14 @@ with requires_extra("evaluate", needed_for="Training probes"):
     from sklearn.utils.validation import check_is_fitted
 
 Trial: TypeAlias = dict[str, Any]
-State: TypeAlias = dict[str, Any]
-_SAMPLED = 64  # rows of features that tell one data set from another
+_N_SAMPLED_ROWS = 64  # of features, that identify a data set
 
 
-class Kept:
-    """What is kept of a fit: its identity, the finished trials, and the training that is under way.
+class SavedFit:
+    """The folder of a fit: its identity, the finished trials, and the state of the training that is under way.
 
-    Parameters
-    ----------
-    folder : path or None
-        Made if it does not exist; None keeps nothing.
-    identity : dict
-        All that the result depends on. A folder with another identity is refused.
-    every_s : float
-        Seconds between two copies of a training that is under way; 0 for one after every epoch.
+    ``identity`` is all that the result depends on; a folder with another one is refused. ``every_s`` are the seconds
+    between two copies of a training, 0 for one after every epoch. None as folder saves nothing.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
@@ -74,21 +70,19 @@ class Kept:
         elif found != identity:
             differing = sorted(key for key in found.keys() | identity if found.get(key) != identity.get(key))
             raise StoreError(
-                f"The folder {folder} keeps the state of another fit (it differs in {', '.join(differing)}); "
-                "give this fit a folder of its own, or remove that one."
+                f"The folder {folder} has the state of another fit (it differs in {', '.join(differing)}); "
+                "give this fit another folder, or remove that one."
             )
 
     def trials(self) -> list[Trial]:
-        """Those that are finished."""
         found = self._read_json("trials.json")
         return [] if found is None else list(found)
 
-    def keep_trials(self, trials: list[Trial]) -> None:
-        """Instead of those that were kept."""
+    def save_trials(self, trials: list[Trial]) -> None:
         self._write_json("trials.json", trials)
 
     def training(self, name: str) -> dict[str, Any] | None:
-        """The state of the training of that name, if one is kept."""
+        """The saved state of the training of that name, if any."""
         if self._folder is None or not (self._folder / "training.pt").exists():
             return None
         path = self._folder / "training.pt"
@@ -100,11 +94,11 @@ class Kept:
             ) from error
         return found["state"] if found["name"] == name else None
 
-    def keep_training(self, name: str, state: Callable[[], dict[str, Any]], *, at_once: bool = False) -> None:
-        """Keeps a state, if the last one is old enough or ``at_once``."""
+    def save_training(self, name: str, state: Callable[[], dict[str, Any]], *, at_once: bool = False) -> None:
+        """Saves a state, if the last one is old enough or ``at_once``."""
         if self._folder is None or (not at_once and time.monotonic() - self._last < self._every_s):
             return
-        content = io.BytesIO()  # torch makes no OSError of a disk that is full
+        content = io.BytesIO()  # torch raises no OSError if the disk is full
         torch.save({"name": name, "state": state()}, content)
         self._write("training.pt", content.getbuffer())
         self._last = time.monotonic()
@@ -131,7 +125,7 @@ class Kept:
                 file.write(content)
         except OSError as error:
             raise StoreError(
-                f"The state of the fit could not be written to {self._folder} ({error}); what was kept before is "
+                f"The state of the fit could not be written to {self._folder} ({error}); the state before is "
                 "whole, and a fit with that folder goes on from there."
             ) from error
 
@@ -145,33 +139,13 @@ def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled |
             continue
         digest = blake2b(digest_size=16)
         digest.update(np.ascontiguousarray(part.y).tobytes())
-        for row in sorted({int(row) for row in np.linspace(0, len(part) - 1, _SAMPLED)}):
+        for row in sorted({int(row) for row in np.linspace(0, len(part) - 1, _N_SAMPLED_ROWS)}):
             digest.update(part.read(slice(row, row + 1)).tobytes())
         described[name] = [len(part), part.dim, digest.hexdigest()]
     return described
 
 
-def trial_of(
-    candidate: Candidate,
-    *,
-    error: float | None,
-    log_loss: float | None,
-    train_loss: float | None,
-    diverged_at_epoch: int | None,
-) -> Trial:
-    """A trial as it is kept and reported."""
-    return {
-        **asdict(candidate),
-        "learning_rate": candidate.learning_rate,
-        "validation_error_percent": error,
-        "validation_log_loss": log_loss,
-        "train_loss": train_loss,
-        "diverged_at_epoch": diverged_at_epoch,
-    }
-
-
 def candidate_of(trial: Trial) -> Candidate:
-    """The settings of a trial."""
     return Candidate(**{name: trial[name] for name in Candidate.__dataclass_fields__})
 
 
@@ -180,7 +154,7 @@ TUNING, FINAL = 0, 1  # stages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassProgress:
-    """How far a fit is; told after every epoch."""
+    """How far a fit is, after every epoch."""
 
     stage: str  # "tuning" or "final"
     n_trials_done: int
@@ -190,104 +164,13 @@ class PassProgress:
     epochs: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Search:
-    """What to search, how, and whom to tell; see :class:`zoo.evaluation.streamed.StreamedProbe`."""
-
-    space: Space
-    n_trials: int
-    n_startup_trials: int
-    candidates_per_pass: int
-    standard_first: bool
-    seed: int
-    kept: Kept
-    progress: Callable[[PassProgress], None] | None
-
-
-def tuned(search: Search, data: Labelled, validation: Labelled, setting: Setting) -> list[Trial]:
-    """All trials, each trained on ``data`` and scored on ``validation``; those that are kept are not repeated."""
-    moments, trials = scanned(data), search.kept.trials()
-    for numbers in rounds(search.n_trials, search.n_startup_trials, search.candidates_per_pass):
-        if numbers.stop <= len(trials):
-            continue
-        candidates = proposed(
-            search.space,
-            numbers,
-            [(candidate_of(trial), trial["validation_error_percent"]) for trial in trials],
-            seed=search.seed,
-            n_startup=search.n_startup_trials,
-            standard_first=search.standard_first,
-        )
-        name = f"trials {numbers.start} to {numbers.stop - 1}"
-        done = _trained(search, name, data, candidates, setting, len(trials))
-        scores = evaluated(done, validation, moments, setting)
-        for one, (error, log_loss) in zip(done, scores, strict=True):
-            trials.append(
-                trial_of(
-                    one.candidate, error=error, log_loss=log_loss, train_loss=one.train_loss,
-                    diverged_at_epoch=one.diverged_at_epoch if one.diverged_at_epoch or error is not None
-                    else setting.epochs,
-                )
-            )  # fmt: skip
-        search.kept.keep_trials(trials)
-    return trials
-
-
-def finished(search: Search, trials: Sequence[Trial], data: Labelled, setting: Setting) -> tuple[int, Trained]:
-    """The final training: by the best settings that do not diverge on all data, and which trial's they are.
-
-    Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
-
-    Raises
-    ------
-    DataError
-        If all of them diverge.
-    """
-    ranked = sorted(
-        (trial["validation_error_percent"], trial["validation_log_loss"] or 0.0, number)
-        for number, trial in enumerate(trials)
-        if trial["validation_error_percent"] is not None
-    )
-    for _, _, number in ranked:
-        name = f"final training by the settings of trial {number}"
-        (one,) = _trained(search, name, data, [candidate_of(trials[number])], setting, len(trials))
-        if one.diverged_at_epoch is None:
-            return number, one
-    raise DataError(
-        f"The trainings of all {len(trials)} trials diverged, expected one at least to stay finite: the features or "
-        "learning_rate_per_256 are too large; try batch_norm=(True,)."
-    )
-
-
-def _trained(
-    search: Search, name: str, data: Labelled, candidates: Sequence[Candidate], setting: Setting, n_trials_done: int
-) -> list[Trained]:
-    """One pass after the other over the data, kept and told of."""
-
-    def after_epoch(epoch: int, state: Callable[[], State]) -> None:
-        search.kept.keep_training(name, state, at_once=setting.stage == FINAL and epoch == setting.epochs)
-        if search.progress is not None:
-            search.progress(
-                PassProgress(
-                    stage=("tuning", "final")[setting.stage],
-                    n_trials_done=n_trials_done,
-                    n_trials=search.n_trials,
-                    n_candidates=len(candidates),
-                    epoch=epoch,
-                    epochs=setting.epochs,
-                )
-            )
-
-    return train(data, candidates, setting, began=search.kept.training(name), after_epoch=after_epoch)
-
-
 _NOT_RESULT = ("folder", "checkpoint_every_s", "progress", "device")  # options that leave the number as it is
 
 
 class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear softmax classifier, tuned by 30 trials on a tenth of the data and trained once on all.
 
-    Deterministic by seed; a fit that was interrupted and goes on in its folder ends as if it had not been, bit for bit.
+    Deterministic by seed; a fit that was interrupted and resumed in its folder ends as if it had not been, bit for bit.
     The number is defined by the settings, not by convergence; where the data fits in memory,
     :class:`zoo.evaluation.logistic.LogisticProbe` is faster and has an optimum to converge to.
 
@@ -300,9 +183,9 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learning_rate_per_256, weight_decay : pair of float
         Ranges. The learning rate is multiplied by batch_size / 256, and by 0.01 for Adam.
     batch_size, batch_norm, optimizer, schedule : tuple
-        Choices. Batch normalisation (without scale and shift of its own) comes before the linear layer; at test time
-        the moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9)
-        and "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.factor`.
+        Choices. Batch normalisation (without learnt scale and shift) comes before the linear layer; at test time the
+        moments of all training rows take the place of a batch's. The optimizers are "adam", "sgd" (momentum 0.9) and
+        "lars"; the schedules those of :func:`zoo.evaluation.streamed_training.factor`.
     standard_first : bool
         Try the settings of six well-known linear evaluations first, as far as they lie in the space.
     n_startup_trials : int
@@ -320,7 +203,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     device : str, optional
         By default "cuda" if there is one.
     folder : path, optional
-        Where to keep the state of the fit, after every round and epoch but not more often than every
+        Where to save the state of the fit, after every round and epoch but not more often than every
         ``checkpoint_every_s`` seconds.
     progress : callable, optional
         Called with a :class:`PassProgress` after each epoch.
@@ -331,8 +214,8 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The probe as a plain linear map of features that are not normalised.
     report_ : dict
         ``chosen`` settings, ``validation_error_percent`` and ``validation_log_loss`` of the final probe (None without
-        validation data), those of ``tuning``, ``n_trials``, ``n_diverged``, and every trial. A training whose loss
-        is no longer finite is given up, reported as diverged, and told to the search as an error of 100 %.
+        validation data), those of ``tuning``, ``n_trials``, ``n_diverged``, and every trial. A training whose loss is
+        no longer finite is given up, reported as diverged, and counts as an error of 100 % in the search.
     """
 
     def __init__(
@@ -403,31 +286,17 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         QueryError
             If an option is out of its range.
         StoreError
-            If ``folder`` keeps another fit, or cannot be written.
+            If ``folder`` has the state of another fit, or cannot be written.
         """
         space = self._checked_space()
-        rows = rows_of(x, "x")
-        if y is None:
-            raise DataError("requires y to be passed, but the target y is None: a probe needs labels.")
-        labels = labels_of(y, rows.shape[0], "y")
-        self.classes_ = classes_of(labels)
-        self.n_features_in_ = rows.shape[1]
-        data = Labelled(rows, numbered(labels, self.classes_))
-        given = None
-        if both_or_neither(x_val, y_val):
-            rows_val = width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "the probe")
-            labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
-            given = Labelled(rows_val, numbered(labels_val, self.classes_), name="x_val")
+        self.classes_, data, given = labelled_sets(x, y, x_val, y_val)
+        self.n_features_in_ = data.dim
         moments = scanned(data)
         if given is not None:
             scanned(given)  # refuses what is not finite before anything is trained
-        search = Search(
-            space=space, n_trials=self.n_trials, n_startup_trials=self.n_startup_trials,
-            candidates_per_pass=self.candidates_per_pass, standard_first=self.standard_first, seed=self.seed,
-            kept=self._kept(data, given), progress=self.progress,
-        )  # fmt: skip
-        trials = tuned(search, *self._tuning_data(data, given, groups), self._setting(TUNING))
-        chosen, trained = finished(search, trials, data, self._setting(FINAL))
+        saved = self._saved(data, given)
+        trials = self._tuned(space, saved, *self._tuning_data(data, given, groups))
+        chosen, trained = self._final(saved, trials, data)
         self._adopt(trained, moments)
         error, log_loss = (
             (None, None) if given is None else evaluated([trained], given, moments, self._setting(FINAL))[0]
@@ -460,16 +329,13 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts)
 
     def decision_function(self, x: Any) -> Array:
-        """Logits (n, n_classes); of two classes the difference (n,), as everywhere in scikit-learn.
-
-        In the precision of the features, at least float32.
-        """
+        """Logits (n, n_classes), of two classes the difference (n,); float32, or float64 if the features are."""
         logits = np.concatenate(list(self._logits(x)))
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def _checked_space(self) -> Space:
-        for name, lowest in (("n_trials", 1), ("epochs", 1), ("candidates_per_pass", 1), ("block_rows", 1),
-                             ("window_bytes", 1), ("n_startup_trials", 0)):  # fmt: skip
+        for name in ("n_trials", "epochs", "candidates_per_pass", "block_rows", "window_bytes", "n_startup_trials"):
+            lowest = 0 if name == "n_startup_trials" else 1
             if getattr(self, name) < lowest:
                 raise QueryError(f"{name} is {getattr(self, name)}, expected at least {lowest}.")
         for name in ("tuning_share", "validation_share"):
@@ -477,24 +343,106 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise QueryError(f"{name} is {getattr(self, name)}, expected a share above 0 and up to 1.")
         if self.precision not in ("float32", "bfloat16"):
             raise QueryError(f"precision is {self.precision!r}, expected 'float32' or 'bfloat16'.")
-        return Space(
-            learning_rate_per_256=self.learning_rate_per_256, weight_decay=self.weight_decay,
-            batch_size=self.batch_size, batch_norm=self.batch_norm, optimizer=self.optimizer, schedule=self.schedule,
-        )  # fmt: skip
+        return Space(**{name: getattr(self, name) for name in Space.__dataclass_fields__})
 
     def _setting(self, stage: int) -> Setting:
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         return Setting(
-            epochs=self.epochs, n_classes=len(self.classes_), seed=self.seed, stage=stage,
-            largest_batch=max(self.batch_size), window_bytes=self.window_bytes, block_rows=self.block_rows,
-            precision=self.precision, device=torch.device(device),
-        )  # fmt: skip
+            epochs=self.epochs,
+            n_classes=len(self.classes_),
+            seed=self.seed,
+            stage=stage,
+            largest_batch=max(self.batch_size),
+            window_bytes=self.window_bytes,
+            block_rows=self.block_rows,
+            precision=self.precision,
+            device=torch.device(device),
+        )
 
-    def _kept(self, data: Labelled, given: Labelled | None) -> Kept:
+    def _saved(self, data: Labelled, given: Labelled | None) -> SavedFit:
         if self.folder is None:
-            return Kept(None, {}, every_s=self.checkpoint_every_s)
+            return SavedFit(None, {}, every_s=0)
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
-        return Kept(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
+        return SavedFit(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
+
+    def _tuned(self, space: Space, saved: SavedFit, data: Labelled, validation: Labelled) -> list[Trial]:
+        """All trials, each trained on ``data`` and scored on ``validation``; saved ones are not repeated."""
+        moments, trials, setting = scanned(data), saved.trials(), self._setting(TUNING)
+        for numbers in rounds(self.n_trials, self.n_startup_trials, self.candidates_per_pass):
+            if numbers.stop <= len(trials):
+                continue
+            candidates = proposed(
+                space,
+                numbers,
+                [(candidate_of(trial), trial["validation_error_percent"]) for trial in trials],
+                seed=self.seed,
+                n_startup=self.n_startup_trials,
+                standard_first=self.standard_first,
+            )
+            name = f"trials {numbers.start} to {numbers.stop - 1}"
+            done = self._trained(saved, name, data, candidates, setting, len(trials))
+            scores = evaluated(done, validation, moments, setting)
+            for one, (error, log_loss) in zip(done, scores, strict=True):
+                diverged = one.diverged_at_epoch or (None if error is not None else self.epochs)
+                trials.append(
+                    {
+                        **asdict(one.candidate),
+                        "learning_rate": one.candidate.learning_rate,
+                        "validation_error_percent": error,
+                        "validation_log_loss": log_loss,
+                        "train_loss": one.train_loss,
+                        "diverged_at_epoch": diverged,
+                    }
+                )
+            saved.save_trials(trials)
+        return trials
+
+    def _final(self, saved: SavedFit, trials: Sequence[Trial], data: Labelled) -> tuple[int, Trained]:
+        """The training on all data by the best settings that do not diverge there, and the number of their trial.
+
+        Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
+        """
+        ranked = sorted(
+            (trial["validation_error_percent"], trial["validation_log_loss"] or 0.0, number)
+            for number, trial in enumerate(trials)
+            if trial["validation_error_percent"] is not None
+        )
+        for _, _, number in ranked:
+            name, candidate = f"final training by the settings of trial {number}", candidate_of(trials[number])
+            (one,) = self._trained(saved, name, data, [candidate], self._setting(FINAL), len(trials))
+            if one.diverged_at_epoch is None:
+                return number, one
+        raise DataError(
+            f"The trainings of all {len(trials)} trials diverged, expected one at least to stay finite: the features "
+            "or learning_rate_per_256 are too large; try batch_norm=(True,)."
+        )
+
+    def _trained(
+        self,
+        saved: SavedFit,
+        name: str,
+        data: Labelled,
+        candidates: Sequence[Candidate],
+        setting: Setting,
+        n_trials_done: int,
+    ) -> list[Trained]:
+        """One pass after the other over the data, each saved and reported."""
+
+        def after_epoch(epoch: int, state: Callable[[], State]) -> None:
+            saved.save_training(name, state, at_once=setting.stage == FINAL and epoch == setting.epochs)
+            if self.progress is not None:
+                self.progress(
+                    PassProgress(
+                        stage=("tuning", "final")[setting.stage],
+                        n_trials_done=n_trials_done,
+                        n_trials=self.n_trials,
+                        n_candidates=len(candidates),
+                        epoch=epoch,
+                        epochs=setting.epochs,
+                    )
+                )
+
+        return train(data, candidates, setting, began=saved.training(name), after_epoch=after_epoch)
 
     def _tuning_data(self, data: Labelled, given: Labelled | None, groups: Any) -> tuple[Labelled, Labelled]:
         """What the trials are trained and validated on."""
@@ -508,7 +456,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return data.subset(stratified(data.y, self.tuning_share, seed=(self.seed, 2), keep_one=False)), given
 
     def _adopt(self, trained: Trained, moments: Moments) -> None:
-        """The final probe as a map of features as they are."""
+        """Takes over the final probe as a map of features as they are."""
         weight, bias = trained.weight.double(), trained.bias.double()
         self._centre = np.zeros(self.n_features_in_)
         if trained.candidate.batch_norm:
@@ -520,11 +468,9 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _logits(self, x: Any) -> Iterator[Array]:
         check_is_fitted(self)
-        rows = width_checked(rows_of(x, "x"), self.n_features_in_, "X", type(self).__name__)
-        data = Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
+        data = unlabelled(x, self.n_features_in_, type(self).__name__)
         device = self._setting(FINAL).device
-        for part, block in data.blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
-            require_finite(block, part, data)
+        for _, block in data.finite_blocks(max(1, min(4096, (1 << 24) // len(self.classes_)))):
             x = writable(block).to(device)
             centre, weight, offset = (
                 torch.as_tensor(one, dtype=x.dtype, device=device) for one in (self._centre, self.coef_, self._offset)

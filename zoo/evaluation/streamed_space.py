@@ -1,4 +1,4 @@
-"""What a full-shot probe is tuned over, and what to try next.
+"""The search space of a full-shot probe, and the proposals of what to try next.
 
 The space, the sampler and the settings that are tried first are those of the published evaluation (Dubois et al. 2023,
 Appendix C.3 and the configuration published with it).
@@ -21,9 +21,9 @@ with requires_extra("evaluate", needed_for="Tuning probes"):
 
 OPTIMIZERS = ("adam", "sgd", "lars")
 SCHEDULES = ("multistep", "cosine", "warmcosine", "constant")
-_ADAM_SHARE = 0.01  # of the learning rate, so that one range does for all optimizers
-_LARGEST = 1e30  # setting that float32 has room for
-_WORST_PERCENT = 100.0  # told of a training that diverged
+_ADAM_SHARE = 0.01  # of the learning rate, so that one range suits all optimizers
+_LARGEST_SETTING = 1e30  # that float32 has room for
+_WORST_PERCENT = 100.0  # reported for a training that diverged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +39,15 @@ class Candidate:
 
     @property
     def learning_rate(self) -> float:
-        """At its largest."""
+        """The largest of the schedule."""
         share = _ADAM_SHARE if self.optimizer == "adam" else 1.0
         return self.learning_rate_per_256 * self.batch_size / 256 * share
 
 
+# Settings of well-known linear evaluations, tried before anything is drawn
 STANDARD = tuple(
-    Candidate(
-        learning_rate_per_256=learning_rate, weight_decay=weight_decay, batch_size=batch_size, batch_norm=batch_norm,
-        optimizer=optimizer, schedule=schedule,
-    )
-    for learning_rate, weight_decay, batch_size, batch_norm, optimizer, schedule in (
+    Candidate(**dict(zip(Candidate.__dataclass_fields__, settings, strict=True)))  # type: ignore[arg-type]
+    for settings in (
         (0.3, 1e-6, 2048, False, "sgd", "warmcosine"),
         (0.1, 1e-6, 512, False, "adam", "multistep"),
         (0.01, 1e-4, 512, True, "sgd", "multistep"),  # VISSL
@@ -58,7 +56,6 @@ STANDARD = tuple(
         (0.001, 2.1e-8, 1024, False, "sgd", "cosine"),  # DINO
     )
 )  # fmt: skip
-"""Settings of well-known linear evaluations, tried before anything is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +72,9 @@ class Space:
     def __post_init__(self) -> None:
         for name in ("learning_rate_per_256", "weight_decay"):
             bounds = getattr(self, name)
-            if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1] <= _LARGEST:
+            if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1] <= _LARGEST_SETTING:
                 raise QueryError(
-                    f"{name} is {bounds}, expected two numbers with 0 < lowest <= highest <= {_LARGEST:.0e}."
+                    f"{name} is {bounds}, expected two numbers with 0 < lowest <= highest <= {_LARGEST_SETTING:.0e}."
                 )
         for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             chosen = getattr(self, name)
@@ -94,7 +91,7 @@ class Space:
 
     @property
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """As Optuna has them; of the batch size its number in ascending order, for sizes have an order."""
+        """For Optuna; of the batch size its index in ascending order, for sizes have an order."""
         floats, choices = optuna.distributions.FloatDistribution, optuna.distributions.CategoricalDistribution
         return {
             "batch_size": optuna.distributions.IntDistribution(0, len(self._sizes) - 1),
@@ -106,11 +103,9 @@ class Space:
         }
 
     def parameters(self, candidate: Candidate) -> dict[str, Any]:
-        """For Optuna."""
         return {**asdict(candidate), "batch_size": self._sizes.index(candidate.batch_size)}
 
     def candidate(self, parameters: Mapping[str, Any]) -> Candidate:
-        """From what Optuna proposes."""
         return Candidate(**{**parameters, "batch_size": self._sizes[parameters["batch_size"]]})
 
     def __contains__(self, candidate: Candidate) -> bool:
@@ -143,34 +138,25 @@ def rounds(n_trials: int, n_startup: int, at_once: int) -> list[range]:
 def proposed(
     space: Space,
     numbers: Sequence[int],
-    told: Sequence[tuple[Candidate, float | None]],
+    earlier: Sequence[tuple[Candidate, float | None]],
     *,
     seed: int,
     n_startup: int,
     standard_first: bool,
 ) -> list[Candidate]:
-    """What to train in a round.
+    """The candidates of a round with these ``numbers``, from those of earlier rounds and their errors in percent.
 
-    The tree-structured Parzen estimator (multivariate) proposes one candidate after the other; those that are out to
-    be trained count as bad ones ("constant liar"), so that the next one is sought elsewhere. A proposal depends on the
-    seed, its number and what was told, not on what this process did before.
-
-    Parameters
-    ----------
-    numbers : sequence of int
-        Of the trials of this round.
-    told : sequence
-        Candidates of the rounds before, with their validation errors in percent, None if training diverged.
-    n_startup : int
-        Trials that are drawn at random, the standard ones among them.
-    standard_first : bool
-        Begin with those of :data:`STANDARD` that lie in the space.
+    The tree-structured Parzen estimator (multivariate) proposes one candidate after the other; those that are not yet
+    trained count as bad ones ("constant liar"), so that the next one is sought elsewhere. An error of None is of a
+    training that diverged. The first ``n_startup`` trials are drawn at random, after those of :data:`STANDARD` in the
+    space, if ``standard_first``. A proposal depends on the seed, its number and the earlier results, not on what this
+    process did before.
     """
     first = [candidate for candidate in STANDARD if candidate in space] if standard_first else []
     distributions = space.distributions
     with _quiet():
         study = optuna.create_study()
-        for candidate, error in told:
+        for candidate, error in earlier:
             study.add_trial(
                 optuna.trial.create_trial(
                     params=space.parameters(candidate),
@@ -185,7 +171,7 @@ def proposed(
             words = np.random.SeedSequence([seed, number]).generate_state(1)
             study.sampler = optuna.samplers.TPESampler(
                 seed=int(words[0]),
-                n_startup_trials=n_startup if number >= n_startup else len(told) + len(numbers) + 1,
+                n_startup_trials=n_startup if number >= n_startup else len(earlier) + len(numbers) + 1,
                 multivariate=True,
                 constant_liar=True,
             )
@@ -195,7 +181,7 @@ def proposed(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without a line a study and without being told that some of Optuna's options may change."""
+    """Silences Optuna's line a study and its warning that some options may change."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -1,13 +1,19 @@
-"""Training many linear probes in one pass over the data.
+"""Training many linear probes in one pass over labelled features that may lie on disk.
 
 All candidates see the same rows in the same order. Those with the same batch size and the same choice of batch
 normalisation form a stack: their batches are the same, so that one matrix product, of the batch (b, dim) and the
 stacked weights of m candidates (m * n_classes, dim), serves all of them, and another one their gradients. A stack with
-smaller batches splits what is read for the largest. What becomes of a candidate does not depend on its company, but for
+smaller batches splits what is read for the largest. The result of a candidate does not depend on the others, except for
 rounding.
 
 Gradients are written out rather than recorded; the steps are those of ``torch.optim``, fused, with an optimizer for
 each candidate. The intercept is not decayed.
+
+How an epoch is shuffled: the rows are cut into blocks of a few neighbouring rows; the blocks are put into a random
+order and dealt out to windows; the rows of a window are read in the order of the disk and then shuffled among
+themselves. Each row comes once an epoch. If all rows fit into one window they are read once, and every epoch is a plain
+random permutation. Otherwise two windows of half the size take turns, one being read while the other is used. Blocks
+are small because image sets are stored class by class: with long blocks a window would hold few of the classes.
 """
 
 from __future__ import annotations
@@ -22,7 +28,18 @@ from typing import Any, TypeAlias
 from ..datasets.images import beside_the_first
 from ..errors import DataError
 from ..optional import requires_extra
-from .arrays import Array, Rows, float32_of, floats_of
+from .arrays import (
+    Array,
+    Rows,
+    both_or_neither,
+    classes_of,
+    float32_of,
+    floats_of,
+    labels_of,
+    numbered,
+    rows_of,
+    width_checked,
+)
 from .streamed_space import Candidate
 
 with requires_extra("evaluate", needed_for="Training probes"):
@@ -30,13 +47,13 @@ with requires_extra("evaluate", needed_for="Training probes"):
     import torch
 
 MOMENTUM = 0.9
-_TRUST = 0.001
-_WARM_UP = 0.1  # share of the steps
-_DROPS = (0.6, 0.8)  # after which share of the steps the learning rate falls to a tenth
+_LARS_TRUST = 0.001
+_WARM_UP_SHARE = 0.1  # of the steps
+_DROPS = (0.6, 0.8)  # shares of the steps after which the learning rate falls to a tenth
 
 
 def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> torch.optim.Optimizer:
-    """The optimizer of one candidate, whose intercept does not decay."""
+    """The optimizer of one candidate; the intercept does not decay."""
     groups = [{"params": [weight], "weight_decay": candidate.weight_decay}, {"params": [bias], "weight_decay": 0.0}]
     if candidate.optimizer == "adam":
         return torch.optim.Adam(groups, lr=candidate.learning_rate, fused=True)
@@ -46,14 +63,11 @@ def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.n
 
 
 class Lars(torch.optim.Optimizer):
-    """Stochastic gradient descent whose steps are proportional to the norm of what they move.
+    """Layer-wise adaptive rate scaling, by which steps are proportional to the norm of the parameter.
 
+    You et al. 2017, Large Batch Training of Convolutional Networks, Eq. 6 and Algorithm 1:
     v <- momentum v + trust |w| / (|g| + decay |w|) (g + decay w);  w <- w - lr v, with trust 0.001. As is usual, a
     parameter without decay (the intercept) moves by its plain gradient, and so does one that is 0.
-
-    References
-    ----------
-    You et al. 2017, Large Batch Training of Convolutional Networks, Eq. 6 and Algorithm 1.
     """
 
     def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
@@ -61,13 +75,12 @@ class Lars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step, from the gradients as they are."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 step = parameter.grad
                 if group["weight_decay"]:
                     norm, slope = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(step)
-                    trust = _TRUST * norm / (slope + group["weight_decay"] * norm)
+                    trust = _LARS_TRUST * norm / (slope + group["weight_decay"] * norm)
                     step = torch.add(step, parameter, alpha=group["weight_decay"])
                     step.mul_(torch.where((norm > 0) & (slope > 0), trust, torch.ones_like(trust)))
                 state = self.state[parameter]
@@ -78,10 +91,10 @@ class Lars(torch.optim.Optimizer):
 
 
 def factor(schedule: str, step: int, n_steps: int) -> float:
-    """Of the largest learning rate, at step 0 to ``n_steps - 1``.
+    """The share of the largest learning rate at step 0 to ``n_steps - 1``.
 
-    "constant"; "multistep": a tenth after 60 % of the steps and a hundredth after 80 %; "cosine": half a wave from 1
-    to 0; "warmcosine": a straight rise over the first 10 % of the steps, and then half a wave.
+    "constant"; "multistep": a tenth after 60 % of the steps and a hundredth after 80 %; "cosine": half a wave from 1 to
+    0; "warmcosine": a straight rise over the first 10 % of the steps, and then half a wave.
 
     >>> [factor("multistep", step, 10) for step in (0, 5, 6, 8)]
     [1.0, 1.0, 0.1, 0.01]
@@ -96,7 +109,7 @@ def factor(schedule: str, step: int, n_steps: int) -> float:
         return float((1.0, 0.1, 0.01)[sum(step >= share * n_steps for share in _DROPS)])
     if schedule == "cosine":
         return _half_wave(step / n_steps)
-    rise = max(1, round(_WARM_UP * n_steps))
+    rise = max(1, round(_WARM_UP_SHARE * n_steps))
     return (step + 1) / rise if step < rise else _half_wave((step - rise) / max(1, n_steps - rise))
 
 
@@ -104,16 +117,16 @@ def _half_wave(share: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * share))
 
 
-_SEQUENTIAL_BYTES = 1 << 25  # of features read at a time where the order does not matter
+_BYTES_AT_A_TIME = 1 << 25  # of features that are read in order
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """Some of the rows of a set of features, and their classes.
 
-    ``index`` are the rows of ``x`` that belong, ascending, or None for all; ``y`` int64 (n,) are numbers of classes in
-    the order of the rows, -1 for a label that no class has; ``name`` is what errors call ``x``. Rows are read as
-    float32 unless ``is_wide``, which leaves float64 as it is.
+    ``index`` are the chosen rows of ``x``, ascending, or None for all; ``y`` int64 (n,) are numbers of classes in the
+    order of the rows, -1 for a label outside the classes; ``name`` is what errors call ``x``. Rows are read as float32
+    unless ``is_wide``, which leaves float64 as it is.
     """
 
     x: Rows
@@ -127,25 +140,62 @@ class Labelled:
 
     @property
     def dim(self) -> int:
-        """Number of features."""
         return self.x.shape[1]
 
     def read(self, position: slice | Array) -> Array:
-        """Rows at positions among those that belong, ascending: (m, dim)."""
+        """The rows at ascending positions among the chosen ones: (m, dim)."""
         rows = self.x[_slice_if_possible(position if self.index is None else self.index[position])]
         return floats_of(rows, self.name) if self.is_wide else float32_of(rows, self.name)
 
     def blocks(self, n_rows: int = 0) -> Iterator[tuple[slice, Array]]:
-        """All rows in their order, ``n_rows`` at a time or as many as are sensible."""
-        step = n_rows or max(1, _SEQUENTIAL_BYTES // (4 * max(1, self.dim)))
+        """All rows in their order, ``n_rows`` at a time or some megabytes."""
+        step = n_rows or max(1, _BYTES_AT_A_TIME // (4 * max(1, self.dim)))
         for first in range(0, len(self), step):
             part = slice(first, min(first + step, len(self)))
             yield part, self.read(part)
 
+    def finite_blocks(self, n_rows: int = 0) -> Iterator[tuple[slice, Array]]:
+        """The same; a block with NaN or infinity is refused, naming the first row and feature."""
+        for part, block in self.blocks(n_rows):
+            finite = np.isfinite(block)
+            if not finite.all():
+                at, feature = (int(number) for number in np.argwhere(~finite)[0])
+                row = part.start + at if self.index is None else int(self.index[part.start + at])
+                raise DataError(
+                    f"Row {row} of {self.name} holds {block[at, feature]} as feature {feature}, expected finite "
+                    "numbers (no NaN or infinity): compute the features of that image again, or leave it out."
+                )
+            yield part, block
+
+    def require_finite(self) -> None:
+        for _ in self.finite_blocks():
+            pass
+
     def subset(self, positions: Array) -> Labelled:
-        """Only the rows at some positions, ascending."""
+        """The rows at ascending positions."""
         index = positions if self.index is None else self.index[positions]
         return Labelled(self.x, self.y[positions], index, self.name, self.is_wide)
+
+
+def labelled_sets(
+    x: Any, y: Any, x_val: Any, y_val: Any, *, is_wide: bool = False
+) -> tuple[Array, Labelled, Labelled | None]:
+    """The classes, ascending, the training rows, and the validation rows if any; all checks but finiteness."""
+    rows = rows_of(x, "x")
+    labels = labels_of(y, rows.shape[0], "y")
+    classes = classes_of(labels)
+    data = Labelled(rows, numbered(labels, classes), is_wide=is_wide)
+    if not both_or_neither(x_val, y_val):
+        return classes, data, None
+    rows_val = width_checked(rows_of(x_val, "x_val"), data.dim, "x_val", "the probe")
+    labels_val = labels_of(y_val, rows_val.shape[0], "y_val")
+    return classes, data, Labelled(rows_val, numbered(labels_val, classes), name="x_val", is_wide=is_wide)
+
+
+def unlabelled(x: Any, dim: int, of: str) -> Labelled:
+    """Rows of ``dim`` features that a probe classifies."""
+    rows = width_checked(rows_of(x, "x"), dim, "X", of)
+    return Labelled(rows, np.zeros(rows.shape[0], dtype=np.int64), is_wide=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,56 +207,23 @@ class Moments:
 
 
 def scanned(data: Labelled) -> Moments:
-    """Reads all rows once: their moments.
-
-    Raises
-    ------
-    DataError
-        If a feature is not finite; names the first such row.
-    """
+    """Reads all rows once: their moments; refuses NaN and infinity."""
     n, mean = 0, np.zeros(data.dim)
     squares = np.zeros(data.dim)  # sum of squared deviations from the mean
-    for part, block in data.blocks():
-        require_finite(block, part, data)
-        m, own = len(block), block.mean(axis=0, dtype=np.float64)
-        shift = own.astype(np.float32)
-        centred, rest, step = block - shift, own - shift, own - mean
+    for _, block in data.finite_blocks():
+        m, of_block = len(block), block.mean(axis=0, dtype=np.float64)
+        shift = of_block.astype(np.float32)
+        centred, rest, step = block - shift, of_block - shift, of_block - mean
         squares += np.square(centred, dtype=np.float64).sum(axis=0) - m * rest**2 + step**2 * (n * m / (n + m))
         n += m
         mean += step * (m / n)
     return Moments(mean, np.maximum(squares / n, 0))
 
 
-def require_finite(block: Array, part: slice, data: Labelled) -> None:
-    """Refuses a block of rows, those of a part of the data, with NaN or infinity in it.
-
-    Raises
-    ------
-    DataError
-        Names the first such row and feature.
-    """
-    finite = np.isfinite(block)
-    if finite.all():
-        return
-    at, feature = (int(number) for number in np.argwhere(~finite)[0])
-    row = part.start + at if data.index is None else int(data.index[part.start + at])
-    raise DataError(
-        f"Row {row} of {data.name} holds {block[at, feature]} as feature {feature}, expected finite numbers (no NaN or "
-        "infinity): compute the features of that image again, or leave it out."
-    )
-
-
 class ShuffledRows:
-    """Rows in a new random order every epoch, in batches, without ever holding more than a window of them.
+    """Batches of nearly ``batch_rows`` rows in a new random order every epoch, with ``window_bytes`` of them in memory.
 
-    Parameters
-    ----------
-    batch_rows : int
-        Size of the batches; they are made nearly equal, so they have up to half as many more or fewer.
-    window_bytes : int
-        Of features in memory, but for a batch.
-    block_rows : int
-        Neighbouring rows that go to the same window.
+    ``block_rows`` neighbouring rows go to the same window.
     """
 
     def __init__(
@@ -219,13 +236,12 @@ class ShuffledRows:
         self._block = max(1, min(block_rows, rows // 2))
         self._blocks_a_window = max(1, rows // 2 // self._block)
         self._y = torch.from_numpy(np.ascontiguousarray(data.y)).to(device)
-        self.sizes = near_equal(len(data), batch_rows)
-        """Of the batches of an epoch."""
+        self.sizes = near_equal(len(data), batch_rows)  # of the batches of an epoch
 
     def epoch(self, *seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Batches of an epoch: float32 (b, dim) and int64 (b,), on the device; every row once.
 
-        ``seed`` decides the order, together with the sizes of block and window, and nothing else does.
+        ``seed`` decides the order, together with the sizes of block and window only.
         """
         generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
         sizes = iter(self.sizes)
@@ -237,14 +253,8 @@ class ShuffledRows:
                 parts.append((x.index_select(0, take), y.index_select(0, take)))
                 at, missing = at + len(take), missing - len(take)
                 if not missing:
-                    yield (
-                        parts[0]
-                        if len(parts) == 1
-                        else (
-                            torch.cat([part for part, _ in parts]),
-                            torch.cat([part for _, part in parts]),
-                        )
-                    )
+                    one = len(parts) == 1
+                    yield parts[0] if one else (torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
                     missing, parts = next(sizes, 0), []
 
     def _windows(self, generator: np.random.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -293,7 +303,7 @@ def near_equal(n: int, batch_rows: int) -> list[int]:
 def stratified(y: Array, share: float, *, seed: Sequence[int], keep_one: bool) -> Array:
     """Positions of a share of each class, ascending.
 
-    Of a class with n rows ``share * n`` are drawn, rounded, but at least one; or, to ``keep_one``, at most n - 1.
+    Of a class with n rows ``share * n`` are drawn, rounded, but at least one; to ``keep_one``, at most n - 1.
     """
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(list(seed))))
     drawn = []
@@ -318,7 +328,7 @@ def with_copies(held_out: Array, y: Array, groups: Array) -> Array:
 
 
 def writable(rows: Array) -> torch.Tensor:
-    """A tensor of the same numbers; memory that may only be read is copied, for torch has no such tensors."""
+    """A tensor of the rows; read-only memory is copied, for torch has no such tensors."""
     return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
 
 
@@ -330,13 +340,13 @@ def _slice_if_possible(index: slice | Array) -> slice | Array:
 
 
 State: TypeAlias = dict[str, Any]
-EPSILON = 1e-5  # of batch normalisation, as everywhere
-_LOGITS = 1 << 24  # numbers in memory while evaluating
+EPSILON = 1e-5  # of batch normalisation
+_LOGITS_AT_A_TIME = 1 << 24  # while evaluating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What all candidates of a pass have in common."""
+    """The settings that all candidates of a pass have in common."""
 
     epochs: int
     n_classes: int
@@ -417,7 +427,7 @@ class Stack:
         return self.members
 
     def survivors(self, epoch: int, n: int) -> list[bool]:
-        """Notes the losses of an epoch over n rows; False for members that diverged in it."""
+        """Records the losses of an epoch over n rows; False for members that diverged in it."""
         losses = (self.loss / n).tolist()
         self.loss.zero_()
         finite = []
@@ -444,24 +454,18 @@ def train(
     began: Mapping[str, Any] | None = None,
     after_epoch: Callable[[int, Callable[[], State]], None],
 ) -> list[Trained]:
-    """Trains candidates side by side, reading the data once an epoch for all.
+    """Trains candidates side by side, reading the data once an epoch for all; returns them in their order, on the CPU.
 
-    Parameters
-    ----------
-    began : mapping, optional
-        State of the same training after some epochs, as ``after_epoch`` was given it: go on from there.
-    after_epoch : callable
-        Called after each epoch with the number of epochs done and a function that gives the state.
-
-    Returns
-    -------
-    list of Trained
-        In the order of the candidates, on the CPU.
+    ``after_epoch`` is called with the number of epochs done and a function that gives the state; ``began`` is such a
+    state, to resume from.
     """
     reader = ShuffledRows(
-        data, batch_rows=setting.largest_batch, window_bytes=setting.window_bytes, block_rows=setting.block_rows,
+        data,
+        batch_rows=setting.largest_batch,
+        window_bytes=setting.window_bytes,
+        block_rows=setting.block_rows,
         device=setting.device,
-    )  # fmt: skip
+    )
     if began is None:
         done, members = 0, [Trained(candidate, *_beginning(data.dim, setting)) for candidate in candidates]
     else:
@@ -489,7 +493,7 @@ def evaluated(
 ) -> list[tuple[float | None, float | None]]:
     """Error in percent and mean log loss of each; (None, None) for one that diverged.
 
-    Rows whose label no class has are errors, and no part of the log loss.
+    Rows whose label is none of the classes count as errors, and have no log loss.
     """
     errors, losses, known = np.zeros(len(trained)), np.zeros(len(trained)), int((data.y >= 0).sum())
     k = setting.n_classes
@@ -504,7 +508,7 @@ def evaluated(
         weight = torch.cat([trained[number].weight for number in some]).to(setting.device)
         bias = torch.cat([trained[number].bias for number in some]).to(setting.device)
         mean, scale = normalisation(moments) if not plain else (None, None)
-        for part, block in data.blocks(max(1, min(4096, _LOGITS // len(weight)))):
+        for part, block in data.blocks(max(1, min(4096, _LOGITS_AT_A_TIME // len(weight)))):
             x = writable(block).to(setting.device)
             if mean is not None and scale is not None:
                 x = (x - mean.to(x)) * scale.to(x)
@@ -524,16 +528,16 @@ def evaluated(
 
 
 def normalisation(moments: Moments) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and scale that take the place of a batch's own: those of all training rows, float64 (dim,).
+    """Mean and scale of all training rows, float64 (dim,), which replace those of a batch at test time.
 
-    A feature that never varied in training says nothing, so that it is scaled to 0.
+    A feature that does not vary in training is scaled to 0.
     """
     scale: Array = np.where(moments.variance > 0, 1 / np.sqrt(moments.variance + EPSILON), 0.0)
     return torch.from_numpy(moments.mean), torch.from_numpy(scale)
 
 
 def _epoch(stacks: Sequence[Stack], reader: ShuffledRows, epoch: int, setting: Setting) -> None:
-    """One pass; what is read for the largest batch is split for the others."""
+    """One pass; the batches of the largest size are split for the others."""
     done = [epoch * sum(len(near_equal(size, stack.batch_size)) for size in reader.sizes) for stack in stacks]
     for x, y in reader.epoch(setting.seed, setting.stage, epoch):
         for number, stack in enumerate(stacks):
@@ -552,7 +556,7 @@ def _stacked(members: Sequence[Trained], setting: Setting, sizes: Sequence[int])
 
 
 def _beginning(dim: int, setting: Setting) -> tuple[torch.Tensor, torch.Tensor]:
-    """The uniform numbers a torch.nn.Linear begins with, the same ones for all candidates of a stage."""
+    """The uniform numbers a torch.nn.Linear begins with, the same for all candidates of a stage."""
     words = np.random.SeedSequence([setting.seed, setting.stage, 1]).generate_state(1)
     generator = torch.Generator().manual_seed(int(words[0]))
     bound = 1 / math.sqrt(dim)
@@ -567,12 +571,15 @@ def _state(epochs: int, members: Sequence[Trained], stacks: Sequence[Stack]) -> 
         "epochs": epochs,
         "members": [
             {
-                "weight": one.weight, "bias": one.bias, "steps": one.steps, "train_loss": one.train_loss,
+                "weight": one.weight,
+                "bias": one.bias,
+                "steps": one.steps,
+                "train_loss": one.train_loss,
                 "diverged_at_epoch": one.diverged_at_epoch,
             }
             for one in members
         ],
-    }  # fmt: skip
+    }
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

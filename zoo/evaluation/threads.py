@@ -1,4 +1,4 @@
-"""One thread for small work: threads that wait for each other at every step cost more than they bring."""
+"""One thread for small products: threads that synchronise at every step cost more than they bring."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ thread that is not running, which was seen to take fifty times as long.
 
 @contextmanager
 def threads_for(n_multiplications: float) -> Iterator[None]:
-    """Lets torch use one thread in the block if its products are small; as many as before after it."""
+    """Lets torch use one thread in the block if its products are small; restores the number after it."""
     before = torch.get_num_threads()
     if n_multiplications >= SMALL or before == 1:
         yield

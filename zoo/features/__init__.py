@@ -1,8 +1,7 @@
-"""Features of an image set: computed once, kept with where they came from, read back and checked.
-
+"""Features of an image set: computed once, stored with their origin, read back and checked.
 
 A features folder holds shards of so many images each and ``index.json``, which names them with their sizes and hashes,
-and is written last: a folder without it is a run that did not end, and goes on from its shards. Nothing in it is ever
+and is written last: a folder without it is an unfinished run, which continues from its shards. Nothing in it is ever
 changed, so that readers and several writers need no lock.
 """
 

@@ -1,4 +1,9 @@
-"""An image set through an encoder, in memory or shard by shard into a folder."""
+"""Computes features: an image set through an encoder, in memory or shard by shard into a folder.
+
+Images are decoded ahead of the forward pass. Without worker processes one thread decodes and preprocesses the next
+batches while the encoder computes: Pillow and torch release the interpreter for nearly all of their work. It takes one
+core and no more, for a second team of torch's threads would take turns with that of the forward pass.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,7 @@ from ..datasets import ImageSet
 from ..drift import full_precision
 from ..errors import CorruptImage, DataError, QueryError
 from ..optional import requires_extra
-from ..progress import ImageProgress as Progress
-from ..progress import NoImageBar as Silent
+from ..progress import Progress, Silent
 from .origin import Origin, code_version, run_hash, with_skipped
 from .shards import Skipped, write_shard
 from .store import (
@@ -45,8 +49,8 @@ with requires_extra("models", needed_for="Computing features"):
 
 Preprocess: TypeAlias = Callable[[Any], torch.Tensor]
 
-_N_AHEAD = 2  # batches that wait, decoded, in memory
-_NOTICING_S = 0.5
+_N_AHEAD = 2  # decoded batches that wait in memory
+_DEATH_NOTICED_S = 0.5  # within which torch notices that a worker was killed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +63,7 @@ class Batch:
     refusal: str = ""  # why none of them is of use
 
     def pin_memory(self) -> Batch:
-        """The same where a GPU copies from by itself; torch's loader calls it."""
+        """The same in memory from which a GPU copies by itself; torch's loader calls it."""
         return self if self.pixels is None else replace(self, pixels=self.pixels.pin_memory())
 
 
@@ -86,16 +90,12 @@ class Decoding:
         for position, tensor in zip(read, tensors, strict=True):
             if tensor.shape != tensors[0].shape:
                 names = self.images.names
-                return Batch(
-                    [],
-                    None,
-                    [],
-                    refusal=(
-                        f"The preprocessing makes {tuple(tensors[0].shape)} of image {names[read[0]]!r} and "
-                        f"{tuple(tensor.shape)} of {names[position]!r}; expected one shape for all images, so resize "
-                        "and crop them to one size."
-                    ),
+                refusal = (
+                    f"The preprocessing makes {tuple(tensors[0].shape)} of image {names[read[0]]!r} and "
+                    f"{tuple(tensor.shape)} of {names[position]!r}; expected one shape for all images, so resize and "
+                    "crop them to one size."
                 )
+                return Batch([], None, [], refusal=refusal)
         return Batch(read, torch.stack(tensors) if tensors else None, unreadable)
 
 
@@ -103,26 +103,19 @@ class Decoding:
 def decoded(
     decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
 ) -> Iterator[Iterator[Batch]]:
-    """The batches at these positions, in order, some of them ahead of time.
+    """The batches of images at these positions, in order, some of them ahead of time.
 
-    Parameters
-    ----------
-    decoding : Decoding
-    batches : sequence of sequence of int
-        Positions in the image set.
-    n_workers : int
-        Processes; with none, a thread of this process.
-    pin : bool
-        Into memory from which a GPU copies by itself.
+    ``n_workers`` processes decode; with none, a thread of this process. ``pin``: into memory from which a GPU copies by
+    itself.
     """
     if n_workers:
-        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as found:
-            yield found
+        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as loaded:
+            yield loaded
         return
     with ThreadPoolExecutor(1, thread_name_prefix="zoo-decoding") as thread:
         n_threads = torch.get_num_threads()
-        thread.submit(torch.set_num_threads, 1).result()  # of that thread; but torch also keeps the number
-        torch.set_num_threads(n_threads)  # for threads to come, who shall find what was there
+        thread.submit(torch.set_num_threads, 1).result()  # of that thread; but torch also sets the number
+        torch.set_num_threads(n_threads)  # of threads that are started later, which must not change
         waiting: deque[Future[Batch]] = deque()
         try:
             yield _ahead(thread, waiting, decoding, iter(batches), pin=pin)
@@ -146,20 +139,20 @@ def _in_processes(
     try:
         yield from loader
         return
-    except (RuntimeError, OSError, EOFError) as error:  # what a dying process leaves is not always there to be read
-        if str(error).startswith("Caught "):  # that of a living one, raised by images or preprocessing
+    except (RuntimeError, OSError, EOFError) as error:  # a dying process may leave no error
+        if str(error).startswith("Caught "):  # of a living process, raised by images or preprocessing
             raise
         reason = str(error) or type(error).__name__
-        # Torch notices a death by a signal, and raises a RuntimeError in the middle of whatever happens then: let that
-        # be here, before the loader is taken down.
+        # torch notices a death by a signal, and raises a RuntimeError at any point of the code: wait for it here,
+        # before the loader is taken down
         with suppress(RuntimeError):
-            time.sleep(_NOTICING_S)
-    # Here nothing refers to the error any more and, through it, to the loader and its processes.
+            time.sleep(_DEATH_NOTICED_S)
+    # here nothing refers to the error any more, and through it to the loader and its processes
     raise died(reason)
 
 
 def died(reason: str) -> DataError:
-    """The sentence on a worker process that is no more."""
+    """The error about a worker process that died."""
     return DataError(
         f"A process that decodes images died ({reason.partition(chr(10))[0].rstrip('. ')}), perhaps for want of memory "
         "or shared memory; finished shards stay, run the same again with fewer workers (n_workers)."
@@ -186,9 +179,9 @@ def _ahead(
 
 
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
-"""What autocast computes in, by name."""
+"""Types of autocast by name."""
 
-_CONVOLUTIONS = 4  # from so many that look around themselves, an encoder is called convolutional
+_LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and patches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,17 +202,11 @@ class Forward:
 
     @property
     def images(self) -> ImageSet:
-        """The image set."""
         return self.decoding.images
 
     @property
     def n_shards(self) -> int:
-        """Shards that the image set takes."""
         return -(-len(self.images) // self.shard_size)
-
-    def with_shards_of(self, shard_size: int) -> Forward:
-        """The same with shards of another size."""
-        return replace(self, shard_size=shard_size)
 
     def span(self, number: int) -> range:
         """Positions of the images of one shard."""
@@ -237,26 +224,19 @@ class Computed:
 
 
 def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> torch.device:
-    """Where to compute: as wanted, else where the encoder is if that is a GPU, else on a GPU if there is one.
-
-    Raises
-    ------
-    QueryError
-        If there is no such device.
-    """
-    found = {tensor.device for tensor in encoder.state_dict().values()}
-    if any(device.type == "meta" for device in found):
+    """Where to compute: as wanted, else where the encoder is if that is a GPU, else on a GPU if there is one."""
+    present = {tensor.device for tensor in encoder.state_dict().values()}
+    if any(device.type == "meta" for device in present):
         raise QueryError("The encoder is on the device 'meta' and has no weights; load it on another one.")
     if wanted is None:
-        own = next((device for device in found if device.type != "cpu"), None)
-        other = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return own or torch.device(other)
+        best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return next((device for device in present if device.type != "cpu"), torch.device(best))
     try:
         device = torch.device(wanted)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = str(error).partition("\n")[0].partition(". ")[0]  # the first of torch's sentences
-        reason = shorten(said, 120, placeholder="").rstrip(" ,.:")
+        first_sentence = str(error).partition("\n")[0].partition(". ")[0]
+        reason = shorten(first_sentence, 120, placeholder="").rstrip(" ,.:")
         raise QueryError(
             f"The device {str(wanted)!r} cannot be used here ({reason}); expected 'cpu', or a GPU that torch sees."
         ) from error
@@ -266,12 +246,9 @@ def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> t
 
 
 def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dtype | None]:
-    """What the forward pass computes in, in words, and for autocast; None without autocast.
+    """What the forward pass computes in, by name, and for autocast; None without autocast.
 
-    Raises
-    ------
-    QueryError
-        If there is no such precision, or the weights are stored in half precision and another one is asked for.
+    An encoder whose weights are stored in half precision computes in that alone.
     """
     if precision not in PRECISIONS:
         raise QueryError(f"The precision {precision!r} is not known; expected one of {', '.join(PRECISIONS)}.")
@@ -287,13 +264,7 @@ def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dt
 
 
 def compute(forward: Forward, numbers: Iterable[int], keep: Callable[[Computed], None]) -> None:
-    """Computes some shards, in order, and hands each to ``keep`` as soon as it is finished.
-
-    Raises
-    ------
-    CorruptImage, DataError, QueryError
-        As :func:`zoo.features.featurise` says.
-    """
+    """Computes some shards, in order, and gives each to ``keep`` as soon as it is finished."""
     steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
@@ -335,7 +306,7 @@ def compute(forward: Forward, numbers: Iterable[int], keep: Callable[[Computed],
 class _Filling:
     """One shard while its batches come in.
 
-    On a GPU the features of a batch are fetched when the next one has been sent off, so that the GPU need not wait.
+    On a GPU the features of a batch are fetched after the next one was submitted, so that the GPU need not wait.
     """
 
     def __init__(self, forward: Forward, number: int) -> None:
@@ -354,7 +325,7 @@ class _Filling:
             raise CorruptImage(first.image, first.reason)
 
     def take(self, batch: Batch, output: object) -> None:
-        """Takes what the encoder made of a batch; None if it had no image."""
+        """Takes the output of the encoder for a batch; None if it had no image."""
         self._skipped += batch.unreadable
         self._fetch()
         if batch.positions:
@@ -363,7 +334,6 @@ class _Filling:
                 self._fetch()
 
     def finished(self) -> Computed:
-        """The whole shard."""
         self._fetch()
         x = np.empty((0, 0), np.float32) if self._x is None else self._x[: len(self._positions)]
         return Computed(number=self._number, positions=self._positions, x=x, skipped=tuple(self._skipped))
@@ -407,7 +377,7 @@ class _Filling:
 
 @contextmanager
 def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[torch.memory_format]:
-    """The encoder with its weights as its images will be, and as they were at the end."""
+    """The encoder with the memory layout that its images will have; it is restored at the end."""
     if channels_last is None:
         channels_last = is_convolutional(encoder)
     if not channels_last:
@@ -423,9 +393,8 @@ def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[
 def is_convolutional(encoder: torch.nn.Module) -> bool:
     """True for a ResNet; false for a transformer, whose one convolution cuts the image into patches."""
     convolutions = [module for module in encoder.modules() if isinstance(module, torch.nn.Conv2d)]
-    return sum(module.kernel_size != module.stride and module.kernel_size != (1, 1) for module in convolutions) >= (
-        _CONVOLUTIONS
-    )
+    spatial = [module for module in convolutions if module.kernel_size not in (module.stride, (1, 1))]
+    return len(spatial) >= _LEAST_CONVOLUTIONS
 
 
 def _stored(encoder: torch.nn.Module) -> torch.dtype:
@@ -463,7 +432,7 @@ def featurise(
     images : ImageSet
         n labelled images.
     name : str
-        Id of the encoder, kept with the features.
+        Id of the encoder, stored with the features.
     folder : path, optional
         Of these features alone; made if it does not exist. Without it everything stays in memory.
     batch_size : int
@@ -473,19 +442,19 @@ def featurise(
     device : str or torch.device, optional
         Where the encoder runs; a GPU where there is one.
     precision : {"float32", "bfloat16", "float16"}
-        Of the forward pass: float32 with all its bits (no TF32), or torch's autocast. Kept with the features, which
-        are float32 whatever was computed. An encoder whose weights are stored in another type computes in that.
+        Of the forward pass: float32 with all its bits (no TF32), or torch's autocast. Stored with the features, which
+        are float32 in any case. An encoder whose weights are stored in another type computes in that.
     channels_last : bool, optional
         Whether colours lie beside each other in memory, which changes rounding and speed alone. By default where it
         helps: in convolutional encoders.
     shard_size : int
-        Images a shard, of which one is in memory at a time; a folder that was begun keeps its own.
+        Images a shard, of which one is in memory at a time; in a folder that was begun, that of its shards.
     representation : str
         Which features of the encoder these are, if not those of its card.
     skip_corrupt : bool
-        Leave out images that cannot be read, and tell them as ``Features.skipped``, instead of ending with the first.
+        Leave out images that cannot be read, and list them in ``Features.skipped``, instead of ending with the first.
     progress : Progress, optional
-        Told of every batch.
+        Is called after every batch.
 
     Returns
     -------
@@ -511,7 +480,7 @@ def featurise(
     if not len(images):
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to featurise.")
     place = device_for(encoder, device)
-    said, autocast = number_type(encoder, precision)
+    precision_name, autocast = number_type(encoder, precision)
     origin = Origin(
         encoder=name,
         dataset=images.name,
@@ -520,7 +489,7 @@ def featurise(
         preprocess_hash=preprocess_hash(preprocess),
         images_hash=images.fingerprint,
         representation=representation,
-        precision=said,
+        precision=precision_name,
         code_version=code_version(),
     )
     forward = Forward(
@@ -557,7 +526,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         read.extend(part.positions)
         skipped.extend(part.skipped)
 
-    with _told(forward, origin, n_done=0):
+    with _reported(forward, origin, n_done=0):
         compute(forward, range(forward.n_shards), keep)
     if x is None:
         raise _nothing_readable(images, skipped)
@@ -574,12 +543,12 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
 
 def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
     try:
-        there = read_index(folder)
-        if there is None:
+        index = read_index(folder)
+        if index is None:
             _fill(forward, origin, folder)
         else:
-            require_same_origin(folder, there.origin, origin)
-            with _told(forward, origin, n_done=len(forward.images)):
+            require_same_origin(folder, index.origin, origin)
+            with _reported(forward, origin, n_done=len(forward.images)):
                 pass
     except OSError as error:
         raise DataError(
@@ -589,13 +558,13 @@ def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
     features = load_features(folder)
     require_same_origin(folder, features.origin, origin)
     _require_wanted(forward, features.skipped)
-    if features.contents is None:  # computed before anybody looked at what is in the images
+    if features.contents is None:  # of a folder from before hashes of the images' content were stored
         features = replace(features, contents=_contents(forward, features.skipped))
     return features
 
 
 def _contents(forward: Forward, skipped: Sequence[Skipped]) -> np.ndarray | None:
-    """What is in the images of the rows."""
+    """Hashes of the content of the images of the rows."""
     contents = forward.images.contents
     return None if contents is None else np.delete(contents, [image.position for image in skipped])
 
@@ -603,7 +572,7 @@ def _contents(forward: Forward, skipped: Sequence[Skipped]) -> np.ndarray | None
 def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     """Computes the shards that a folder lacks, and makes it complete."""
     images = forward.images
-    forward = forward.with_shards_of(claim(folder, origin, shard_size=forward.shard_size))
+    forward = replace(forward, shard_size=claim(folder, origin, shard_size=forward.shard_size))
     remove_leftovers(folder)
     shards = finished_shards(folder, origin, n_images=len(images), shard_size=forward.shard_size)
     _require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
@@ -618,7 +587,8 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
         shards[part.number] = Finished(listed=listed, dim=part.x.shape[1], skipped=part.skipped)
 
     missing = [number for number in range(forward.n_shards) if number not in shards]
-    with _told(forward, origin, n_done=sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())):
+    n_done = sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())
+    with _reported(forward, origin, n_done=n_done):
         compute(forward, missing, keep)
     write_index(folder, _index(forward, origin, [shards[number] for number in sorted(shards)]))
     published = read_index(folder)  # this one, or that of a process that was faster
@@ -644,8 +614,8 @@ def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Inde
 
 
 @contextmanager
-def _told(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
-    """Begins and ends what a progress is told."""
+def _reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
+    """Begins and ends the progress of a run."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
     try:

@@ -1,4 +1,4 @@
-"""Where features came from, and whether two sets of them may be used together."""
+"""The origin of features, and whether two sets of features may be used together."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from ..version import __version__
 CODE_NUMBER = 1
 """Counts the versions of this package that give other features than the one before, beyond rounding.
 
-It goes up whenever the same encoder, preprocessing and images would come out different: another order or choice of
-rows, another treatment of precision, another hash. It stays when only speed, messages or the format on disk change.
-The version of the zoo stands beside it to be read by people and decides nothing: a release alone makes no features
-stale.
+It is increased whenever the same encoder, preprocessing and images would give different features: another order or
+choice of rows, another treatment of precision, another hash. It stays when only speed, messages or the format on disk
+change. The version of the zoo beside it is for people and decides nothing: a release alone makes no features stale.
 """
 
-_WORDS = {
+_NAMED = {  # facts in the words of messages
     "encoder": "encoder",
     "dataset": "data set",
     "split": "split",
@@ -36,7 +35,7 @@ _OF_ENCODER = ("encoder", "weights_hash", "preprocess_hash", "representation", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where features came from. Two sets of features may be compared or joined only as far as these agree."""
+    """What features were computed from. Two sets of features may be compared or joined only if these facts agree."""
 
     encoder: str  # id
     dataset: str
@@ -55,7 +54,7 @@ class HasOrigin(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Where they came from."""
+        """What they were computed from."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -71,14 +70,14 @@ def code_version() -> str:
     return f"zoo {__version__}, featurising {CODE_NUMBER}"
 
 
-def differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_WORDS)) -> list[str]:
-    """In which facts two origins differ, in words; hashes by their beginnings."""
-    found = []
+def differences(one: Origin, other: Origin, *, among: tuple[str, ...] = tuple(_NAMED)) -> list[str]:
+    """The facts in which two origins differ, in words; hashes by their beginnings."""
+    different = []
     for name in among:
         first, second = getattr(one, name), getattr(other, name)
         if _decisive(name, first) != _decisive(name, second):
-            found.append(f"{_WORDS[name]} ({_short(name, first)} and {_short(name, second)})")
-    return found
+            different.append(f"{_NAMED[name]} ({_short(name, first)} and {_short(name, second)})")
+    return different
 
 
 def require_comparable(one: HasOrigin, other: HasOrigin) -> None:
@@ -112,20 +111,14 @@ def named(origin: Origin) -> str:
 
 
 def run_hash(origin: Origin, *, shard_size: int) -> str:
-    """What every shard of one folder carries, so that those of another are told apart."""
+    """A hash of the origin and the size of shards, which every shard of one folder has."""
     decisive = {field.name: _decisive(field.name, getattr(origin, field.name)) for field in fields(origin)}
     decisive |= {"n_skipped": 0, "shard_size": shard_size}  # how many are skipped is known at the end only
     return blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def origin_from(facts: Mapping[str, Any]) -> Origin:
-    """An origin as it was written.
-
-    Raises
-    ------
-    ValueError
-        If a fact is missing, unknown or of another type.
-    """
+    """An origin from a file; ValueError if a fact is missing, unknown or of another type."""
     types = {field.name: int if field.name == "n_skipped" else str for field in fields(Origin)}
     if facts.keys() != types.keys() or any(type(facts[name]) is not kind for name, kind in types.items()):
         raise ValueError("its origin is not that of features")
@@ -133,17 +126,17 @@ def origin_from(facts: Mapping[str, Any]) -> Origin:
 
 
 def origin_facts(origin: Origin) -> dict[str, str | int]:
-    """An origin to be written."""
+    """An origin for a file."""
     return asdict(origin)
 
 
 def with_skipped(origin: Origin, n_skipped: int) -> Origin:
-    """The same, with the number of images that were left out."""
+    """The same origin, with the number of images that were left out."""
     return replace(origin, n_skipped=n_skipped)
 
 
 def _decisive(name: str, fact: Any) -> Any:
-    """What of a fact decides: of the version of the code its number alone."""
+    """The part of a fact that decides: of the version of the code its number alone."""
     return str(fact).rpartition(" ")[2] if name == "code_version" else fact
 
 

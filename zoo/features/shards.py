@@ -1,16 +1,17 @@
-"""Shards: safetensors files of so many rows, written whole, named by their content, mapped into memory.
+"""Shards of features: safetensors files of so many rows, written whole, named by their content, mapped into memory.
 
 A shard holds ``x`` float32 (rows, dim), ``y`` int64 (rows,), and the names of its images as UTF-8 (``names``) with
-where each ends (``name_ends``). Its header says which run it belongs to, its number, and which images were skipped. Its
-name ends with the beginning of its hash, so that two processes which compute one shard write one file if they agree to
-the last bit, and two files if they do not: never one with the hash of the other.
+where each ends (``name_ends``). Its header has the hash of its run, its number, and which images were skipped. Its name
+ends with the beginning of its hash, so that two processes which compute one shard write one file if they agree to the
+last bit, and two files if they do not: never one with the hash of the other.
+
+:class:`Rows` and :class:`Names` make the rows and names of many shards look like one array and one list.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from bisect import bisect_right
@@ -19,11 +20,12 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from ..errors import DataError
 from ..files import replaced
 from ..optional import requires_extra
+from ..weights.store import Placed, parse_safetensors, safetensors_header
 
 with requires_extra("models", needed_for="Working with features"):
     import numpy as np
@@ -32,8 +34,7 @@ FORMAT = "zoo-features-2"
 
 _NAME = re.compile(r"shard-(\d{6,})-([0-9a-f]{16})\.safetensors")
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
-_TENSORS = {"y": "I64", "name_ends": "I64", "x": "F32", "names": "U8"}  # in this order each starts where it should
-_LONGEST_HEADER = 100_000_000  # bytes, as safetensors has it
+_ARRAYS = {"y": "I64", "name_ends": "I64", "x": "F32", "names": "U8"}  # in this order each is aligned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +54,6 @@ class Listed:
     n_rows: int
     size_bytes: int
     digest: str  # hash of all its bytes
-
-
-class Placed(NamedTuple):
-    """Where in a file an array is."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    offset: int  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +80,7 @@ def write_shard(
     number: int,
     skipped: Sequence[Skipped] = (),
 ) -> Listed:
-    """Writes one shard, which appears whole or not at all; nothing of it is copied but the names.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left of it.
-    """
+    """Writes one shard, whole or not at all; nothing of it is copied but the names."""
     encoded = [name.encode("utf-8", "surrogateescape") for name in names or [""] * len(y)]  # as names of files may be
     arrays: dict[str, np.ndarray] = {
         "y": np.ascontiguousarray(y, dtype="<i8"),
@@ -101,103 +88,63 @@ def write_shard(
         "x": np.ascontiguousarray(x, dtype="<f4"),
         "names": np.frombuffer(b"".join(encoded), dtype="u1"),
     }
-    said = {
+    about = {
         "format": FORMAT,
         "run": run,
         "number": str(number),
         "skipped": json.dumps([asdict(image) for image in skipped]),
     }
-    header: dict[str, object] = {"__metadata__": said}
-    position = 0
-    for name, array in arrays.items():
-        end = position + array.nbytes
-        header[name] = {"dtype": _TENSORS[name], "shape": list(array.shape), "data_offsets": [position, end]}
-        position = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    parts = [memoryview(len(text).to_bytes(8, "little") + text)]
+    header = safetensors_header({name: (_ARRAYS[name], array.shape) for name, array in arrays.items()}, about)
+    parts = [memoryview(header)]
     parts += [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         digest.update(part)
-    found = digest.hexdigest()
-    target = folder / f"shard-{number:06d}-{found[:16]}.safetensors"
+    target = folder / f"shard-{number:06d}-{digest.hexdigest()[:16]}.safetensors"
     with replaced(target) as file:
         for part in parts:
             file.write(part)
-    return Listed(file=target.name, n_rows=len(y), size_bytes=sum(map(len, parts)), digest=found)
+    return Listed(file=target.name, n_rows=len(y), size_bytes=sum(map(len, parts)), digest=digest.hexdigest())
 
 
 def read_shard(path: Path) -> Shard:
-    """What the header of a shard says, held against the length of the file; the rows are not read.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    ValueError
-        If it is no shard, or has another length than its header says.
-    """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
-            raise ValueError("its header is cut")
-        header = json.loads(file.read(length))
+    """The header of a shard, checked against the length of the file; ValueError if it is not that of a shard."""
     try:
-        said = header.pop("__metadata__")
-        if said["format"] != FORMAT:
-            raise ValueError(f"its format is {said['format']!r}")
-        arrays, end = _placed(header, start=8 + length)
-        if end != size:
-            raise ValueError(f"it has {size:,} bytes instead of {end:,}")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            about, arrays = parse_safetensors(file, size)
+        if about["format"] != FORMAT:
+            raise ValueError(f"its format is {about['format']!r}")
+        if {name: array.dtype for name, array in arrays.items()} != _ARRAYS:
+            raise ValueError("its arrays are not those of a shard")
         (n_rows, dim), n_labels, n_names = arrays["x"].shape, arrays["y"].shape, arrays["name_ends"].shape
         if n_labels != (n_rows,) or n_names != (n_rows,):
             raise ValueError("its rows, labels and names are not of one number")
         return Shard(
             path=path,
-            run=str(said["run"]),
-            number=int(said["number"]),
+            run=str(about["run"]),
+            number=int(about["number"]),
             n_rows=n_rows,
             dim=dim,
             size_bytes=size,
-            skipped=tuple(Skipped(**image) for image in json.loads(said["skipped"])),
+            skipped=tuple(Skipped(**image) for image in json.loads(about["skipped"])),
             arrays=arrays,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"its header is not that of a shard ({error!r})") from error
 
 
-def _placed(header: dict[str, Any], *, start: int) -> tuple[dict[str, Placed], int]:
-    """Where the arrays of a shard are, and where the last one ends."""
-    found = {}
-    position = 0
-    for name, kind in _TENSORS.items():
-        entry = header[name]
-        shape = tuple(int(length) for length in entry["shape"])
-        n_bytes = math.prod(shape) * _TYPES[kind].itemsize
-        if entry["dtype"] != kind or min(shape) < 0 or entry["data_offsets"] != [position, position + n_bytes]:
-            raise ValueError(f"its {name!r} is not where it should be")
-        found[name] = Placed(_TYPES[kind], shape, start + position)
-        position += n_bytes
-    return found, start + position
-
-
 def mapped(path: Path, placed: Placed) -> np.ndarray:
     """An array of a shard, mapped into memory for reading.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If it is shorter than it was: reading behind its end would kill the process.
+    ValueError if the file is shorter than it was: reading beyond its end would kill the process.
     """
-    if not math.prod(placed.shape):
-        return np.empty(placed.shape, placed.dtype)
-    if os.stat(path).st_size < placed.offset + math.prod(placed.shape) * placed.dtype.itemsize:
+    dtype, n_bytes = _TYPES[placed.dtype], placed.n_bytes
+    if not n_bytes:
+        return np.empty(placed.shape, dtype)
+    if os.stat(path).st_size < placed.offset + n_bytes:
         raise ValueError("it is shorter than it was")
-    return np.memmap(path, dtype=placed.dtype, mode="r", offset=placed.offset, shape=placed.shape).view(np.ndarray)
+    return np.memmap(path, dtype=dtype, mode="r", offset=placed.offset, shape=placed.shape).view(np.ndarray)
 
 
 def shard_files(folder: Path) -> Iterator[tuple[int, str, Path]]:
@@ -213,7 +160,7 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-_N_MAPPED = 64  # shards at once, each of which takes a descriptor
+_N_MAPPED = 64  # shards mapped at once, each of which takes a file descriptor
 
 
 class Rows:
@@ -247,7 +194,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """What all of it would take in memory."""
+        """Bytes that all of it would take in memory."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def __repr__(self) -> str:
@@ -256,8 +203,8 @@ class Rows:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("Rows lie in files, so that an array of them is always a copy.")
-        found: np.ndarray = np.asarray(self[:], dtype=dtype)
-        return found
+        array: np.ndarray = np.asarray(self[:], dtype=dtype)
+        return array
 
     def __getitem__(self, key: Any) -> np.ndarray:
         if isinstance(key, tuple):
@@ -294,29 +241,29 @@ class Rows:
         return self[key[0]][..., key[1]]
 
     def _range(self, start: int, stop: int) -> np.ndarray:
-        found = np.empty((stop - start, self.shape[1]), self.dtype)
+        rows = np.empty((stop - start, self.shape[1]), self.dtype)
         done = 0
-        while done < len(found):
+        while done < len(rows):
             number = int(np.searchsorted(self._ends, start + done, side="right"))
             first = self._first(number)
             piece = self._part(number)[start + done - first : stop - first]
-            found[done : done + len(piece)] = piece
+            rows[done : done + len(piece)] = piece
             done += len(piece)
-        return found
+        return rows
 
     def _taken(self, positions: np.ndarray) -> np.ndarray:
         n = len(self)
         if positions.size and not (-n <= positions.min() and positions.max() < n):
             raise IndexError(f"rows {positions.min()} to {positions.max()} were asked for, there are {n:,}")
         positions = np.where(positions < 0, positions + n, positions)
-        found = np.empty((len(positions), self.shape[1]), self.dtype)
+        rows = np.empty((len(positions), self.shape[1]), self.dtype)
         order = np.argsort(positions, kind="stable")  # so that a disk reads forwards
         numbers = np.searchsorted(self._ends, positions[order], side="right")
         for number in np.unique(numbers).tolist():
             begin, end = np.searchsorted(numbers, [number, number + 1])
             of_shard = order[begin:end]
-            found[of_shard] = self._part(number)[positions[of_shard] - self._first(number)]
-        return found
+            rows[of_shard] = self._part(number)[positions[of_shard] - self._first(number)]
+        return rows
 
     def _first(self, number: int) -> int:
         return int(self._ends[number - 1]) if number else 0
@@ -326,7 +273,7 @@ class Rows:
 
 
 class Names(Sequence[str]):
-    """Names of images, which stay on the disk until somebody asks."""
+    """Names of images, which stay on the disk until they are asked for."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = tuple(shard for shard in shards if shard.n_rows)

@@ -1,4 +1,12 @@
-"""``Features``: saved to a folder, loaded from it, verified."""
+"""Features on disk: the folder that :class:`Features` are saved to and loaded from, its index, and hashes of origins.
+
+``index.json`` makes a folder of shards complete. It is written last and never changed: format, origin, classes, the
+shards with their sizes and hashes, the images that were skipped, a hash of the content of each other image if it is
+known, and a checksum of all this. ``run.json`` is there during a run: its origin and the size of its shards. Of several
+processes that finish one folder, the first to write the index is right, and the others read it.
+
+Hashes of an encoder's weights and of a preprocessing are part of the origin.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +47,12 @@ with requires_extra("models", needed_for="Working with features"):
 INDEX, RUN = "index.json", "run.json"
 
 _TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
-_STALE_S = 3_600.0  # nobody takes an hour to write one shard
+_STALE_S = 3_600.0  # after which a shard that is half written is abandoned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A shard of a run that is not at its end yet."""
+    """A shard of an unfinished run."""
 
     listed: Listed
     dim: int  # 0 if it has no rows
@@ -65,23 +73,17 @@ class Index:
 
 
 def encoded(contents: np.ndarray | None) -> str | None:
-    """Contents of images, uint64 (n_rows,), as an index has them."""
+    """Hashes of the content of images, uint64 (n_rows,), as base64 for an index."""
     return None if contents is None else base64.b64encode(contents.astype("<u8").tobytes()).decode()
 
 
 def decoded(contents: str | None) -> np.ndarray | None:
-    """Contents of images, uint64 (n_rows,), from an index."""
+    """Hashes of the content of images, uint64 (n_rows,), from an index."""
     return None if contents is None else np.frombuffer(base64.b64decode(contents), "<u8").astype(np.uint64)
 
 
 def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
-    """Makes a folder complete; False if another process did that first.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Makes a folder complete; False if another process did that first."""
     facts = {"format": FORMAT, **asdict(index), "origin": origin_facts(index.origin)}
     text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1, ensure_ascii=True)
     try:
@@ -95,13 +97,7 @@ def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
 
 
 def read_index(folder: Path) -> Index | None:
-    """The index of a folder; None if there is none, be it that the folder is not there.
-
-    Raises
-    ------
-    DataError
-        If it is damaged, of another format, or cannot be read.
-    """
+    """The index of a folder; None if the folder or its index does not exist."""
     facts = _read(folder / INDEX)
     if facts is None:
         return None
@@ -129,17 +125,9 @@ def read_index(folder: Path) -> Index | None:
 
 
 def claim(folder: Path, origin: Origin, *, shard_size: int) -> int:
-    """Makes a folder that of one run, or finds that it is, and gives the size of its shards.
-
-    Raises
-    ------
-    DataError
-        If the folder was begun for other features; names what differs.
-    OSError
-        If it cannot be written.
-    """
+    """Begins a run in a folder, or continues the one that is there; returns the size of its shards."""
     text = json.dumps({"format": FORMAT, "origin": origin_facts(origin), "shard_size": shard_size}, indent=1)
-    for _ in range(2):  # whoever ends just now takes the file away
+    for _ in range(2):  # a process that ends just now removes the file
         facts = _read(folder / RUN)
         if facts is not None:
             break
@@ -163,13 +151,7 @@ def claim(folder: Path, origin: Origin, *, shard_size: int) -> int:
 
 
 def require_same_origin(folder: Path, there: Origin, wanted: Origin) -> None:
-    """Refuses to mix features in one folder.
-
-    Raises
-    ------
-    DataError
-        Names what differs.
-    """
+    """Refuses to mix features in one folder."""
     if different := differences(there, wanted):
         raise DataError(
             f"The folder {folder} holds other features than those asked for: they differ in "
@@ -178,12 +160,12 @@ def require_same_origin(folder: Path, there: Origin, wanted: Origin) -> None:
 
 
 def finished_shards(folder: Path, origin: Origin, *, n_images: int, shard_size: int) -> dict[int, Finished]:
-    """The shards of a run that are there and whole, by number; every byte of them is read.
+    """The whole shards of a run, by number; every byte of them is read.
 
-    What is damaged, of another run, or of another number of images is no finished shard, and will be computed again.
+    A shard that is damaged, of another run, or of another number of images does not count, and is computed again.
     """
     run = run_hash(origin, shard_size=shard_size)
-    found: dict[int, Finished] = {}
+    whole: dict[int, Finished] = {}
     for number, beginning, path in shard_files(folder):
         n_expected = min(shard_size, n_images - number * shard_size)
         try:
@@ -195,20 +177,14 @@ def finished_shards(folder: Path, origin: Origin, *, n_images: int, shard_size: 
             continue
         if digest.startswith(beginning):
             listed = Listed(file=path.name, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
-            found.setdefault(number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped))
-    return found
+            whole.setdefault(number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped))
+    return whole
 
 
 def listed_shards(folder: Path, index: Index) -> list[Shard]:
-    """The shards of an index, held against its sizes and the hash of its origin; their rows are not read.
-
-    Raises
-    ------
-    DataError
-        If one is missing, of another length, or of other features; names it.
-    """
+    """The shards of an index, checked against its sizes and the hash of its origin; their rows are not read."""
     run = run_hash(index.origin, shard_size=index.shard_size)
-    found = []
+    shards = []
     for listed in index.shards:
         try:
             shard = read_shard(folder / listed.file)
@@ -218,18 +194,12 @@ def listed_shards(folder: Path, index: Index) -> list[Shard]:
                 raise ValueError("it belongs to other features")
         except (OSError, ValueError) as error:
             raise damaged(folder, listed.file, error) from error
-        found.append(shard)
-    return found
+        shards.append(shard)
+    return shards
 
 
 def require_intact(folder: Path, index: Index) -> None:
-    """Reads every byte of every shard again.
-
-    Raises
-    ------
-    DataError
-        If one is not what was written; names it.
-    """
+    """Reads every byte of every shard again, and refuses one whose hash differs."""
     for listed in index.shards:
         try:
             if file_digest(folder / listed.file) != listed.digest:
@@ -239,7 +209,7 @@ def require_intact(folder: Path, index: Index) -> None:
 
 
 def damaged(folder: Path, name: str, error: Exception) -> DataError:
-    """The sentence on a file of a folder that is not what it should be."""
+    """The error about a damaged file of a folder."""
     reason = (error.strerror or error) if isinstance(error, OSError) else error
     return DataError(
         f"The features in {folder} are damaged ({name}: {reason}); restore the file, or remove the folder and compute "
@@ -247,20 +217,8 @@ def damaged(folder: Path, name: str, error: Exception) -> DataError:
     )
 
 
-def surplus(folder: Path, kept: Sequence[Listed]) -> list[Path]:
-    """The shards of a folder that its index does not list."""
-    names = {listed.file for listed in kept}
-    return [path for _, _, path in shard_files(folder) if path.name not in names]
-
-
 def remove_leftovers(folder: Path) -> None:
-    """Takes away the halves of files that killed processes left.
-
-    Raises
-    ------
-    OSError
-        If one cannot be removed.
-    """
+    """Removes half-written files of killed processes."""
     for path in folder.glob(".*.tmp"):
         try:
             stale = time.time() - path.stat().st_mtime > _STALE_S
@@ -286,10 +244,8 @@ def _checksum(facts: dict[str, Any]) -> str:
     return blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-__all__ = ["Features", "Skipped", "load_features", "verify"]
-
 SHARD_SIZE = 1024
-"""Images a shard, which is what a kill may cost: 8 MB at 2,048 dimensions, and a multiple of usual sizes of a batch."""
+"""Images a shard, which a kill may lose: 8 MB at 2,048 dimensions, and a multiple of usual batch sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,9 +260,9 @@ class Features:
         The labels.
     origin : Origin
     names : sequence of str
-        Of the images; empty if nobody gave any.
+        Of the images; empty if unknown.
     classes : tuple of str
-        What the labels mean; empty if nobody said.
+        Names of the labels; empty if unknown.
     skipped : tuple of Skipped
         Images of the set that could not be read and have no row.
     folder : Path or None
@@ -405,7 +361,7 @@ class Features:
         return target
 
     def _written(self, target: Path, shard_size: int, written: list[Path]) -> Index:
-        """Writes the shards, and tells which files were not there before."""
+        """Writes the shards, and adds to ``written`` the files that did not exist before."""
         run = run_hash(self.origin, shard_size=shard_size)
         there = set(target.glob("shard-*.safetensors"))
         listed: list[Listed] = []
@@ -469,15 +425,12 @@ def verify(folder: str | Path) -> Features:
 
 
 def tidy(folder: Path, index: Index) -> None:
-    """Takes away what a complete folder does not need: the notes of the run, and shards that the index does not list.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be removed.
-    """
-    for path in [folder / RUN, *surplus(folder, index.shards)]:
-        path.unlink(missing_ok=True)
+    """Removes what a complete folder does not need: the notes of the run, and shards that the index does not list."""
+    listed = {shard.file for shard in index.shards}
+    (folder / RUN).unlink(missing_ok=True)
+    for _, _, path in shard_files(folder):
+        if path.name not in listed:
+            path.unlink(missing_ok=True)
 
 
 def _why_none(folder: Path) -> str:
@@ -491,7 +444,7 @@ def _why_none(folder: Path) -> str:
 
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
-_LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # whose classes say what they do by their name
+_LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # the name of a class determines its code
 _PLAIN = (bool, int, float, str, bytes, type(None), tuple, list, dict)
 
 
@@ -506,27 +459,27 @@ def weights_hash(encoder: torch.nn.Module) -> str:
 
 
 def code_hash(network: torch.nn.Module) -> str:
-    """Of what a network does that neither its tensors nor its own words tell: functions that it holds, such as a
-    pooling, and the code and plain attributes of modules that are of no library.
+    """Of what a network does beyond its tensors and its repr.
 
-    Code is that of this version of Python; what it calls is known by name only.
+    That is functions that it holds, such as a pooling, and the code and plain attributes of modules that are of no
+    library. Code is that of this version of Python; what it calls is known by name only.
     """
     digest = blake2b(digest_size=16)
     for name, module in network.named_modules():
-        for text in _own_texts(module):
+        for text in _texts_of(module):
             digest.update(f"{name}\0{_ADDRESS.sub('', text)}\0".encode())
     return digest.hexdigest()
 
 
-def _own_texts(module: torch.nn.Module) -> Iterator[str]:
-    own = [kind for kind in type(module).__mro__ if kind.__module__.partition(".")[0] not in _LIBRARIES]
-    for kind in own:
+def _texts_of(module: torch.nn.Module) -> Iterator[str]:
+    unknown = [kind for kind in type(module).__mro__ if kind.__module__.partition(".")[0] not in _LIBRARIES]
+    for kind in unknown:
         yield f"{kind.__module__}.{kind.__qualname__}"
         yield from (_function_text(one) for _, one in sorted(vars(kind).items()) if isinstance(one, FunctionType))
     for name, value in sorted(vars(module).items()):
         if isinstance(value, FunctionType | MethodType | partial):
             yield f"{name} {_callable_text(value)}"
-        elif own and isinstance(value, _PLAIN) and not name.startswith("_") and name != "training":
+        elif unknown and isinstance(value, _PLAIN) and not name.startswith("_") and name != "training":
             yield f"{name} {value!r}"
 
 
@@ -539,15 +492,10 @@ def _callable_text(one: object) -> str:
 
 
 def preprocess_hash(preprocess: Callable[[Any], torch.Tensor]) -> str:
-    """Of what a preprocessing says of itself, which is all that torchvision's transforms do; of a function its code.
+    """Of the repr of a preprocessing, which for torchvision's transforms has all settings; of a function its code.
 
     The code of a function is that of this version of Python, with its defaults and what it closes over; what it calls
-    is known by name only.
-
-    Raises
-    ------
-    DataError
-        If it says where in memory it is instead of what it does, so that nobody could tell it from another one.
+    is known by name only. DataError if the repr has an address in memory in place of the settings.
     """
     text = _function_text(preprocess) if isinstance(preprocess, FunctionType) else repr(preprocess)
     if _ADDRESS.search(text):

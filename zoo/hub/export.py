@@ -1,4 +1,9 @@
-"""Writes the folder: all of it next to where it goes, and then under its name."""
+"""Writes an encoder as a folder for the Hugging Face Hub: ``model.safetensors``, ``config.json`` and ``README.md``.
+
+The weights are the converted ones, byte for byte; the facts in ``config.json`` are what is needed to build and use the
+encoder, and the source of the weights; the README is the model card. The folder is written beside its place and
+renamed. An earlier export is replaced only if it is unchanged, and is restored after a crash.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +22,10 @@ from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
 from ..files import synchronise_folder
-from ..loading import Found
+from ..loading import StoredWeights
 from ..version import __version__
 from ..weights.places import portable, shown
-from ..weights.store import Record, kept_name
+from ..weights.store import Record, recorded_name
 from .modelcard import model_card, without_keys
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -36,7 +41,7 @@ def config_bytes(facts: dict[str, Any]) -> bytes:
 
 
 def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
-    """How a folder of these files differs from what an export of this encoder left there; None if it does not.
+    """How a folder of these files differs from an export of this encoder; None if it does not.
 
     Every file is read, the weights last and only if their size is right.
     """
@@ -53,7 +58,7 @@ def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
     if config.get("encoder") != card.id:
         return f"it is one of {config.get('encoder')!r}"
     if _CHECKSUM not in config:
-        return f"{CONFIG} has no checksum of its own"
+        return f"{CONFIG} has no checksum"
     if not _is_untouched(content, config):
         return f"{CONFIG} was changed since"
     if config.get("model_card_sha256") != checksum:
@@ -62,15 +67,7 @@ def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
 
 
 def restore_interrupted(target: Path) -> None:
-    """Gives an earlier export its name back if a crash has left it aside, with nothing under its name.
-
-    Raises
-    ------
-    QueryError
-        If several were left aside.
-    StoreError
-        If the folder around them cannot be listed or changed.
-    """
+    """Restores an earlier export that a crash has left under its temporary name; several of them are refused."""
     if os.path.lexists(target):
         return
     aside = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp" + re.escape(ASIDE))
@@ -116,38 +113,15 @@ def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-_CHUNK = 4 * 1024**2  # bytes
+_CHUNK_BYTES = 4 * 1024**2
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
 
-def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[Path]:
-    """Writes a folder that is ready for the Hugging Face Hub.
+def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) -> list[Path]:
+    """Writes the folder of a trained encoder; returns the paths of weights, facts and model card.
 
-    Parameters
-    ----------
-    card : EncoderCard
-        Of a trained encoder.
-    found : Found
-        Its weights, from one of the places of its card.
-    folder : Path
-        Absent, empty, or an untouched earlier export of the same encoder, which is replaced.
-
-    Returns
-    -------
-    list of Path
-        The files: weights, facts, model card. The same card, weights and results give the same bytes.
-
-    Raises
-    ------
-    QueryError
-        If the encoder is untrained, the weights are not those of the card, or anything else is in the folder, be it a
-        file of an earlier export that was changed since.
-    WeightsRefused
-        If the weights are damaged.
-    StoreError
-        If the folder cannot be written; it is then as it was.
-    ResultsError
-        If a file of results is unreadable or a row in it is wrong.
+    ``folder`` is absent, empty, or an unchanged earlier export of the same encoder, which is replaced; if writing fails
+    it stays as it was. The same card, weights and results give the same bytes.
     """
     require_exportable(card, folder)
     _require_own_weights(card, found.record)
@@ -174,16 +148,9 @@ def export_to_hub_folder(card: EncoderCard, found: Found, folder: Path) -> list[
 
 
 def require_exportable(card: EncoderCard, folder: Path) -> None:
-    """Refuses what no weights could make right: an encoder without any, and a folder in which something would be lost.
+    """Refuses an encoder without weights, and a folder with content that an export would lose.
 
-    If an export to this folder was interrupted between the old one and the new one, the old one comes back first.
-
-    Raises
-    ------
-    QueryError
-        In both cases, and if interrupted exports have left several old ones.
-    StoreError
-        If the folder or the one around it cannot be read, or the old export cannot come back.
+    If an earlier export to this folder was interrupted, the old one is restored first.
     """
     if MARK in card.id:
         raise QueryError(
@@ -217,7 +184,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
 def _require_own_weights(card: EncoderCard, record: Record) -> None:
     place = record.origins[0].place
     own = [url for url in (card.weights.url, *card.weights.mirrors) if not isinstance(url, Missing)]
-    if place not in own and place not in map(kept_name, own):  # as a record keeps an address that holds a key
+    if place not in own and place not in map(recorded_name, own):  # as a record keeps an address that holds a key
         raise QueryError(
             f"Found weights of {card.id!r} from {shown(place)}, expected one of the places of its card, for licence "
             "and results are of those; register other weights with 'zoo register' and export that encoder."
@@ -225,7 +192,7 @@ def _require_own_weights(card: EncoderCard, record: Record) -> None:
 
 
 def _config(card: EncoderCard, record: Record, *, checksum: str) -> dict[str, Any]:
-    """Facts under their names in the card; those without a value are null, and ``missing`` says why."""
+    """Facts under their names in the card; missing ones are null, and ``missing`` has the reasons."""
     missing: dict[str, str] = {}
     facts = {part: _plain(getattr(card, part), part, missing) for part in _BUILT_FROM}
     url = card.provenance.url
@@ -270,11 +237,11 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
     return without_keys(value) if isinstance(value, str) else value
 
 
-def _copy_weights(found: Found, target: Path) -> None:
-    """Byte for byte; what is written is what the record says, or it is refused."""
+def _copy_weights(found: StoredWeights, target: Path) -> None:
+    """Copies byte for byte; refuses weights whose hash is not that of their record."""
     digest = hashlib.sha256()
     with open(found.path, "rb") as source, open(target, "xb") as file:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)
         _synchronise(file)
@@ -291,9 +258,9 @@ def _synchronise(file: BinaryIO) -> None:
 
 
 def _publish(temporary: Path, target: Path) -> None:
-    """Gives the finished folder its name; an earlier one steps aside first, and comes back if that fails.
+    """Renames the finished folder; an earlier one is set aside first, and restored if that fails.
 
-    After a crash between the two, the next export to this folder brings it back.
+    After a crash between the two renames, the next export to this folder restores it.
     """
     synchronise_folder(temporary)
     earlier = target.parent / f"{temporary.name}{ASIDE}"

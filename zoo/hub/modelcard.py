@@ -1,4 +1,4 @@
-"""The model card: front matter and text, generated from the card of an encoder and what was measured of it."""
+"""The model card: front matter, code, results, licence and provenance, from an encoder's card and measurements."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..cards.schema import NOT_PUBLISHED, EncoderCard, Missing
+from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, EncoderCard, Missing, fact_text
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
-from ..results.values import PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
-from ..results.vocabulary import IMAGENET
+from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
 from ..version import __version__
 from ..weights.places import portable, shown
 from ..weights.store import REGISTERED, Record
@@ -20,7 +19,7 @@ from ..weights.store import REGISTERED, Record
 with requires_extra("models", needed_for="Exporting an encoder"):
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-_LONGEST = 120  # characters of a line
+_LONGEST_LINE = 120
 _POOLED = "features = network(images)"
 _TOKENS = "tokens = network.forward_features(images)"
 _HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
@@ -39,7 +38,10 @@ features = encoder(image.unsqueeze(0))  # (1, {card.representation.dim})"""
 
 
 def plain_code(card: EncoderCard) -> str | None:
-    """Python that gives the same features with torchvision or timm alone; None where there is none."""
+    """Python that gives the same features with torchvision or timm alone.
+
+    None for a backbone that neither library has, or a pooling with its own weights.
+    """
     library, _, name = card.architecture.backbone.partition(":")
     features = _features(card)
     if library not in ("torchvision", "timm") or features is None:
@@ -90,7 +92,7 @@ def _preprocess(card: EncoderCard) -> list[str]:
 
 
 def _features(card: EncoderCard) -> list[str] | None:
-    """From ``images`` to ``features``, a line a step; None if the network alone does not hold what that takes."""
+    """Lines of code from ``images`` to ``features``; None if the network alone cannot compute them."""
     match card.representation.layer:
         case "avgpool" | "attnpool":
             return [_POOLED]
@@ -131,7 +133,7 @@ def _built(function: str, name: str, options: dict[str, object]) -> list[str]:
     """The call that builds the network, an argument a line where one line would be too long."""
     arguments = [_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())]
     line = f"network = {function}({', '.join(arguments)})"
-    if len(line) <= _LONGEST:
+    if len(line) <= _LONGEST_LINE:
         return [line]
     return [f"network = {function}(", *(f"    {argument}," for argument in arguments), ")"]
 
@@ -146,7 +148,7 @@ _ARXIV = "arXiv:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The believable measurements of one encoder, and what is to be said about the others."""
+    """The believable measurements of one encoder, and the errata on the others."""
 
     top1_percent: dict[Setting, float]  # ImageNet-1K accuracy of a linear probe, by labels
     source: str  # "" if there is none
@@ -155,7 +157,7 @@ class Measured:
 
     @property
     def source_url(self) -> str | None:
-        """Where the source can be read, if it says so itself."""
+        """Address of the source, if its name contains one."""
         if self.source.startswith(_ARXIV):
             return f"https://arxiv.org/abs/{self.source.removeprefix(_ARXIV)}"
         return self.source if self.source.startswith(("http://", "https://")) else None
@@ -167,13 +169,7 @@ class Measured:
 
 
 def measured(card: EncoderCard) -> Measured:
-    """The measurements of an encoder.
-
-    Raises
-    ------
-    ResultsError
-        If a file of results is unreadable or a row in it is wrong.
-    """
+    """The ImageNet-1K measurements of an encoder."""
     everything, believable = summaries().get(card.id), summaries(exclude_wrong=True).get(card.id)
     errors = believable.errors if believable else {}
     return Measured(
@@ -187,7 +183,7 @@ def measured(card: EncoderCard) -> Measured:
 
 
 def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
-    """What was measured of an encoder on other data sets than ImageNet-1K, by data set."""
+    """Measurements on other data sets than ImageNet-1K, by data set."""
     found: dict[str, list[SeedMean]] = {}
     for mean in seed_means(card.id):
         if mean.dataset != IMAGENET:
@@ -196,7 +192,7 @@ def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
 
 
 def eval_results(found: Measured) -> list[EvalResult]:
-    """The measurements as huggingface_hub has them, one a setting."""
+    """The measurements as huggingface_hub's records, one a setting."""
     return [
         EvalResult(
             task_type="image-classification",
@@ -227,7 +223,7 @@ def label_setting(setting: Setting) -> str:
 
 
 def _source(card: EncoderCard, believable: Summary) -> str:
-    """Of the campaign that the summary is of."""
+    """The source whose errors the summary holds."""
     rows = measurements(metrics="linear_probe_error", encoders=card.id, exclude_wrong=True)
     sources = list(dict.fromkeys(row.source for row in rows if row.dataset == IMAGENET))
     if PUBLISHED_SOURCE in sources or len(sources) == 1:
@@ -260,7 +256,7 @@ _FREE_TO_PUBLISH = ("apache-2.0", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc
 def hub_licence(card: EncoderCard) -> dict[str, str]:
     """The fields of a model card that name the licence of the weights.
 
-    ``other`` and a name where the Hub has no identifier, or nobody has published a licence.
+    ``other`` and a name where the Hub has no identifier, or no licence was published.
     """
     licence = card.licence.weights
     if isinstance(licence, Missing):
@@ -275,7 +271,7 @@ def hub_licence(card: EncoderCard) -> dict[str, str]:
 
 
 def conditions(card: EncoderCard) -> str | None:
-    """What whoever uses the weights has to know of their licence; None if it asks for no more than its text.
+    """The conditions of the weights' licence in a sentence; None for a permissive one.
 
     >>> from zoo.cards.catalogue import catalogue
     >>> conditions(catalogue()["mae_vitB16"])
@@ -289,11 +285,11 @@ def conditions(card: EncoderCard) -> str | None:
         return None
     marks = {"-nc": "forbids commercial use", "-nd": "forbids altered copies", "-sa": "asks for the same licence"}
     said = [words for mark, words in marks.items() if f"{mark}-" in folded and folded.startswith("cc-")]
-    return f"The licence of these weights, {licence}, {' and '.join(said) or 'has conditions of its own'}."
+    return f"The licence of these weights, {licence}, {' and '.join(said) or 'has further conditions'}."
 
 
 def redistribution_note(card: EncoderCard) -> str | None:
-    """What to know before publishing these weights once more; None if there is nothing to beware of."""
+    """What to know before publishing these weights again; None if nothing."""
     known = conditions(card)
     if known is None:
         return None
@@ -321,38 +317,7 @@ def without_keys(text: str) -> str:
 
 LIBRARY = "ssl-zoo"
 _HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "ImageNet-22K": "imagenet-21k"}
-_FEATURES = {
-    "avgpool": "the average of the last feature map",
-    "attnpool": "the last feature map, pooled by attention",
-    "cls": "the class token after the last block and its norm",
-    "cls+avg": "the class token and the mean of the patch tokens, {order}",
-    "4xcls": "the class tokens of the last four blocks, each through the final norm, the earliest first",
-    "proj": "the class token, projected to the space shared with text",
-    "pred": "the class token, projected to the space shared with text and quantised",
-    "proj+cls": "the class token, followed by its projection to the space shared with text",
-}
-_LABELS = {
-    "objective.name": "objective",
-    "objective.mode": "kind of objective",
-    "objective.version": "version of the objective",
-    "objective.n_negatives": "negatives a positive pair",
-    "objective.n_classes": "clusters or classes that are predicted",
-    "objective.stop_gradient": "stops the gradient of one branch",
-    "objective.ema": "one branch is a moving average of the other",
-    "pretraining.dataset": "data set",
-    "pretraining.finetuning_dataset": "data set of the training afterwards",
-    "pretraining.augmentation_invariant": "asks for equal features of two augmentations",
-    "pretraining.learning_rate": "base learning rate",
-    "pretraining.n_processors": "number of processors",
-    "pretraining.duration_hours": "duration in hours",
-    "projector.first_arch": "projector of one branch",
-    "projector.second_arch": "projector of the other branch",
-    "projector.same": "both branches have the same projector",
-    "projector.output_dim": "dimensions that the loss sees",
-    "projector.hidden_width": "units in a hidden layer of the projector",
-    "projector.hidden_depth": "hidden layers of the projector",
-    "projector.n_parameters": "parameters of the projector",
-}
+_MEANING = {column.field: column.meaning for column in COLUMNS}
 _STUDY = """\
 @inproceedings{dubois2023evaluating,
   title = {Evaluating Self-Supervised Learning via Risk Decomposition},
@@ -364,13 +329,7 @@ _STUDY = """\
 
 
 def model_card(card: EncoderCard, record: Record) -> ModelCard:
-    """The model card of an encoder with these weights.
-
-    Raises
-    ------
-    ResultsError
-        If a file of results is unreadable or a row in it is wrong.
-    """
+    """The model card of an encoder with these weights."""
     found = measured(card)
     results = eval_results(found)
     licence: dict[str, Any] = hub_licence(card)
@@ -409,7 +368,7 @@ def _tags(card: EncoderCard) -> list[str]:
 
 
 def _datasets(card: EncoderCard) -> list[str] | None:
-    """Identifiers on the Hub of what the encoder was trained on, where it has one; parts of a set count as the set."""
+    """The Hub's identifiers of the training sets, where it has them; parts of a set count as the set."""
     names = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     wholes = [name.rpartition("% ")[2] for name in names if not isinstance(name, Missing)]
     return list(dict.fromkeys(_HUB_DATASETS[name] for name in wholes if name in _HUB_DATASETS)) or None
@@ -423,7 +382,7 @@ def _opening(card: EncoderCard) -> str:
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)
-    layer = _FEATURES[card.representation.layer].format(order=card.representation.order)
+    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
     px, n = card.preprocess.crop_px, card.architecture.n_parameters
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"`{_inline(card.architecture.exact)}`, {size}"
@@ -434,7 +393,7 @@ def _opening(card: EncoderCard) -> str:
     )
     url = _web(card.provenance.url)
     if url is None:
-        origin = "The weights are those of whoever publishes this page."
+        origin = "The weights are those of this page's publisher."
     else:
         origin = f"The weights are those released at [{url.partition('://')[2]}]({url}), converted to safetensors."
     origin += f" `{card.id}` is the id of the encoder in SSL Zoo, a registry of vision encoders."
@@ -512,11 +471,11 @@ def _training(card: EncoderCard) -> str:
     for part in ("objective", "pretraining", "projector"):
         for field in fields(getattr(card, part)):
             fact = f"{part}.{field.name}"
-            label, value = _LABELS.get(fact, field.name.replace("_", " ")), card.fact(fact)
+            label, value = _MEANING[fact], card.fact(fact)
             if value is NOT_PUBLISHED:
                 unknown.append(label)
             elif not isinstance(value, Missing):
-                rows.append((label, _shown(value)))
+                rows.append((label, fact_text(value)))
     if not rows:
         return "## Training\n\nHow it was trained is not stated."
     text = "## Training\n\n" + _table(("fact", "value"), rows)
@@ -527,7 +486,7 @@ def _corrections(card: EncoderCard) -> str:
     wrong = [erratum for erratum in card.errata if erratum.published is not NOT_PUBLISHED]  # the others fill a gap
     if not wrong:
         return ""
-    rows = [(f"`{erratum.field}`", _shown(erratum.published), erratum.reason) for erratum in wrong]
+    rows = [(f"`{erratum.field}`", fact_text(erratum.published), erratum.reason) for erratum in wrong]
     why = "What was published about this encoder and is wrong; everything above is corrected."
     return f"## Corrections\n\n{why}\n\n" + _table(("fact", "published", "why it is wrong"), rows)
 
@@ -567,8 +526,7 @@ def _provenance(card: EncoderCard, record: Record) -> str:
     ]
     if not rows:
         rows = [
-            ("a file of the publisher's own", one.format, f"{one.size_bytes:,}", f"`{one.sha256}`")
-            for one in record.origins
+            ("a file of the publisher", one.format, f"{one.size_bytes:,}", f"`{one.sha256}`") for one in record.origins
         ]
     made_with = ", ".join(f"{library} {number}" for library, number in record.versions.items())
     note = "" if isinstance(card.weights.note, Missing) else f"\n\n{_inline(card.weights.note)}"
@@ -586,7 +544,7 @@ def _is_registered(card: EncoderCard) -> bool:
 
 
 def _web(address: str) -> str | None:
-    """An address that others can open; the place of a registered file may be a path on somebody's machine."""
+    """An address that others can open; the place of a registered file may be a local path."""
     return shown(address) if re.fullmatch(r"https?://[^\s()<>]+", address) else None
 
 
@@ -599,15 +557,3 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequ
 def _inline(text: str) -> str:
     """Text of a card in one line, in which Markdown sees no tags."""
     return " ".join(text.split()).replace("<", "&lt;")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Missing):
-        return value.value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, (tuple, list)):
-        return ", ".join(map(_shown, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,32 +1,31 @@
-"""What was measured on each encoder: its errors and the decomposition of its full-shot error, as values.
+"""Risks and seed means of each encoder, derived from the rows of results and cached.
 
-:func:`summaries` is what listings and studies start from. It keeps a checked copy in the cache, so that the modules
-which read, check and derive are imported only when a file has changed; :func:`measurements` has the single rows.
+:func:`summaries` is what listings and studies start from. The cached copy is checked, so that the modules which read,
+check and derive are imported only when a file has changed; :func:`zoo.results.measurements` has the single rows.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..cards.catalogue import RULES, compiled, read_card_files
-from ..cards.schema import NOT_PUBLISHED
+from ..cards.schema import NOT_PUBLISHED, Missing
 from ..errors import UnknownName, warn
-from .values import PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, read_files
+from .values import IMAGENET, PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, read_files
 
-_IMAGENET = "imagenet-1k"
 _RULES = (*RULES, "results")
 
 
-def summaries(
-    *, exclude_wrong: bool = False, source: str | None = None, dataset: str = _IMAGENET
-) -> dict[str, Summary]:
+def summaries(*, exclude_wrong: bool = False, source: str | None = None, dataset: str = IMAGENET) -> dict[str, Summary]:
     """The risks on ImageNet-1K, or another data set, of every encoder that has any, in the order of the rows.
 
     All linear-probe errors of one encoder come from one campaign, which is one source and one protocol. Without
     ``source`` that is the published one where there is one, else the newest by date, and of several of the same date
-    the one that is read last. Rows that differ only in their seed are averaged.
+    the one that is read last. Rows that differ only in their seed are averaged. What is wrong in the user's files is
+    left out with a :class:`~zoo.errors.ContentWarning`.
 
     Parameters
     ----------
@@ -35,9 +34,7 @@ def summaries(
     source : str, optional
         Only rows of this source.
     dataset : str
-        Of which the risks are.
-
-    What is wrong in the user's own files is left out with a :class:`~zoo.errors.ContentWarning`.
+        Name of the data set of the risks.
 
     Raises
     ------
@@ -50,22 +47,42 @@ def summaries(
     """
 
     def make() -> dict[str, Any]:
-        from .rows import summary_facts
+        from .rows import derived_summaries
 
-        found, left_out = summary_facts(exclude_wrong=exclude_wrong, source=source)
-        return {"summaries": found, "left_out": left_out}
+        by_dataset, left_out = derived_summaries(exclude_wrong=exclude_wrong, source=source)
+        documents = {name: [_document(summary) for summary in some] for name, some in by_dataset.items()}
+        return {"summaries": documents, "left_out": left_out}
 
-    if source is None:
-        kind = "summaries_without_wrong" if exclude_wrong else "summaries"
-        kept = compiled(kind, _sources(), _RULES, make)
-    else:
-        kept = make()
-    warn(kept["left_out"])
-    facts = kept["summaries"]
-    if dataset not in facts:
-        hint = f"There are {', '.join(facts)}."
-        raise UnknownName("data set with errors of linear probes", dataset, facts, hint=hint)
-    return {own["encoder"]: _summary(**own) for own in facts[dataset]}
+    kind = "summaries_without_wrong" if exclude_wrong else "summaries"
+    stored = compiled(kind, _sources(), _RULES, make) if source is None else make()
+    warn(stored["left_out"])
+    documents = stored["summaries"]
+    if dataset not in documents:
+        hint = f"There are {', '.join(documents)}."
+        raise UnknownName("data set with errors of linear probes", dataset, documents, hint=hint)
+    return {document["encoder"]: _summary(**document) for document in documents[dataset]}
+
+
+def _document(summary: Summary) -> dict[str, Any]:
+    """A summary as JSON has it; a component without a value is None."""
+    document = asdict(summary)
+    if parts := document["decomposition"]:
+        document["decomposition"] = {name: None if isinstance(part, Missing) else part for name, part in parts.items()}
+    return document
+
+
+def _summary(
+    *, encoder: str, errors: dict[str, float], decomposition: dict[str, Any] | None, errata: list[dict[str, Any]]
+) -> Summary:
+    parts: dict[str, Any] = {
+        name: NOT_PUBLISHED if part is None else part for name, part in (decomposition or {}).items()
+    }
+    return Summary(
+        encoder=encoder,
+        errors=errors,
+        decomposition=RiskDecomposition(**parts) if parts else None,
+        errata=tuple(ResultErratum(**erratum) for erratum in errata),
+    )
 
 
 def seed_means(encoder: str | None = None) -> list[SeedMean]:
@@ -87,11 +104,11 @@ def seed_means(encoder: str | None = None) -> list[SeedMean]:
     def make() -> dict[str, str]:  # one text an encoder, so that those that are not asked for are not parsed
         from .rows import means_over_seeds, measurements
 
-        rows = [row for row in measurements() if row.dataset != _IMAGENET or row.source != PUBLISHED_SOURCE]
+        rows = [row for row in measurements() if row.dataset != IMAGENET or row.source != PUBLISHED_SOURCE]
         by_encoder: dict[str, list[list[Any]]] = {}
         for mean in means_over_seeds(rows):
             by_encoder.setdefault(mean.encoder, []).append([getattr(mean, name) for name in SeedMean.__slots__])
-        return {name: json.dumps(own) for name, own in by_encoder.items()}
+        return {name: json.dumps(means) for name, means in by_encoder.items()}
 
     texts = compiled("seed_means", _sources(), _RULES, make)
     wanted = texts if encoder is None else [encoder] if encoder in texts else []
@@ -100,22 +117,3 @@ def seed_means(encoder: str | None = None) -> list[SeedMean]:
 
 def _sources() -> dict[Path, bytes]:
     return read_card_files() | read_files(".csv") | read_files("errata.toml")
-
-
-def _summary(
-    *, encoder: str, errors: dict[str, float], decomposition: dict[str, Any] | None, errata: list[dict[str, Any]]
-) -> Summary:
-    return Summary(
-        encoder=encoder,
-        errors=errors,
-        decomposition=_decomposition(**decomposition) if decomposition else None,
-        errata=tuple(ResultErratum(**erratum) for erratum in errata),
-    )
-
-
-def _decomposition(*, approximation: float | None, usability: float | None, **others: Any) -> RiskDecomposition:
-    return RiskDecomposition(
-        approximation=NOT_PUBLISHED if approximation is None else approximation,
-        usability=NOT_PUBLISHED if usability is None else usability,
-        **others,
-    )

@@ -1,9 +1,8 @@
-"""What the papers of RankMe, LiDAR and CLID print of how well label-free metrics predict and select, as values.
+"""Numbers printed in the papers of RankMe, LiDAR and CLID on how well label-free metrics predict and select encoders.
 
 The rows are in ``results/published/label_free.tsv``, every digit as it is printed, faults included: a contradiction
-stands in the column ``note`` and the number beside it is untouched. ``results/README.md`` says what the columns mean.
-They are not measurements of encoders, so they have another file format than those, and no reader of measurements
-comes across them.
+is noted in the column ``note`` and the number beside it is untouched. ``results/README.md`` says what the columns mean.
+They are not measurements of encoders, so that they have another file format, which readers of measurements ignore.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ResultsError, UnknownName, nearest_names
 from ..files import content_folder
@@ -45,7 +43,7 @@ METRICS = (
     "cluster_learnability", "intrinsic_dimension", "clid", "w_clid", "source_label_entropy", "target_label_entropy",
     "one_shot_accuracy",
 )  # fmt: skip
-"""As the table of contents of label-free metrics names them, where it has them; ``oracle`` is ImageNet accuracy."""
+"""Named as in ``zoo.results.vocabulary.LABEL_FREE_METRICS``, where it has them; ``oracle`` is ImageNet accuracy."""
 STATISTICS = {
     "pearson": "dimensionless",
     "spearman": "dimensionless",
@@ -78,7 +76,7 @@ class PrintedNumber:
 
     paper: str  # one of the values of PAPERS
     table: str  # "Table 7b", "Figure 1"
-    page: int | None  # None where the text of the paper that was read tells no pages
+    page: int | None  # None where the text of the paper that was read has no page numbers
     population: str  # whose checkpoints, one of POPULATIONS
     n: int | None  # checkpoints that the number is about; None where the paper does not state it
     metric: str  # one of METRICS
@@ -96,9 +94,15 @@ class PrintedNumber:
     def key(self) -> tuple[str, ...]:
         """What no two cells have in common."""
         return (
-            self.paper, self.table, self.population, self.metric, self.variant, self.statistic, self.target,
+            self.paper,
+            self.table,
+            self.population,
+            self.metric,
+            self.variant,
+            self.statistic,
+            self.target,
             self.hyperparameter,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,23 +125,11 @@ def published_label_free(
     target: str | None = None,
     hyperparameter: str | None = None,
 ) -> tuple[PrintedNumber, ...]:
-    """Printed numbers, in the order of the papers and their tables; those that agree with all that is asked for.
+    """Printed numbers, in the order of the papers and their tables, that match every given word.
 
-    Parameters
-    ----------
-    paper : str, optional
-        Its title, a key of :data:`PAPERS`, or its identifier.
-    table : str, optional
-        As it is printed, such as ``"Table 7b"``.
-    metric, statistic, target, hyperparameter : str, optional
-        Words of :data:`METRICS`, :data:`STATISTICS`, :data:`TARGETS` and :data:`HYPERPARAMETERS`.
-
-    Raises
-    ------
-    UnknownName
-        If no row has such a word; lists the nearest.
-    ResultsError
-        If the file is unreadable or a row in it is wrong.
+    ``paper`` is its title (a key of :data:`PAPERS`) or its identifier, ``table`` as it is printed ("Table 7b"), the
+    others words of :data:`METRICS`, :data:`STATISTICS`, :data:`TARGETS` and :data:`HYPERPARAMETERS`. A word that no row
+    has is refused with the nearest ones.
 
     >>> (row,) = published_label_free(paper="CLID", table="Table 1", metric="clid", statistic="kendall")
     >>> row.value, row.n
@@ -163,19 +155,9 @@ def published_label_free(
 
 
 def published_label_free_df(**asked: str | None) -> pd.DataFrame:
-    """:func:`published_label_free` as a table: a row a number, a column a field of :class:`PrintedNumber`.
+    """:func:`published_label_free`, with its arguments, as a table: a row a number, a column a field.
 
     Pages and counts are ``Int64``, NA where the paper does not state them.
-
-    Parameters
-    ----------
-    **asked : str
-        The arguments of :func:`published_label_free`.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
     """
     with requires_extra("tables", needed_for="published_label_free_df"):
         import pandas as pd
@@ -187,11 +169,6 @@ def published_label_free_df(**asked: str | None) -> pd.DataFrame:
 
 def clid_checkpoints() -> tuple[PrintedCheckpoint, ...]:
     """The 28 checkpoints of the CLID paper, with the id of the card that has the same weights.
-
-    Raises
-    ------
-    ResultsError
-        If the file is unreadable or a row in it is wrong.
 
     >>> len(clid_checkpoints()), clid_checkpoints()[-1].encoder
     (28, 'swav_rn50')
@@ -237,47 +214,39 @@ def _number(fields: Mapping[str, str], refuse: _Refuse) -> PrintedNumber:
         refuse("table", repr(fields["table"]), "the name of a table, such as 'Table 7b'")
     for column in ("page", "n"):
         if fields[column] and not _COUNT.fullmatch(fields[column]):
-            refuse(column, repr(fields[column]), "a whole number above 0, or nothing where the paper does not tell")
+            refuse(column, repr(fields[column]), "a whole number above 0, or nothing where the paper states none")
     if fields["unit"] != STATISTICS[fields["statistic"]]:
         refuse("unit", repr(fields["unit"]), f"{STATISTICS[fields['statistic']]!r} for {fields['statistic']!r}")
-    found = _NUMBER.fullmatch(fields["value"])
+    number = _NUMBER.fullmatch(fields["value"])
     low, high = {"dimensionless": (-1.0, 1.0), "percent": (0.0, 100.0), "seconds": (0.0, math.inf)}[fields["unit"]]
-    if found is None or not low <= float(fields["value"]) <= high:
+    if number is None or not low <= float(fields["value"]) <= high:
         refuse("value", repr(fields["value"]), f"a number with its printed decimals, from {low:g} to {high:g}")
+    values: dict[str, Any] = {column: text for column, text in fields.items() if column != "sign"}
+    values |= {column: int(fields[column]) if fields[column] else None for column in ("page", "n")}
     return PrintedNumber(
-        paper=fields["paper"], table=fields["table"], page=int(fields["page"]) if fields["page"] else None,
-        population=fields["population"], n=int(fields["n"]) if fields["n"] else None, metric=fields["metric"],
-        variant=fields["variant"], negated=fields["sign"] == "negated", statistic=fields["statistic"],
-        target=fields["target"], hyperparameter=fields["hyperparameter"], value=float(fields["value"]),
-        decimals=len(found[1]), unit=fields["unit"], note=fields["note"],
-    )  # fmt: skip
+        **values | {"value": float(fields["value"])}, negated=fields["sign"] == "negated", decimals=len(number[1])
+    )
 
 
 def _lines(name: str, header: tuple[str, ...]) -> Iterator[tuple[dict[str, str], _Refuse]]:
-    """The fields of every line below the header, and what refuses one of them."""
+    """The fields of every line below the header, and the function that refuses one of them."""
     path = content_folder("results") / "published" / name
-    lines = _text(path).split("\n")
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path} cannot be read ({error}); restore it or install ssl-zoo again.") from error
     if tuple(lines[0].split("\t")) != header:
-        raise ResultsError(
-            f"{path}, line 1: found the columns {lines[0].split()}, expected exactly {' '.join(header)}."
-        )
+        columns = lines[0].split()
+        raise ResultsError(f"{path}, line 1: found the columns {columns}, expected exactly {' '.join(header)}.")
     if lines[-1]:
         raise ResultsError(f"{path}, line {len(lines)}: the file breaks off, expected a line end; restore it.")
     for number, line in enumerate(lines[1:-1], start=2):
         fields = line.split("\t")
         if len(fields) != len(header):
-            raise ResultsError(
-                f"{path}, line {number}: found {len(fields)} fields, expected {len(header)} between tabs; restore it."
-            )
+            n_fields = f"found {len(fields)} fields, expected {len(header)} between tabs"
+            raise ResultsError(f"{path}, line {number}: {n_fields}; restore it.")
 
         def refuse(column: str, found: str, expected: str, number: int = number) -> NoReturn:
             raise ResultsError(f"{path}, line {number}, column {column!r}: found {found}, expected {expected}.")
 
         yield dict(zip(header, fields, strict=True)), refuse
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultsError(f"{path} cannot be read ({error}); restore it or install ssl-zoo again.") from error

@@ -1,25 +1,26 @@
-"""Adds measurements to the results: each once, with what it was measured from, whoever else is writing.
+"""Adds measurements to the results: each once, with its provenance, whichever other processes are writing.
 
-Own measurements lie in ``results/measured/`` of the zoo home, one file an encoder with rows like those of any results
-file, and beside it ``ENCODER.provenance.jsonl`` with one line a row: the hashes of what it was measured from and the
-report of the probe. Both are replaced as a whole, the provenance first: at any moment, a kill or a full disk included,
-a reader finds the old rows or the new ones, and no row without its provenance. A line of provenance may be without
-its row, and then counts for nothing.
+The user's measurements lie in ``results/measured/`` of the zoo home, one file an encoder with rows like those of any
+results file. Beside it, ``ENCODER.provenance.jsonl`` has one line of JSON a row: it names its row by the columns that
+distinguish rows and by the value, and holds the provenance (hashes of what was measured, the report of the probe) under
+a separate key; of several lines for one row the last counts. Both files are replaced as a whole, the provenance first:
+at any moment, a kill or a full disk included, a reader sees the old rows or the new ones, and no row without its
+provenance. A line of provenance may be without its row, and is then ignored.
 
 One process writes at a time, by a lock that ends with it. Where the file system has no locks, only pretends to, or has
 them for one machine alone (Lustre and NFS can be mounted so), a writer still never replaces a file that has changed
 since it was read, looks again afterwards whether its rows are there, and adds them again until they are.
 
-A number that was recorded never changes. The same row again is no error, so that a run which is repeated or resumed
-records what is missing; another value for the same row is refused, or told and left out. There is no way to replace
-one here: a better measurement has a protocol or a source of its own, and a wrong row is an erratum, or is taken out by
-hand.
+A recorded number never changes. The same row again is no error, so that a run which is repeated or resumed records what
+is missing; another value for the same row is refused, or reported and left out. There is no way to replace one here: a
+better measurement has another protocol or source, and a wrong row is an erratum, or is removed by hand.
 
 Two values are the same number if they differ by no more than ``ROUNDING`` of their size. Features are float32, whose
 unit of rounding is 2**-24; a sum of 2**14 products in another order, as another processor takes it, typically moves by
 the root of their number times that (Higham and Mary 2019), which is 2**-17. An error of a probe counts images, so that
 a single image of fewer than 100,000 that falls into another class is another number. The ends of an interval come from
-random draws, and are the same up to ``ENDS`` of its width, five times what they vary by from one bootstrap to another.
+random draws, and are the same up to ``INTERVAL_ROUNDING`` of its width, five times what they vary by from one bootstrap
+to another.
 
 References
 ----------
@@ -44,9 +45,11 @@ from typing import Any, Literal
 from ..cards.catalogue import Catalogue, catalogue
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
-from .rows import Key, Measurement, Row, believable_rows_of, checked_rows, key_of, read_rows, require_table, row_of
+from .rows import Key, Measurement, checked_rows, key_of, read_rows, require_table, row_of, rows_of
 from .values import read_files
-from .vocabulary import CI_HIGH, CI_LOW, COLUMNS, DATASET, ENCODER, METRIC, PROTOCOL, SEED, SOURCE, SPLIT, VALUE
+from .vocabulary import COLUMNS, Row
+
+__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "record", "require_same_images"]
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -58,41 +61,34 @@ PROVENANCE_KEYS = {
     "settings": "that define the protocol",
     "report": "of the probe: what it chose, and whether it converged",
 }
-"""What every provenance tells; None where there is nothing to tell, as of the features of a recorded twin."""
+"""Keys of every provenance; None where there is nothing to say, as of the features of a recorded twin."""
 
+ROUNDING = 2.0**-17  # of a value, relative
+INTERVAL_ROUNDING = 0.05  # of an end of an interval, relative to its width
+
+_IDENTITY = ("encoder", "metric", "dataset", "split", "n_train", "seed", "protocol", "source")  # as of key_of
+_ATTEMPTS = 50  # to write rows that others, who write at the same moment, take away
+_PAUSE_S = 0.01
+_STALE_S = 3600.0  # age of a temporary file whose writer was killed
 _SUFFIX = ".provenance.jsonl"
-_IDENTITY = (*range(VALUE), PROTOCOL, SOURCE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def provenance_of(measurement: Measurement) -> dict[str, Any] | None:
-    """What a recorded number was measured from; None if it was not recorded by :func:`zoo.results.recording.record`.
-
-    Raises
-    ------
-    ResultsError
-        If a file of provenance cannot be read or is damaged; names the line.
-    """
+    """What a recorded number was measured from; None if :func:`record` did not record it."""
     row = row_of(measurement)
-    row[ENCODER] = catalogue().id_of(row[ENCODER])
-    wanted, found = _identity(row, measurement), None
-    for _, told in _told(file_stem(row[ENCODER])):
-        provenance = told.pop("provenance")
-        if told == wanted:
-            found = provenance
-    return found
+    row = row._replace(encoder=catalogue().id_of(row.encoder))
+    wanted, last = _identity(row, measurement), None
+    for _, record_of_row in _provenance_records(file_stem(row.encoder)):
+        provenance = record_of_row.pop("provenance")
+        if record_of_row == wanted:
+            last = provenance
+    return last
 
 
-def provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str, Any]) -> bytes:
-    """The line that goes with a checked row.
-
-    Raises
-    ------
-    ResultsError
-        If a key is missing, or a value is nothing that JSON has.
-    """
+def _provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str, Any]) -> bytes:
     missing = PROVENANCE_KEYS.keys() - provenance.keys()
-    named = f"{row[ENCODER]!r}, {measurement.metric!r}, {measurement.split!r}"
+    named = f"{row.encoder!r}, {row.metric!r}, {row.split!r}"
     if missing:
         raise ResultsError(
             f"The provenance of {named} lacks {', '.join(map(repr, sorted(missing)))}; None says that there is none."
@@ -102,53 +98,42 @@ def provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str,
 
 
 def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuses images under the name of a data set if rows that are recorded under it were measured on others.
+    """Refuses images under the name of a data set if rows of that name, of any encoder, were measured on others.
 
-    Rows of any encoder count, the shipped ones and the user's; one without provenance says nothing.
-
-    Parameters
-    ----------
-    dataset : str
-        The name, as rows have it.
-    images : mapping
-        Fingerprints of "train" and "val": under "images" of the images with their labels, and under the name of a
-        task of the images with their maps.
-
-    Raises
-    ------
-    ResultsError
-        If they are others; or if a file of results or of provenance is damaged.
+    ``images`` has the fingerprints of "train" and "val": under "images" those of the images with their labels, and
+    under the name of a task those of the images with their maps. Rows without provenance say nothing.
     """
     if not any(images.values()):
         return
-    known = {(key_of(row), float(row[VALUE])) for row in read_rows() if row[DATASET] == dataset}
-    for where, told in _told("*", containing=f'"dataset":{json.dumps(dataset)}') if known else ():
-        provenance = told.pop("provenance")
-        if (tuple(told.get(COLUMNS[column]) for column in _IDENTITY), told.get("value")) not in known:
-            continue  # taken out, or never written
-        for kind, parts in images_behind(provenance).items():
-            for part, recorded in parts.items():
+    known = {(key_of(row), float(row.value)) for row in read_rows() if row.dataset == dataset}
+    records = _provenance_records("*", containing=f'"dataset":{json.dumps(dataset)}') if known else ()
+    for where, recorded in records:
+        provenance = recorded.pop("provenance")
+        if (tuple(recorded.get(column) for column in _IDENTITY), recorded.get("value")) not in known:
+            continue  # removed, or never written
+        for kind, parts in _images_behind(provenance).items():
+            for part, then in parts.items():
                 now = images.get(kind, {}).get(part)
-                if now is not None and now != recorded:
+                if now is not None and now != then:
                     raise ResultsError(
                         f"These are other images than those recorded as {dataset!r}: {part!r} has the hash {now[:12]}, "
-                        f"and what is recorded of {told[COLUMNS[ENCODER]]} was measured on {recorded[:12]} ({where}); "
+                        f"and what is recorded of {recorded['encoder']} was measured on {then[:12]} ({where}); "
                         "name them with --dataset NAME; another split of the same images counts as others, too."
                     )
 
 
-def images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Fingerprints of the two parts of the data set that a number was measured on, by kind and part.
 
-    Only what is of a whole part: a sample of its images, or views of them, have other fingerprints.
+    Only of whole parts: a sample of its images, or views of them, have other fingerprints.
     """
-    report, settings, found = (provenance.get(key) for key in ("report", "settings", "images_hash"))
+    report, settings = (provenance.get(key) for key in ("report", "settings"))
     report, settings = (one if isinstance(one, Mapping) else {} for one in (report, settings))
     kinds: dict[str, Any] = {}
-    most, n_taken = settings.get("n_images"), report.get("n_images")
-    if most is None or (isinstance(n_taken, int) and n_taken < most):
+    n_asked, n_taken = settings.get("n_images"), report.get("n_images")
+    if n_asked is None or (isinstance(n_taken, int) and n_taken < n_asked):
         task = report.get("task", "classification")
-        kinds["images" if task == "classification" else task] = found
+        kinds["images" if task == "classification" else task] = provenance.get("images_hash")
     if provenance.get("data_hash") is not None:
         kinds["images"] = provenance["data_hash"]
     return {
@@ -164,7 +149,7 @@ def sidecar_of(path: Path) -> Path:
 
 
 def file_stem(encoder: str) -> str:
-    """Of the file that has the rows of an encoder, with all its representations.
+    """Name, without its ending, of the file with the rows of an encoder and all its other features.
 
     >>> file_stem("dino_vitS16@cls:9+10+11")
     'dino_vitS16'
@@ -173,8 +158,7 @@ def file_stem(encoder: str) -> str:
 
 
 def _identity(row: Row, measurement: Measurement) -> dict[str, Any]:
-    told: dict[str, Any] = dict(zip((COLUMNS[column] for column in _IDENTITY), key_of(row), strict=True))
-    return told | {"value": float(measurement.value)}
+    return dict(zip(_IDENTITY, key_of(row), strict=True)) | {"value": float(measurement.value)}
 
 
 def _plain(value: Any, named: str) -> Any:
@@ -195,24 +179,24 @@ def _plain(value: Any, named: str) -> Any:
     )
 
 
-def _told(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and content of every line of provenance of an encoder, or of all, that contains a text."""
-    for where, line in _lines(stem):
+    for where, line in _provenance_lines(stem):
         if containing not in line:
             continue
         try:
-            told = json.loads(line)
-            if not isinstance(told["provenance"], Mapping):
+            recorded = json.loads(line)
+            if not isinstance(recorded["provenance"], Mapping):
                 raise TypeError
         except (ValueError, KeyError, TypeError) as error:
             raise ResultsError(
                 f"{where}: found {line[:60]!r}, expected a JSON object with the key 'provenance'; restore the line, or "
                 "remove it."
             ) from error
-        yield where, told
+        yield where, recorded
 
 
-def _lines(stem: str) -> Iterator[tuple[str, str]]:
+def _provenance_lines(stem: str) -> Iterator[tuple[str, str]]:
     """Place and text of every line of provenance of an encoder, the shipped ones first."""
     for folder in (content_folder("results"), user_folder() / "results"):
         for path in sorted(folder.rglob(f"{stem}{_SUFFIX}")):
@@ -223,15 +207,6 @@ def _lines(stem: str) -> Iterator[tuple[str, str]]:
             for number, line in enumerate(text.split("\n"), start=1):
                 if line:
                     yield f"{path}, line {number}", line
-
-
-__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "record", "require_same_images"]
-
-_ATTEMPTS = 50  # of writing rows that others, who write at the same moment, take away
-_PAUSE_S = 0.01
-_STALE_S = 3600.0  # nobody writes one file for an hour
-ROUNDING = 2.0**-17  # of a value
-ENDS = 0.05  # of the width of an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +236,8 @@ class Difference:
         what = f"{self.metric} of {self.encoder} on {self.dataset}, {self.split}{seed}, by {self.protocol}"
         before, now = f"{self.recorded:.6g}", f"{self.now:.6g}"
         if self.is_of_interval:
-            before, now = (_in_words(ends) for ends in (self.recorded_interval, self.interval_now))
+            intervals = (self.recorded_interval, self.interval_now)
+            before, now = ("nothing" if ends is None else f"{ends[0]:.6g} to {ends[1]:.6g}" for ends in intervals)
             what = f"95 % interval of {what}"
         elif before == now:
             before, now = repr(self.recorded), repr(self.now)
@@ -291,36 +267,17 @@ def record(
     folder: Path | None = None,
     differing: Literal["refuse", "tell"] = "refuse",
 ) -> Recorded:
-    """Adds rows to the user's results, with their provenance.
+    """Adds rows to the user's results, with their provenance; when it returns, they are on the disk.
 
     Everything is checked before anything is written, by the checks that reading makes. All rows of one encoder appear
     together; those of several encoders one file after the other.
 
-    Parameters
-    ----------
-    measured : mapping from Measurement to mapping
-        Each number, and what it was measured from: the keys are :data:`PROVENANCE_KEYS` and any others, the values
-        such as JSON has them. Arrays become lists, numbers that are not finite become texts.
-    folder : Path, optional
-        Where the files of the encoders lie; ``results/measured`` of the zoo home. Only what is below a folder of
-        results is found again.
-    differing : {"refuse", "tell"}
-        What becomes of a row that is there with another value or interval: "refuse" records nothing at all and raises,
-        "tell" records the others and tells of it in ``differences``. Either way the recorded one stays.
-
-    Returns
-    -------
-    Recorded
-        When it is returned, the rows are on the disk.
-
-    Raises
-    ------
-    ResultsError
-        If a value is not what its column takes, or a row is there with another value or interval; if rows of the same
-        data set were measured on other images; if the provenance lacks a key or holds what JSON cannot; if a file is
-        damaged or cannot be written. What had been recorded stays.
-    StoreError
-        If another process holds the lock for two minutes.
+    ``measured`` has each number with its provenance: the keys are :data:`PROVENANCE_KEYS` and any others, the values
+    such as JSON has them (arrays become lists, numbers that are not finite become texts). ``folder`` is
+    ``results/measured`` of the zoo home by default; only what is below a folder of results is read later. Of a row that
+    is recorded with another value or interval, the recorded one stays: "refuse" then records nothing at all and raises
+    :class:`~zoo.errors.ResultsError`, "tell" records the other rows and lists it in ``differences``. Rows of a data set
+    whose recorded rows were measured on other images are refused as well, and so are values that no reader would take.
     """
     cards = catalogue()
     for dataset, images in _images_of(measured):
@@ -328,7 +285,7 @@ def record(
     folder = user_folder() / "results" / "measured" if folder is None else folder
     by_file: dict[Path, dict[Key, _Entry]] = {}
     for key, entry in _entries(measured, cards).items():
-        by_file.setdefault(folder / f"{file_stem(entry.row[ENCODER])}.csv", {})[key] = entry
+        by_file.setdefault(folder / f"{file_stem(entry.row.encoder)}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
         with locked(_lock()):
@@ -341,7 +298,7 @@ def record(
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
                 _append(path, entries)
-        _until_kept({path: entries for path, entries in fresh.items() if entries})
+        _ensure_written({path: entries for path, entries in fresh.items() if entries})
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -353,17 +310,17 @@ def record(
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
     """The different images behind measurements, by data set; of images with maps those of the same task alone."""
-    found = set()
-    for one, told in measured.items():
-        images = images_behind(told)
+    distinct = set()
+    for measurement, provenance in measured.items():
+        images = _images_behind(provenance)
         if len(images) > 1:
             del images["images"]
-        found.add((one.dataset, json.dumps(images, sort_keys=True)))
-    return [(dataset, json.loads(images)) for dataset, images in sorted(found)]
+        distinct.add((measurement.dataset, json.dumps(images, sort_keys=True)))
+    return [(dataset, json.loads(images)) for dataset, images in sorted(distinct)]
 
 
 def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue) -> dict[Key, _Entry]:
-    """What is to be written, checked, by what tells the rows apart."""
+    """Checked rows that are to be written."""
     rows = [row_of(measurement) for measurement in measured]
     checked = checked_rows(lambda number: f"Measurement {number} of {len(rows)}", enumerate(rows, start=1), cards, {})
     entries = {}
@@ -372,7 +329,7 @@ def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue
             line = _csv_line(row).encode()
         except UnicodeEncodeError as error:
             raise ResultsError(f"{row!r} holds {error.object[error.start]!r}, which is no character.") from error
-        entries[key_of(row)] = _Entry(row, line, provenance_line(row, measurement, provenance))
+        entries[key_of(row)] = _Entry(row, line, _provenance_line(row, measurement, provenance))
     return entries
 
 
@@ -383,68 +340,74 @@ def _csv_line(fields: Sequence[str]) -> str:
 
 
 def _unknown(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> tuple[dict[Key, _Entry], list[Difference]]:
-    """Those that no results file has yet, and how others differ from what is there."""
-    there = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards)}
+    """Those that no results file has yet, and how others differ from what is recorded."""
+    recorded = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards)}
     fresh, differences = {}, []
     for key, entry in entries.items():
-        if key not in there:
+        if key not in recorded:
             fresh[key] = entry
-        elif (difference := _difference(*there[key], entry.row)) is not None:
+        elif (difference := _difference(*recorded[key], entry.row)) is not None:
             differences.append(difference)
     return fresh, differences
 
 
 def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list[tuple[str, Row]]:
     """Place and fields of every row, in any file that may hold one of these."""
-    encoders = {entry.row[ENCODER].lower().encode() for entry in entries.values()}
-    sources = {entry.row[SOURCE].replace('"', '""').encode() for entry in entries.values()}  # as CSV quotes it
+    encoders = {entry.row.encoder.lower().encode() for entry in entries.values()}
+    sources = {entry.row.source.replace('"', '""').encode() for entry in entries.values()}  # as CSV quotes it
     files = read_files(".csv")
-    if not any(_is_same(path, other) for other in files):
+    if not any(os.path.realpath(path) == os.path.realpath(other) for other in files):
         files[path] = _content(path)
     seen: dict[Key, str] = {}
     rows, left_out = [], list[str]()
     for other, content in files.items():
         folded = content.lower()
         if any(encoder in folded for encoder in encoders) and any(source in content for source in sources):
-            rows += believable_rows_of(other, content, cards, seen, left_out)
+            rows += rows_of(other, content, cards, seen, left_out)
     warn(left_out)
     return [(seen[key_of(row)], row) for row in rows]
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _difference(place: str, old: Row, new: Row) -> Difference | None:
     """How a number differs from the one that is recorded; None if it is the same."""
     ends = [_ends(row) for row in (old, new)]
-    values = [float(row[VALUE]) for row in (old, new)]
+    values = [float(row.value) for row in (old, new)]
     if _is_same_value(*values) and _is_same_interval(*ends):
         return None
     return Difference(
-        place=place, encoder=old[ENCODER], metric=old[METRIC], dataset=old[DATASET], split=old[SPLIT],
-        seed=int(old[SEED]) if old[SEED] else None, protocol=old[PROTOCOL], source=old[SOURCE], recorded=values[0],
-        now=values[1], recorded_interval=ends[0], interval_now=ends[1],
-    )  # fmt: skip
+        place=place,
+        encoder=old.encoder,
+        metric=old.metric,
+        dataset=old.dataset,
+        split=old.split,
+        seed=int(old.seed) if old.seed else None,
+        protocol=old.protocol,
+        source=old.source,
+        recorded=values[0],
+        now=values[1],
+        recorded_interval=ends[0],
+        interval_now=ends[1],
+    )
 
 
-def _refusal(found: Difference) -> str:
-    seed = f", seed {found.seed}" if found.seed is not None else ""
-    what, before, now = COLUMNS[VALUE], repr(found.recorded), repr(found.now)
-    if found.is_of_interval:
+def _refusal(difference: Difference) -> str:
+    seed = f", seed {difference.seed}" if difference.seed is not None else ""
+    what, before, now = "value", repr(difference.recorded), repr(difference.now)
+    if difference.is_of_interval:
         nothing = ("nothing", "nothing")
-        old, new = (found.recorded_interval or nothing, found.interval_now or nothing)
+        old, new = (difference.recorded_interval or nothing, difference.interval_now or nothing)
         end = 0 if old[0] != new[0] else 1
-        what, before, now = COLUMNS[CI_LOW + end], str(old[end]), str(new[end])
+        what, before, now = ("ci_low", "ci_high")[end], str(old[end]), str(new[end])
     return (
-        f"{found.place}: {found.metric!r} of {found.encoder!r} on {found.dataset!r}, {found.split!r}{seed}, by "
-        f"{found.protocol!r} has the {what} {before}, and is now to have {now}, but a recorded number never changes; "
-        "give the new one another protocol or source, or take the old row out if it is wrong."
+        f"{difference.place}: {difference.metric!r} of {difference.encoder!r} on {difference.dataset!r}, "
+        f"{difference.split!r}{seed}, by {difference.protocol!r} has the {what} {before}, and is now to have {now}, "
+        "but a recorded number never changes; give the new one another protocol or source, or remove the old row if it "
+        "is wrong."
     )
 
 
 def _ends(row: Row) -> tuple[float, float] | None:
-    return (float(row[CI_LOW]), float(row[CI_HIGH])) if row[CI_LOW] and row[CI_HIGH] else None
+    return (float(row.ci_low), float(row.ci_high)) if row.ci_low and row.ci_high else None
 
 
 def _is_same_value(one: float, other: float) -> bool:
@@ -456,16 +419,13 @@ def _is_same_interval(one: tuple[float, float] | None, other: tuple[float, float
         return one == other
     width = max(one[1] - one[0], other[1] - other[0])
     return all(
-        _is_same_value(before, now) or abs(before - now) <= ENDS * width for before, now in zip(one, other, strict=True)
+        _is_same_value(before, now) or abs(before - now) <= INTERVAL_ROUNDING * width
+        for before, now in zip(one, other, strict=True)
     )
 
 
-def _in_words(ends: tuple[float, float] | None) -> str:
-    return "nothing" if ends is None else f"{ends[0]:.6g} to {ends[1]:.6g}"
-
-
 def _append(path: Path, entries: dict[Key, _Entry]) -> None:
-    """Adds the lines that are not there; nothing, if somebody else wrote in between."""
+    """Adds the lines that are missing; nothing if another process wrote in between."""
     if not entries:
         return
     _remove_stale(path.parent)
@@ -507,23 +467,23 @@ class _ChangedError(Exception):
     """Another process has written the file since it was read."""
 
 
-def _until_kept(fresh: dict[Path, dict[Key, _Entry]]) -> None:
-    """Looks whether the lines are there once everybody who was just writing has done so, and adds them again if not."""
+def _ensure_written(fresh: dict[Path, dict[Key, _Entry]]) -> None:
+    """Checks that the lines are there once other writers are done, and adds them again if not."""
     for _ in range(_ATTEMPTS):
         if not fresh:
             return
         time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))
-        fresh = {path: entries for path, entries in fresh.items() if not _are_kept(path, entries)}
+        fresh = {path: entries for path, entries in fresh.items() if not _are_written(path, entries)}
         if fresh:
             with locked(_lock()):
                 for path, entries in fresh.items():
                     _append(path, entries)
     raise ResultsError(
-        f"{', '.join(map(str, fresh))}: the rows are not kept, so many others write there; record them again."
+        f"{', '.join(map(str, fresh))}: the rows do not stay, so many others write there; record them again."
     )
 
 
-def _are_kept(path: Path, entries: dict[Key, _Entry]) -> bool:
+def _are_written(path: Path, entries: dict[Key, _Entry]) -> bool:
     content, beside = _content(path), _content(sidecar_of(path))
     return all(_has(content, entry.line) and _has(beside, entry.provenance) for entry in entries.values())
 
@@ -536,7 +496,7 @@ def _content(path: Path) -> bytes:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Removes what writers who were killed have left."""
+    """Removes temporary files of writers who were killed."""
     for path in folder.glob(".*.tmp"):
         try:
             if time.time() - path.stat().st_mtime > _STALE_S:

@@ -1,12 +1,13 @@
-"""Cards and measurements as tables with the column names of the published study.
+"""Cards and measurements as tables: columns, order and cells of the published study.
 
-Scripts written for the study's own hub keep working: :func:`metadata_dict`, :func:`metadata_df` and :func:`results_df`
-have its names, its columns and its order of arguments. Facts come corrected from the cards and components signed from
-the raw risks; ``as_published=True`` gives what was published instead, faults included, to the last digit.
+Scripts written for the hub of the study (Dubois et al. 2023) keep working: :func:`metadata_dict`, :func:`metadata_df`
+and :func:`results_df` have its names, its columns and its order of arguments. Facts come corrected from the cards and
+components signed from the raw risks; ``as_published=True`` gives what was published instead, faults included, to the
+last digit.
 
 Where only the sum of approximation and usability is known, as for 23 encoders, both columns are missing, because the
-published layout has no column for the sum: whoever adds up the four components of such an encoder gets less than its
-error. ``results_df(extended=True)`` has the column.
+published layout has no column for the sum: the four components of such an encoder add up to less than its error.
+``results_df(extended=True)`` has the column.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ from ..files import content_folder
 from ..optional import requires_extra
 from .derived import summaries
 from .rows import Measurement, measurements
-from .values import PUBLISHED_SOURCE, SETTINGS, Summary
-from .vocabulary import IMAGENET
+from .values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,13 +99,7 @@ EXTENDED_LAYOUT = (*LAYOUT[: len(COMPONENTS)], *_EXTENSION, *LAYOUT[len(COMPONEN
 
 
 def published_ids() -> list[str]:
-    """Ids of the 200 encoders whose facts were published, in the published order.
-
-    Raises
-    ------
-    ContentError
-        If the list cannot be read.
-    """
+    """Ids of the 200 encoders whose facts were published, in the published order."""
     path = content_folder("metadata") / "published.txt"
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -127,7 +121,7 @@ def facts_of(card: EncoderCard, as_published: bool) -> dict[str, Any]:
 
 
 def published_blank(card: EncoderCard, column: Column, reason: Missing) -> str | None:
-    """How the published file wrote a fact without a value: unknown facts of the computing as ???, others as null."""
+    """How the published file wrote a fact without a value: unknown facts of the compute as ???, others as null."""
     is_unknown = reason is NOT_PUBLISHED and column.section == "compute"
     was_null = card.family == "vicregl" and column.name == "time_hours"  # the only ones of these that were null
     return "???" if is_unknown and not was_null else None
@@ -145,8 +139,10 @@ def study_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:
     facts["nviews"] = _if_known(_n_views, facts["views"])
     facts["projection_nparameters_hidden"] = _if_known(
         lambda n, dim, width: float(n - dim * width),
-        facts["projection_nparameters"], facts["z_dim"], facts["projection_hid_width"],
-    )  # fmt: skip
+        facts["projection_nparameters"],
+        facts["z_dim"],
+        facts["projection_hid_width"],
+    )
     facts["date_published"] = _if_known(lambda year, month: f"{year}-{month:02d}-01", facts["year"], facts["month"])
     if isinstance(facts["patch_size"], Missing):
         facts["patch_size"] = _FIRST_STRIDE_PX.get(card.architecture.family, facts["patch_size"])
@@ -155,7 +151,7 @@ def study_facts(card: EncoderCard, as_published: bool) -> dict[str, Any]:
 
 
 def _if_known(derive: Callable[..., Any], *facts: Any) -> Any:
-    """What follows from the facts, or why the first unknown one of them has no value."""
+    """What is derived from the facts, or why the first unknown one of them has no value."""
     return next((fact for fact in facts if isinstance(fact, Missing)), None) or derive(*facts)
 
 
@@ -177,25 +173,16 @@ Cells = dict[str, Any]
 
 
 def published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
-    """Cells of the 200 encoders that were published, in the order of the risks.
+    """Cells (by id, then column) of the encoders that were published, in the order of the risks.
 
-    Parameters
-    ----------
-    as_published : bool
-        Components clipped at 0 and facts as they were published; else signed components and corrected facts.
-    exclude_wrong : bool
-        Without the measurements that an erratum excludes, and without encoders of which none is left.
-
-    Returns
-    -------
-    dict of dict
-        By id of the encoder, the cells by column; a missing one is a :class:`zoo.cards.schema.Missing`.
+    ``as_published`` has components clipped at 0 and facts as they were published, else components are signed and facts
+    corrected; a missing cell is a :class:`zoo.cards.schema.Missing`. ``exclude_wrong`` leaves out the measurements that
+    an erratum excludes, and encoders of which none is left.
     """
-    values = _values(
-        row
-        for row in measurements(exclude_wrong=exclude_wrong)
-        if row.source == PUBLISHED_SOURCE and row.dataset == IMAGENET
-    )
+    values: dict[str, dict[tuple[str, str], float]] = {}
+    for row in measurements(exclude_wrong=exclude_wrong):
+        if row.source == PUBLISHED_SOURCE and row.dataset == IMAGENET:
+            values.setdefault(row.encoder, {})[row.metric, row.split] = row.value
     derived = summaries(exclude_wrong=exclude_wrong, source=PUBLISHED_SOURCE)
     cards = catalogue()
     return {
@@ -204,10 +191,10 @@ def published_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cell
     }
 
 
-def own_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
-    """Cells of the encoders that only others have measured, such as the user: signed components, the newest source.
+def unpublished_rows(*, as_published: bool, exclude_wrong: bool) -> dict[str, Cells]:
+    """:func:`published_rows` of the encoders that only others have measured, such as the user.
 
-    Parameters and returns are those of :func:`published_rows`.
+    Components are signed, and of several sources the newest counts.
     """
     known, published = summaries(exclude_wrong=exclude_wrong), _published_encoders()
     derived = {encoder: known[encoder] for encoder in known if encoder not in published}
@@ -233,7 +220,7 @@ def _published_encoders() -> set[str]:
 
 
 def _newest(rows: Iterable[Measurement]) -> dict[str, dict[tuple[str, str], float]]:
-    """Of each quantity the mean over the seeds of the newest source."""
+    """Mean over the seeds of the newest source, of each encoder and (metric, split)."""
     by_quantity: dict[tuple[str, str, str], dict[tuple[str, str, str], list[float]]] = {}
     for row in rows:
         campaigns = by_quantity.setdefault((row.encoder, row.metric, row.split), {})
@@ -244,33 +231,30 @@ def _newest(rows: Iterable[Measurement]) -> dict[str, dict[tuple[str, str], floa
     return values
 
 
-def _values(rows: Iterable[Measurement]) -> dict[str, dict[tuple[str, str], float]]:
-    values: dict[str, dict[tuple[str, str], float]] = {}
-    for row in rows:
-        values.setdefault(row.encoder, {})[row.metric, row.split] = row.value
-    return values
-
-
 def _cells(
-    own: Mapping[tuple[str, str], float], summary: Summary, card: EncoderCard, *, as_published: bool, clipped: bool
-) -> dict[str, Any]:
+    values: Mapping[tuple[str, str], float], summary: Summary, card: EncoderCard, *, as_published: bool, clipped: bool
+) -> Cells:
     parts = summary.decomposition
     signed = {name: getattr(parts, metric, NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
-    published = {name: own.get((metric, _FULL_SHOT), NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
+    published = {name: values.get((metric, _FULL_SHOT), NOT_PUBLISHED) for name, metric in COMPONENTS.items()}
     return {
         **(published if clipped else signed),
         "approx_plus_usability": getattr(parts, "approximation_plus_usability", NOT_PUBLISHED),
         "approx_is_assumed": getattr(parts, "approximation_assumed", False),
         **{setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS},
-        **{name: own.get((_PROBE, split), NOT_PUBLISHED) for name, split in RAW_RISKS.items()},
-        **{name: own.get(key, NOT_PUBLISHED) for name, key in STATISTICS.items()},
+        **{name: values.get((_PROBE, split), NOT_PUBLISHED) for name, split in RAW_RISKS.items()},
+        **{name: values.get(key, NOT_PUBLISHED) for name, key in STATISTICS.items()},
         **study_facts(card, as_published),
     }
 
 
 _DTYPES = {
-    "text": "string", "whole number": "Int64", "number": "float64", "true or false": "boolean", "list": "object",
-}  # fmt: skip
+    "text": "string",
+    "whole number": "Int64",
+    "number": "float64",
+    "true or false": "boolean",
+    "list": "object",
+}
 
 
 def metadata_dict(
@@ -404,7 +388,7 @@ def _all_facts(as_published: bool) -> dict[str, dict[str, Any]]:
 
 
 def _column(values: list[Any], drop_missing: bool) -> pd.Series[Any]:
-    """The types are those that pandas gives the published file: the plain ones, float where a number is missing."""
+    """Cells with the types that pandas gives the published file: the plain ones, float where a number is missing."""
     import pandas as pd
 
     if not drop_missing and any(isinstance(value, Missing) for value in values):

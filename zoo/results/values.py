@@ -1,4 +1,7 @@
-"""What was measured on an encoder, as values, and the files that the rows are in."""
+"""Values that are derived from results (settings, errata, risks, seed means), and the content of the results files.
+
+Listings start from a cached copy of these values, without the modules that read and check rows.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from ..errors import ResultsError, warn
 from ..files import content_files, content_folder, user_folder
 
 PUBLISHED_SOURCE = "arXiv:2302.03068"
+IMAGENET = "imagenet-1k"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class ResultErratum:
     exclude: bool  # studies that ask for it leave these rows out
 
     def covers(self, encoder: str, metric: str) -> bool:
-        """True if it speaks of this metric of this encoder."""
+        """True if it concerns this metric of this encoder."""
         return self.encoder in (encoder, "*") and self.metric in (metric, "*")
 
 
@@ -92,16 +96,9 @@ class SeedMean:
 
 
 def read_files(suffix: str) -> dict[Path, bytes]:
-    """Content of the results files whose names end like that, the shipped ones first, then the user's.
+    """Content of the results files whose names end in ``suffix``, the shipped ones first, then the user's.
 
-    What the user has under such a name and cannot be read is left out with a :class:`~zoo.errors.ContentWarning`.
-
-    Raises
-    ------
-    ResultsError
-        If a shipped one cannot be read.
-    ContentError
-        If a folder of results is missing or cannot be listed.
+    Unreadable files and folders of the user's are left out with a :class:`~zoo.errors.ContentWarning`.
     """
     paths = content_files("results", suffix)
     folders = [
@@ -113,12 +110,12 @@ def read_files(suffix: str) -> dict[Path, bytes]:
             contents[path] = path.read_bytes()
         except OSError as error:
             sentence = f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
-            if not is_own(path):
+            if not is_of_user(path):
                 raise ResultsError(sentence) from error
             warn([f"{sentence.removesuffix('.')}, for it is left out."])
     return contents
 
 
-def is_own(path: Path) -> bool:
-    """True for a file of the user's, in which something wrong stops nothing but itself."""
+def is_of_user(path: Path) -> bool:
+    """True for a file of the user's, in which something wrong is left out and stops nothing else."""
     return not path.is_relative_to(content_folder("results"))

@@ -1,17 +1,40 @@
-"""The words that results files may use: columns, what was measured, on which images, and what kinds of fault there are.
+"""The words of results files: columns, metrics (label-free ones with all their options), splits, kinds of erratum.
 
-A metric is one line here; ``results/README.md`` shows these tables. Splits with any number of labels, such as
-``train 10-shot -> val``, ``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`known_split`.
+Results, the command line, studies, documentation and tests all read these tables, which need neither NumPy nor PyTorch;
+``results/README.md`` shows them. Splits with any number of labels, such as ``train 10-shot -> val``,
+``train 0.5% -> val`` and ``train 300 images -> val``, are words too: :func:`known_split`. The function of a label-free
+metric is in ``zoo/evaluation/label_free/``, and :mod:`zoo.evaluation.label_free.catalogue` calls it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UnknownName
+
+
+class Row(NamedTuple):
+    """A line of a results file as text; :class:`zoo.results.rows.Measurement` is the same as values."""
+
+    encoder: str
+    metric: str
+    dataset: str
+    split: str
+    n_train: str
+    seed: str
+    value: str
+    unit: str
+    ci_low: str
+    ci_high: str
+    protocol: str
+    source: str
+    date: str
+
+
+COLUMNS = Row._fields
 
 NEEDS = {
     "features": "features of images: z (n, dim)",
@@ -22,12 +45,12 @@ NEEDS = {
     "z, y, z_target",
     "pixels": "images float32 (n, channels, height, width) beside their features: images, z, images_val, z_val",
 }
-"""What a metric is computed from, and the names of the arguments that it takes."""
+"""What label-free metrics are computed from, and the names of the arguments that they take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelFreeMetric:
-    """One metric: what it needs, where its function is, and how to read its value."""
+    """A label-free metric: what it needs, where its function is, and how to read its value."""
 
     name: str
     title: str
@@ -44,28 +67,18 @@ class LabelFreeMetric:
 
 
 def label_free_metric(name: str) -> LabelFreeMetric:
-    """The metric of that name.
-
-    Raises
-    ------
-    UnknownName
-        If there is none; lists the nearest.
-    """
+    """The label-free metric of that name; an unknown name is refused with the nearest ones."""
     if name not in LABEL_FREE_METRICS:
-        raise UnknownName(
-            "label-free metric", name, LABEL_FREE_METRICS, hint="Run 'zoo metric --list' to see them all."
-        )
+        hint = "Run 'zoo metric --list' to see them all."
+        raise UnknownName("label-free metric", name, LABEL_FREE_METRICS, hint=hint)
     return LABEL_FREE_METRICS[name]
-
-
-def _table(metrics: Iterable[LabelFreeMetric]) -> dict[str, LabelFreeMetric]:
-    return {one.name: one for one in metrics}
 
 
 _RANKME, _LIDAR, _CLID = "RankMe, arXiv:2210.02885", "LiDAR, arXiv:2312.04000", "CLID, arXiv:2206.01251"
 _RISK = "arXiv:2302.03068, Appendix F.6"
-LABEL_FREE_METRICS = _table(
-    [
+LABEL_FREE_METRICS = {
+    metric.name: metric
+    for metric in (
         LabelFreeMetric(
             name="rankme", title="RankMe", function="rank.rankme", needs="features", unit="dimensions",
             higher_is_better=True, least=2, source=f"{_RANKME}, Eq. 1-2", streams=True,
@@ -190,17 +203,9 @@ LABEL_FREE_METRICS = _table(
             meaning="trace of within-class covariance times pseudo-inverse of between-class covariance, per class",
             options={"y": None, "definition": "papyan"},
         ),
-    ]
-)  # fmt: skip
-"""Every metric by name."""
+    )
+}  # fmt: skip
 
-
-COLUMNS = (
-    "encoder", "metric", "dataset", "split", "n_train", "seed", "value",
-    "unit", "ci_low", "ci_high", "protocol", "source", "date",
-)  # fmt: skip
-ENCODER, METRIC, DATASET, SPLIT, N_TRAIN, SEED, VALUE, UNIT, CI_LOW, CI_HIGH, PROTOCOL, SOURCE, DATE = range(13)
-IMAGENET = "imagenet-1k"
 _N_TRAIN, _N_CLASSES = 1_281_167, 1000  # of ImageNet-1K
 
 
@@ -228,7 +233,7 @@ class Metric:
     any_images: bool = False  # also with any number of labelled images
 
     def takes(self, split: str) -> bool:
-        """True if it can be measured on such a split.
+        """True if it can be measured on this split.
 
         >>> METRICS["linear_probe_error"].takes("train 10-shot -> val"), METRICS["usability"].takes("train -> train")
         (True, False)
@@ -247,7 +252,7 @@ _IMAGES = re.compile(r"train ([1-9]\d{0,11}) images -> val", re.ASCII)
 
 
 def _split_of_labels(name: str) -> Split | None:
-    """A split with K labels a class or P % of the labels; None if the name is not of that kind."""
+    """A split with K labels a class or P % of the labels; None for other names."""
     if shots := _SHOTS.fullmatch(name):
         return _split_of_shots(shots[1])
     if (share := _SHARE.fullmatch(name)) and share[1] != "0":
@@ -256,12 +261,12 @@ def _split_of_labels(name: str) -> Split | None:
 
 
 def _split_of_images(name: str) -> Split | None:
-    """A split with N labelled images; None if the name is not of that kind."""
-    found = _IMAGES.fullmatch(name)
-    if found is None:
+    """A split with N labelled images; None for other names."""
+    match = _IMAGES.fullmatch(name)
+    if match is None:
         return None
-    meaning = f"network trained on {found[1]} labelled image{'s' * (found[1] != '1')}, evaluated on the validation set"
-    return Split(name, int(found[1]), meaning, n_rounded=_N_CLASSES)  # as many of each class as it has its share
+    meaning = f"network trained on {match[1]} labelled image{'s' * (match[1] != '1')}, evaluated on the validation set"
+    return Split(name, int(match[1]), meaning, n_rounded=_N_CLASSES)  # as many of each class as it has its share
 
 
 def _split_of_shots(shots: str) -> Split:
@@ -354,7 +359,10 @@ METRICS = {
         Metric("probe_generalization", *_COMPONENT),
         Metric("encoder_generalization", *_COMPONENT),
         *(
-            Metric(one.name, one.unit, None, _LABEL_FREE_SPLITS[one.needs], one.meaning)
+            Metric(
+                one.name, one.unit, None if one.higher_is_better is None else not one.higher_is_better,
+                _LABEL_FREE_SPLITS[one.needs], one.meaning,
+            )
             for one in LABEL_FREE_METRICS.values()
         ),
         Metric(
@@ -378,13 +386,9 @@ ERRATUM_KINDS = {
 def known_split(name: str) -> Split:
     """The split of that name: one of :data:`SPLITS`, or one with any number of labels.
 
-    Of the latter there are three kinds: labels a class, a share of the labels, and labelled images.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such split; a share is above 0 and below 100 %, there is at least one image, and numbers have
-        neither leading zeros nor trailing ones behind the point.
+    Of the latter there are three kinds: labels a class, a share of the labels (above 0 and below 100 %), and labelled
+    images (at least one). Numbers have neither leading zeros nor trailing ones behind the point; other names are
+    refused as unknown.
 
     >>> known_split("train 10-shot -> val").n_train, known_split("train 0.5% -> val").n_train
     (10000, 6405)

@@ -171,36 +171,19 @@ def number_claim(
     caveat: str = "",
     shown: str | None = None,
 ) -> Claim:
-    """A printed number beside ours.
+    """A printed number beside ours, with its verdict by the rule at the top of this module.
 
-    Parameters
-    ----------
-    claim, source : str
-        What the number is, and where the paper prints it.
-    printed : str
-        As printed: ``-3.9``, ``4e-9``, ``<1e-9``.
-    ours : float or None
-        By a sound computation; None if the data do not identify it.
-    as_the_paper_did : float, optional
-        By the paper's own computation, faults included, where it differs from the sound one.
-    misprint_of : str, optional
-        What should have been printed, or is printed elsewhere; the claim is corrected if ours agrees with that, or what
-        the paper's own computation gives.
-    cut_off : bool
-        Whether the printed number may be ours with its last digits left out; the claim is corrected if it is.
-    settled : bool
-        The rows leave no doubt, as of a count: another number than the printed one corrects it.
-    interval : (float, float), optional
-        95 %, over what the printed number does not share with ours: encoders, folds, random splits. None for a number
-        of the same rows, whose difference no sampling explains.
-    widest : float
-        Width beyond which the interval says nothing; 100 for percentages of a variance.
-    reason : str
-        One line on why ours differs, shown only if it does.
-    caveat : str
-        One line that is shown whatever the verdict.
-    shown : str, optional
-        ``ours`` as text; by default it has one digit more than is printed.
+    ``ours`` is by a sound computation, None if the data do not identify it; ``as_the_paper_did`` by the paper's own,
+    faults included, where that differs. ``misprint_of`` is what should have been printed, or is printed elsewhere.
+    ``cut_off``: the printed number may be ours with its last digits left out. ``settled``: the rows leave no doubt, as
+    of a count. All four may correct the printed number.
+
+    ``interval`` is at 95 %, over what the printed number does not share with ours: encoders, folds, random splits; None
+    for a number of the same rows, whose difference no sampling explains. Beyond the width ``widest`` (100 for
+    percentages of a variance) it says nothing.
+
+    ``reason`` is one line on why ours differs, shown only if it does; ``caveat`` one that is shown whatever the
+    verdict; ``shown`` is ours as text, by default with one digit more than is printed.
     """
     agrees = ours is not None and agrees_with(printed, ours)
     explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
@@ -267,18 +250,18 @@ def beside(printed: str, value: float) -> str:
     >>> beside("-3.9", -3.8231), beside("4e-9", 3.961e-9), beside("<1e-9", 2.2e-4)
     ('-3.82', '4.0e-09', '2.2e-04')
     """
-    found = _NUMBER.match(printed.strip())
-    if found is None or found[3] or found[1]:
+    match = _NUMBER.match(printed.strip())
+    if match is None or match[3] or match[1]:
         return f"{value:.1e}" if value and (abs(value) < 1e-3 or abs(value) >= 1e5) else f"{value:.3g}"
-    return f"{value:.{len(found[2].partition('.')[2]) + 1}f}"
+    return f"{value:.{len(match[2].partition('.')[2]) + 1}f}"
 
 
 def _read(printed: str) -> tuple[str, float, int]:
     """Bound ("<", ">" or ""), number, and the decimal place of its last digit."""
-    found = _NUMBER.match(printed.strip())
-    if found is None:
+    match = _NUMBER.match(printed.strip())
+    if match is None:
         raise ValueError(f"got {printed!r}, expected one printed number such as '-3.9', '4e-9' or '<1e-9'")
-    bound, digits, exponent, _ = found.groups()
+    bound, digits, exponent, _ = match.groups()
     return bound, float(f"{digits}e{exponent or 0}"), len(digits.partition(".")[2]) - int(exponent or 0)
 
 
@@ -304,7 +287,7 @@ NOT_AVAILABLE = "not available"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a table says of a statement, as computed."""
+    """The answer of a table to a statement, as computed."""
 
     ours: str
     holds: bool
@@ -317,29 +300,23 @@ class Answer:
 
 
 def answered(claim: str, *, source: str, paper: str, answer: Callable[[], Answer]) -> Claim:
-    """The claim with its answer, or "not available" and the reason where the table cannot give one.
-
-    Parameters
-    ----------
-    answer : callable
-        Computes; a :class:`~zoo.errors.QueryError` or :class:`~zoo.errors.UnknownName` that it raises is the reason.
-    """
+    """The claim with its answer, or "not available" where a QueryError or UnknownName says why the table has none."""
     try:
-        found = answer()
+        decided = answer()
     except (QueryError, UnknownName) as error:
         return statement_claim(claim, source=source, paper=paper, ours=NOT_AVAILABLE, holds=False, reason=str(error))
     return statement_claim(
         claim,
         source=source,
         paper=paper,
-        ours=found.ours,
-        holds=found.holds,
-        held_as_the_paper_did=found.held_as_the_paper_did,
-        contradicted=found.contradicted,
-        reason=found.reason,
-        caveat=found.caveat,
-        rests_on=found.rests_on,
-        value=found.value,
+        ours=decided.ours,
+        holds=decided.holds,
+        held_as_the_paper_did=decided.held_as_the_paper_did,
+        contradicted=decided.contradicted,
+        reason=decided.reason,
+        caveat=decided.caveat,
+        rests_on=decided.rests_on,
+        value=decided.value,
     )
 
 
@@ -349,13 +326,8 @@ Decides = TypeVar("Decides", bound=Callable[..., Answer])
 class Claims:
     """Statements of a paper, in the order in which they are written, each above the function that decides it.
 
-    Parameters
-    ----------
-    source : str
-        Where the statements are printed that name no other place: ``"Section 5.1, Figure 4"``.
+    ``source`` is where the statements are printed that name no other place: ``"Section 5.1, Figure 4"``.
 
-    Examples
-    --------
     >>> claims = Claims(source="Section 5.1")
     >>> @claims("Usability is the largest source of error ({which})", paper="largest")
     ... def usability_is_largest(errors):
@@ -387,13 +359,7 @@ class Claims:
 
 
 def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
-    """The estimate of a term and outcome.
-
-    Raises
-    ------
-    QueryError
-        If it was not estimated, because too few encoders have what it needs.
-    """
+    """The estimate of a term and outcome; QueryError if too few encoders have what it needs."""
     for estimate in estimates:
         if (estimate.term, estimate.outcome) == (term, outcome):
             return estimate
@@ -401,13 +367,7 @@ def one_of(estimates: Sequence[Estimate], term: str, outcome: str) -> Estimate:
 
 
 def some_of(estimates: Sequence[Estimate], what: str) -> Sequence[Estimate]:
-    """The estimates, if there are any.
-
-    Raises
-    ------
-    QueryError
-        If there are none, because too few encoders have ``what``.
-    """
+    """The estimates; QueryError if there are none, because too few encoders have ``what``."""
     if not estimates:
         raise QueryError(f"Too few encoders of the table have {what} to compare; measure some.")
     return estimates

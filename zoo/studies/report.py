@@ -77,14 +77,14 @@ def differing(run: StudyRun) -> dict[str, str]:
     if run.other is None:
         return {}
     others = {claim.claim: claim for claim in run.other.claims}
-    found = {}
+    different = {}
     for claim in run.findings.claims:
         other = others.get(claim.claim)
         if other is None:
-            found[claim.claim] = "not available"
+            different[claim.claim] = "not available"
         elif other.ours != claim.ours:
-            found[claim.claim] = other.ours
-    return found
+            different[claim.claim] = other.ours
+    return different
 
 
 def figure_file(study: str, figure: str) -> str:
@@ -155,13 +155,9 @@ def html_page(
 ) -> str:
     """The report as a page.
 
-    Parameters
-    ----------
-    images : mapping, optional
-        File of a figure, as the document names it, -> address of its picture. The page then stands alone, without
-        links to other files; by default it needs the folder ``figures/`` beside it.
-    texts : mapping, optional
-        Further files, by name, that a page which stands alone shows at its end.
+    With ``images`` (file of a figure, as the document names it, -> address of its picture) the page stands alone,
+    without links to other files; by default it needs the folder ``figures/`` beside it. ``texts`` are further files, by
+    name, that a page which stands alone shows at its end.
     """
     with requires_extra("study", needed_for="A report"):
         import jinja2
@@ -343,19 +339,9 @@ def page_of(target: Path) -> Path:
 
 
 def require_reportable(folder: Path, *, single_file: bool = False) -> None:
-    """Refuses a place in which something would be lost, before any work is done for it.
+    """Refuse, before any work, a place where something would be lost: anything but an untouched earlier report.
 
-    Parameters
-    ----------
-    single_file : bool
-        The report is one file, :func:`page_of` the folder's name.
-
-    Raises
-    ------
-    QueryError
-        If it is no folder, or holds anything but an untouched earlier report; or if the file is no such report.
-    StoreError
-        If it cannot be read, or nothing can be written beside it.
+    With ``single_file`` the report is one file, :func:`page_of` the folder's name.
     """
     if single_file:
         _require_page(Path(os.path.realpath(page_of(folder))))
@@ -402,26 +388,9 @@ def _require_page(target: Path) -> None:
 
 
 def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = no_progress) -> Path:
-    """Draws the figures and writes the report as one page that stands alone, with its figures inside.
+    """Draws the figures and writes the report as one page that stands alone, the file :func:`page_of` the target.
 
-    Parameters
-    ----------
-    runs : sequence of StudyRun
-        At least one.
-    target : Path
-        The file is :func:`page_of` it; absent, or an untouched earlier report.
-    progress : callable, optional
-        Told which figure is drawn.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    QueryError, StoreError
-        As :func:`require_reportable`; the file is then as it was. StoreError also if it cannot be written.
+    ``progress`` is called with the figure that is drawn. A refused place is left as it was.
     """
     page = Path(os.path.realpath(page_of(target)))
     _require_page(page)
@@ -448,26 +417,10 @@ def write_page(runs: Sequence[StudyRun], target: Path, *, progress: Progress = n
 
 
 def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress = no_progress) -> list[Path]:
-    """Draws the figures and writes everything.
+    """Draws the figures and writes everything into a folder that is absent, empty, or an untouched earlier report.
 
-    Parameters
-    ----------
-    runs : sequence of StudyRun
-        At least one.
-    folder : Path
-        Absent, empty, or an untouched earlier report.
-    progress : callable, optional
-        Told which figure is drawn.
-
-    Returns
-    -------
-    list of Path
-        The files: ``index.html``, ``report.md``, ``report.json``, ``estimates.csv``, ``figures/``.
-
-    Raises
-    ------
-    QueryError, StoreError
-        As :func:`require_reportable`; the folder is then as it was. StoreError also if a file cannot be written.
+    The files are ``index.html``, ``report.md``, ``report.json``, ``estimates.csv`` and ``figures/``. A refused folder
+    is left as it was.
     """
     require_reportable(folder)
     target = Path(os.path.realpath(folder))
@@ -530,16 +483,16 @@ def _list_contents(folder: Path) -> None:
 
 def _difference(folder: Path) -> str | None:
     """How a folder differs from what a report left there; None if it does not, or is empty."""
-    found = dict(_files(folder))
+    present = dict(_files(folder))
     listing = folder / CONTENTS
     if not listing.is_file():
-        return f"it holds {next(iter(found))!r}" if found else None
+        return f"it holds {next(iter(present))!r}" if present else None
     try:
         listed: Any = json.loads(listing.read_text(encoding="utf-8"))
         known = dict(listed["files"]) if listed["format"] == FORMAT else {}
     except (ValueError, KeyError, TypeError):
         return f"{CONTENTS} cannot be read"
-    changed = [name for name in sorted({*found, *known}) if found.get(name) != known.get(name)]
+    changed = [name for name in sorted({*present, *known}) if present.get(name) != known.get(name)]
     return f"{changed[0]} was added, changed or removed since" if changed else None
 
 

@@ -30,8 +30,7 @@ Progress = Callable[[str, int, int], None]
 """Told what is being done, how many steps are done, and of how many."""
 
 
-def no_progress(what: str, done: int, total: int) -> None:
-    """Says nothing."""
+def no_progress(what: str, done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,28 +67,12 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """The shipped studies by name, in name order.
-
-    Raises
-    ------
-    ContentError
-        If the folder is missing or a file in it cannot be read.
-    QueryError
-        If a study does not open with a question.
-    """
+    """The shipped studies by name, in name order."""
     return {name: read_study(path) for name, path in shipped_studies().items()}
 
 
 def study_named(name: str) -> Study:
-    """A shipped study by its name or an unambiguous beginning of it, or any study by the path of its file or folder.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such study; names the nearest ones.
-    QueryError
-        If several begin like that, or the file is no study.
-    """
+    """A shipped study by its name or an unambiguous beginning of it, or any study by the path of its file or folder."""
     if name.endswith(".py") or "/" in name:
         path = Path(name)
         if path.is_dir() and not (path / "__init__.py").is_file():
@@ -112,20 +95,7 @@ def study_named(name: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Name, question, introduction and options of a study, from its docstring and ``OPTIONS = (...)`` alone.
-
-    Parameters
-    ----------
-    path : Path
-        Of its file, or of its folder.
-
-    Raises
-    ------
-    ContentError
-        If the file cannot be read.
-    QueryError
-        If it is not Python, or does not open with a question.
-    """
+    """Name, question, introduction and options of the study of a file or folder, which is parsed and not run."""
     path = path.resolve()
     if path.name == "__init__.py":
         path = path.parent
@@ -159,15 +129,7 @@ def _options_of(tree: ast.Module) -> tuple[str, ...]:
 def load_study(study: Study) -> StudyFunction:
     """The function ``study`` of a study, whose modules are run for it.
 
-    A folder is loaded as a package of its own, so that its modules import each other relatively
-    (``from .figures import ...``).
-
-    Raises
-    ------
-    MissingExtra
-        If a library that it needs is not installed.
-    QueryError
-        If the file defines no such function.
+    A folder is loaded as a package, so that its modules import each other relatively (``from .figures import ...``).
     """
     apart = hashlib.sha256(str(study.path).encode()).hexdigest()[:8]  # from others of this name
     name = f"zoo_study_{re.sub(r'[^a-zA-Z0-9]', '_', study.name)}_{apart}"
@@ -224,26 +186,10 @@ def run_studies(
     compare: bool = False,
     options: StudyOptions | None = None,
 ) -> list[StudyRun]:
-    """Runs studies one after the other.
+    """Runs studies one after the other, on the table of :func:`zoo.analysis.table.study_table`.
 
-    Parameters
-    ----------
-    chosen : sequence of Study
-        In the order in which they run.
-    corrected, with_mine : bool
-        Which table, see :func:`zoo.analysis.table.study_table`.
-    compare : bool
-        Run on the corrected table too where the chosen one is as published, for a report that shows both. Another table
-        than the published one is always compared with that.
-    options : StudyOptions, optional
-        Seed, tuning and the like.
-
-    Raises
-    ------
-    QueryError
-        If a study cannot be answered on this table; names the study.
-    ZooError
-        If content is missing or wrong, or a library is not installed.
+    ``compare`` runs them on the corrected table too where the chosen one is as published, for a report that shows both.
+    Another table than the published one is always compared with that.
     """
     settings = options or StudyOptions()
     functions = [load_study(study) for study in chosen]  # all of them first: a missing library shows before any work
@@ -278,7 +224,7 @@ def _in_study(options: StudyOptions, study: Study, position: int, total: int) ->
 
 
 def _answered(study: Study, findings: Findings) -> Findings:
-    """Refuses claims that could not be told apart or that say nothing, before anybody reads them."""
+    """Refuses claims with the same words or without a reason."""
     if not isinstance(findings, Findings):
         raise QueryError(
             f"The study {study.path} returned a {type(findings).__name__}, expected Findings of zoo.studies.findings."

@@ -116,16 +116,12 @@ def beeswarm(
 ) -> None:
     """One row a swarm, from the top; points that would cover each other move apart, always in the same way.
 
-    Parameters
-    ----------
-    limit : float, optional
-        The axis goes little further than from ``-limit`` to ``limit``; points beyond are drawn there, as triangles
-        that point outwards. By default the axis holds all points and 0.
-    rasterized : bool
-        Points are pixels in a figure that is otherwise lines, for figures of very many.
+    The axis holds all points and 0, or goes little further than from ``-limit`` to ``limit``; points beyond are drawn
+    there, as triangles that point outwards. ``rasterized`` points are pixels in a figure that is otherwise lines, for
+    figures of very many.
     """
-    found = [float(value) for swarm in swarms for value in swarm.x]
-    low, high = min([*found, 0.0]), max([*found, 0.0])
+    drawn = [float(value) for swarm in swarms for value in swarm.x]
+    low, high = min([*drawn, 0.0]), max([*drawn, 0.0])
     margin = 0.05 * (high - low) or 1.0
     low, high = (low - margin, high + margin) if limit is None else (-limit, limit)
     axes.axvline(0.0, color="#777777", linewidth=0.7, zorder=1)
@@ -184,12 +180,7 @@ def explain_colours(
 ) -> None:
     """A colour bar of numbers or a legend of values, with what grey means if something is missing.
 
-    Parameters
-    ----------
-    axes : Axes or sequence of Axes
-        Those that the colours belong to.
-    below : bool
-        Under the axes; else a colour bar stands to their right.
+    It stands under the axes that the colours belong to; a colour bar that is not ``below`` stands to their right.
     """
     several = list(axes) if isinstance(axes, Sequence) else [axes]
     if isinstance(colours, NumberColours):

@@ -1,4 +1,4 @@
-"""How studies write estimates and p-values: as cells of a table, and as tables."""
+"""How studies write and draw risks: estimates and p-values as cells and tables, labels of axes, rows used, errata."""
 
 from __future__ import annotations
 
@@ -71,8 +71,10 @@ def cross_table(
     signed: bool = True,
 ) -> Table:
     """One row a term, one column a set of estimates; a set without the term has an empty cell."""
-    terms = list(dict.fromkeys(one.term for found in columns.values() for one in found))
-    cells = [{one.term: interval(one, digits=digits, signed=signed) for one in found} for found in columns.values()]
+    terms = list(dict.fromkeys(one.term for estimates in columns.values() for one in estimates))
+    cells = [
+        {one.term: interval(one, digits=digits, signed=signed) for one in estimates} for estimates in columns.values()
+    ]
     return Table(
         title=title,
         headers=[term, *columns],
@@ -119,10 +121,8 @@ def risk_label(outcome: str, *, lines: bool = False) -> str:
 def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> Rows:
     """How many encoders of a table have all of these columns, and why the others were left out.
 
-    Parameters
-    ----------
-    of : StudyTable, optional
-        The whole table, if ``table`` has only some of its encoders: the others are counted by why they were left out.
+    ``of`` is the whole table, if ``table`` has only some of its encoders: the others are counted by why they were left
+    out.
     """
     before = {} if of is None else of.left_out
     gone = (
@@ -163,6 +163,7 @@ COMPONENT_MARKS = dict(zip(PARTS, MARKS, strict=False))
 
 
 def draw_with_bars(axes: Axes, x: Sequence[float], estimates: Sequence[Estimate], part: str) -> None:
+    """Values of a component with their 95 % intervals, in its colour and mark."""
     y = [float("nan") if estimate.value is None else estimate.value for estimate in estimates]
     for position, estimate in zip(x, estimates, strict=True):
         if estimate.ci_low is not None and estimate.ci_high is not None:

@@ -32,13 +32,7 @@ class Trees:
     again: Mapping[str, Sequence[Importance]] = field(default_factory=dict)  # trained on parts of the encoders
 
     def of(self, outcome: str) -> Importance:
-        """SHAP values of one outcome.
-
-        Raises
-        ------
-        QueryError
-            With the reason, if it could not be fitted.
-        """
+        """SHAP values of one outcome; QueryError with the reason if it could not be fitted."""
         if outcome not in self.fitted:
             raise QueryError(self.refused.get(outcome, f"No trees of {outcome} were asked for."))
         return self.fitted[outcome]
@@ -51,15 +45,19 @@ class Trees:
     def rows(self, table: StudyTable) -> list[Rows]:
         """How many encoders each model was trained on."""
         return [
-            Rows(part=f"trees of {OUTCOMES[outcome].label.lower()}", used=found.n, left_out=table.n_left_out(outcome))
-            for outcome, found in self.fitted.items()
+            Rows(
+                part=f"trees of {OUTCOMES[outcome].label.lower()}",
+                used=importance.n,
+                left_out=table.n_left_out(outcome),
+            )
+            for outcome, importance in self.fitted.items()
         ]
 
 
 def tuned_trees(
     table: StudyTable, outcomes: Sequence[str], options: StudyOptions, *, features: str = "few"
 ) -> dict[str, Tuned]:
-    """What was searched anew by outcome, if the options ask for it; else nothing, so the stored settings count.
+    """The settings that were searched anew, by outcome, if the options ask for it; else none, so the stored ones count.
 
     An outcome that this table cannot answer is not in it.
     """
@@ -69,7 +67,7 @@ def tuned_trees(
     for outcome in outcomes:
         try:
             sample_of(table, outcome, features, n_least=N_FOLDS)
-        except QueryError:  # training tells the reason
+        except QueryError:  # training gives the reason
             continue
         possible.append(outcome)
 
@@ -99,13 +97,13 @@ def settings_of(tuned: Mapping[str, Tuned]) -> dict[str, Mapping[str, Any]]:
 
 def tuned_files(table: StudyTable, *tuned: Mapping[str, Tuned], name: str = FILE) -> dict[str, str]:
     """The file of a report that keeps what was searched, laid out as the stored settings; none if nothing was."""
-    found = [one for own in tuned for one in own.values()]
-    if not found:
+    searches = [one for by_outcome in tuned for one in by_outcome.values()]
+    if not searches:
         return {}
     rows = f"{len(table)} {'corrected' if table.corrected else 'published'} rows"
     rows += f", {len(table.mine)} of them measured by the user" if table.mine else ""
     with tempfile.TemporaryDirectory() as folder:
-        path = written_parameters(found, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
+        path = written_parameters(searches, Path(folder) / name, date=f"{datetime.now(UTC):%Y-%m-%d}", table=rows)
         return {name: path.read_text(encoding="utf-8")}
 
 
@@ -121,22 +119,16 @@ def fitted_trees(
 ) -> Trees:
     """SHAP values of the trees of each outcome, several outcomes at a time.
 
-    An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``.
-
-    Parameters
-    ----------
-    parameters : mapping, optional
-        Settings of the trees by outcome, as of :func:`settings_of`; the stored ones where there are none.
-    n_subsamples : int
-        How often the trees of each outcome are trained again on four fifths of its encoders, where these suffice.
-    again_for : collection of str, optional
-        The outcomes for which they are; by default all.
+    Settings of the trees are ``parameters`` by outcome, as of :func:`settings_of`; the stored ones where there are
+    none. An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``. The
+    trees of the outcomes ``again_for``, by default all, are trained again ``n_subsamples`` times on four fifths of
+    their encoders.
     """
 
     def fit(outcome: str) -> tuple[Importance, list[Importance]] | str:
         settings = (parameters or {}).get(outcome)
         try:
-            found = tree_importance(table, outcome, features=features, parameters=settings, seed=options.seed)
+            importance = tree_importance(table, outcome, features=features, parameters=settings, seed=options.seed)
             n_again = n_subsamples if again_for is None or outcome in again_for else 0
         except QueryError as error:
             return str(error)
@@ -144,9 +136,9 @@ def fitted_trees(
             table, outcome, features=features, parameters=settings, n_subsamples=n_again, seed=options.seed
         )
         try:
-            return found, list(again)
+            return importance, list(again)
         except QueryError:  # four fifths are too few, or all alike
-            return found, []
+            return importance, []
 
     answers = {}
     with ThreadPoolExecutor(number_of_workers(options.n_workers)) as pool:  # XGBoost works outside Python's lock
@@ -155,7 +147,7 @@ def fitted_trees(
             options.progress("trees", step, len(outcomes))
     fitted = {outcome: answer for outcome, answer in answers.items() if not isinstance(answer, str)}
     return Trees(
-        {outcome: found for outcome, (found, _) in fitted.items()},
+        {outcome: importance for outcome, (importance, _) in fitted.items()},
         {outcome: answer for outcome, answer in answers.items() if isinstance(answer, str)},
         {outcome: again for outcome, (_, again) in fitted.items()},
     )
@@ -177,22 +169,16 @@ class Choice:
     tied: tuple[str, ...] = ()  # other features that the choice settles: generative encoders have no projector
 
     def effect(self, importance: Importance) -> Estimate:
-        """Mean SHAP value with the choice minus without; negative lowers the risk.
-
-        Raises
-        ------
-        QueryError
-            If all or none of the encoders have made it.
-        """
+        """Mean SHAP value with the choice minus without; negative lowers the risk."""
         if self.levels:
             return level_effect(importance, self.feature, self.levels)
         among = None
         if self.family:
             among = importance.values.index[importance.values["family"] == self.family].tolist()
-        found = number_effect(importance, self.feature, encoders=among)
-        if self.smaller and found.value is not None:
-            found = found.described(term=found.term.replace(">=", "<"), value=-found.value)
-        return found.described(term=f"{found.term}, {self.family} only") if self.family else found
+        effect = number_effect(importance, self.feature, encoders=among)
+        if self.smaller and effect.value is not None:
+            effect = effect.described(term=effect.term.replace(">=", "<"), value=-effect.value)
+        return effect.described(term=f"{effect.term}, {self.family} only") if self.family else effect
 
     def tied_effect(self, importance: Importance) -> float:
         """The same of the features that the choice settles, their SHAP values added."""
@@ -224,24 +210,18 @@ class Way:
 
 
 def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
-    """Which way a choice moves an outcome.
-
-    Raises
-    ------
-    QueryError
-        If there are no trees of the outcome, or all or none of the encoders have made the choice.
-    """
-    found = trees.of(outcome)
-    effect = choice.effect(found)
+    """Which way a choice moves an outcome; QueryError if all or none of the encoders have made the choice."""
+    importance = trees.of(outcome)
+    effect = choice.effect(importance)
     value = effect.value or 0.0
     mean = float(
-        (found.shap.sum(axis=1) + found.base).abs().mean()
+        (importance.shap.sum(axis=1) + importance.base).abs().mean()
     )  # of the predictions, which are as large on average
     again = []
     for one in trees.again.get(outcome, ()):
         try:
             again.append(choice.effect(one).value or 0.0)
-        except QueryError:  # nobody made the choice in this part
+        except QueryError:  # no encoder of this part made the choice
             continue
     same = sum((other > 0) == (value > 0) for other in again)
     steady = f"; same sign in {same} of {len(again)} models of four fifths of the encoders" if again else ""
@@ -257,35 +237,29 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
 def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
     """The claim that an outcome is lower or higher with a choice, about the same (``little``), or not higher.
 
-    Lower and higher hold only if the sign is steady: the same in three of four models of parts of the encoders. A sign
-    that is as printed in the one model of all encoders, and no more than that, is corrected.
-
-    Parameters
-    ----------
-    way : str
-        ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``.
-    paper : str
-        As printed; by default in the words of the claim.
+    ``way`` is ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``. Lower and higher hold only if the sign is
+    steady: the same in three of four models of parts of the encoders. A sign that is as printed in the one model of all
+    encoders, and no more than that, is corrected.
     """
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
     def answer() -> Answer:
-        found = way_of(choice, outcome, trees)
-        if not found.steady:
+        moved = way_of(choice, outcome, trees)
+        if not moved.steady:
             reason = "the sign depends on which encoders the trees are trained on"
-        elif found.found == "little":
+        elif moved.found == "little":
             reason = "the trees hardly lean on it for this outcome"
         else:
-            reason = f"the trees put it at {100 * found.share:+.1f} % of the mean, and their sign is steady"
+            reason = f"the trees put it at {100 * moved.share:+.1f} % of the mean, and their sign is steady"
         if choice.tied:
             tied = choice.tied_effect(trees.of(outcome))
             reason += f"; they put {tied:+.2f} points on {' and '.join(choice.tied)}, which it settles"
-        holds = found.found == way and (found.steady or way == "little")
-        holds = holds or (way == "no worse" and found.found != "raises")
-        value = found.effect.value or 0.0
+        holds = moved.found == way and (moved.steady or way == "little")
+        holds = holds or (way == "no worse" and moved.found != "raises")
+        value = moved.effect.value or 0.0
         by_sign = (way == "raises" and value > 0) or (way == "lowers" and value < 0)
         return Answer(
-            ours=found.text,
+            ours=moved.text,
             value=value,
             holds=holds,
             held_as_the_paper_did=by_sign,

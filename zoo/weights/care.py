@@ -1,7 +1,7 @@
-"""The care of folders of converted weights: which there are, who reads what is in them, checking and removing it.
+"""Housekeeping of folders of converted weights: listing, checking and removing what is in them.
 
-What another process may be about to use is left alone: only what is damaged, what no process can be writing any more
-(the lock of a download tells), and what has been there for an hour without being of use is ever taken for garbage.
+What another process may be about to use is left alone: a file is garbage only if it is damaged, if no process can be
+writing it any more (the lock of a download shows that), or if it has been useless for an hour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import LAYERS, EncoderCard, Missing
 from ..errors import StoreError
 from ..files import local_folder, user_folder
 from . import store
@@ -23,12 +23,10 @@ from .download import is_left_behind
 from .places import mirror_place, weights_folder
 
 _HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
-_BLOCK = 4 * 1024**2
+_BLOCK = 4 * 1024**2  # bytes read at a time
 _TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.files names them
-_READ_FROM = {"avgpool": "map", "attnpool": "map", "proj": "projection", "proj+cls": "projection", "pred": "pred"}
 
-Places = tuple[str, ...]
-"""That of an encoder's own file, then those of its companions."""
+Places = tuple[str, ...]  # of an encoder's file, then of its companions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +38,8 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One record of a shelf, and the weights that it speaks of."""
+class Stored:
+    """One record of a shelf, and the weights that it names."""
 
     shelf: Shelf
     path: Path  # of the record
@@ -50,18 +48,18 @@ class Kept:
 
     @property
     def weights(self) -> Path | None:
-        """Where the weights are, or should be."""
+        """Path of the weights, which may be missing."""
         return None if self.record is None else store.tensors_path(self.shelf.folder, self.record.sha256)
 
     @property
     def is_registered(self) -> bool:
-        """True for an encoder of the user's own, whose weights cannot be had anew."""
+        """True for a user's encoder, whose weights cannot be downloaded again."""
         return self.record is not None and self.record.origins[0].place.startswith(store.REGISTERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """A file that is of no use to anybody."""
+    """A useless file."""
 
     path: Path
     reason: str
@@ -71,79 +69,74 @@ class Garbage:
 
 def shelves() -> list[Shelf]:
     """The folders of converted weights of this user and environment, whether they exist or not."""
-    found = [Shelf(kind="cache", folder=weights_folder())]
+    everything = [Shelf(kind="cache", folder=weights_folder())]
     copies = (weights_folder() / "mirrors").glob("*")
-    found += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
-    found.append(Shelf(kind="registered", folder=user_folder() / "weights"))
+    everything += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
+    everything.append(Shelf(kind="registered", folder=user_folder() / "weights"))
     place = mirror_place()
     folder = local_folder(place) if place else None
     if folder is not None:
-        found.append(Shelf(kind="mirror", folder=folder))
+        everything.append(Shelf(kind="mirror", folder=folder))
     first_at: dict[Path, Shelf] = {}
-    for shelf in found:
+    for shelf in everything:
         first_at.setdefault(shelf.folder.resolve(), shelf)
     return list(first_at.values())
 
 
-def kept(shelf: Shelf) -> list[Kept]:
-    """Every record of a shelf.
-
-    Raises
-    ------
-    StoreError
-        If the folder cannot be read.
-    """
-    found = []
+def stored(shelf: Shelf) -> list[Stored]:
+    """Every record of a shelf."""
+    items = []
     for path, record in store.records(shelf.folder):
         status = None if record is None else _status(store.tensors_path(shelf.folder, record.sha256))
-        found.append(Kept(shelf=shelf, path=path, record=record, status=status))
-    return found
+        items.append(Stored(shelf=shelf, path=path, record=record, status=status))
+    return items
 
 
 def by_places(cards: Iterable[EncoderCard]) -> dict[Places, list[EncoderCard]]:
-    """Trained encoders by the places from which each can be had."""
-    found: dict[Places, list[EncoderCard]] = {}
+    """Trained encoders by the places from which each can be downloaded."""
+    sharing: dict[Places, list[EncoderCard]] = {}
     for card in cards:
         for place in (card.weights.url, *card.weights.mirrors):
             if not isinstance(place, Missing):
-                places = tuple(map(store.kept_name, (place, *card.weights.companions)))
-                found.setdefault(places, []).append(card)
-    return found
+                places = tuple(map(store.recorded_name, (place, *card.weights.companions)))
+                sharing.setdefault(places, []).append(card)
+    return sharing
 
 
 def readers(record: store.Record, cards: Mapping[Places, Sequence[EncoderCard]]) -> tuple[str, ...]:
-    """Ids of the encoders that load these weights, the one that they were converted for among them.
+    """Ids of the encoders that load these weights, including the one that they were converted for.
 
-    Decided by what the cards say, for state dicts cannot be compared without torch: encoders share weights if they read
-    the same files, laid out alike, into the same network, whichever features they take from it.
+    Decided by the cards, for state dicts cannot be compared without torch: encoders share weights if they read the same
+    files, laid out alike, into the same network, whichever features they take from it.
     """
     alike = cards.get(tuple(origin.place for origin in record.origins), ())
     first = next((card for card in alike if card.id == record.encoder), None)
-    if first is None:  # its card is gone, or it was loaded from a file of the user's own
+    if first is None:  # its card is gone, or it was loaded from a user's file
         return (record.encoder,)
     return tuple(card.id for card in alike if _network(card) == _network(first))
 
 
 def _network(card: EncoderCard) -> tuple[object, ...]:
-    built = card.architecture
-    read_from = _READ_FROM.get(card.representation.layer, "tokens")
-    return built.backbone, sorted(built.options.items()), read_from, card.weights.converter
+    """What decides names and shapes of a state dict; of the layer, what it needs beside the backbone."""
+    built, layer = card.architecture, LAYERS[card.representation.layer]
+    needed = (bool(layer.tokens), "proj" in layer.tokens, layer.is_quantised)
+    return built.backbone, sorted(built.options.items()), needed, card.weights.converter
 
 
 def concerns(record: store.Record, card: EncoderCard) -> bool:
     """True if the weights were converted for this encoder, or for another one from the same file."""
     places = [place for place in (card.weights.url, *card.weights.mirrors) if not isinstance(place, Missing)]
-    return record.encoder == card.id or record.origins[0].place in map(store.kept_name, places)
+    return record.encoder == card.id or record.origins[0].place in map(store.recorded_name, places)
 
 
 def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] = lambda n: None) -> str:
-    """In what a file of weights, every byte of it read, differs from its record; "" if in nothing.
+    """How a file of weights differs from its record, every byte of it read; "" if it does not.
 
     ``progress`` is called with the number of bytes after every few MB.
     """
 
     def quietly(name: str, flags: int) -> int:
-        try:  # without a trace in the time of last access, which tells the user what is in use
+        try:  # without a change of the time of last access, which shows the user what is in use
             return os.open(name, flags | getattr(os, "O_NOATIME", 0))
         except PermissionError:  # only the owner may ask for that
             return os.open(name, flags)
@@ -162,20 +155,14 @@ def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] 
     return "" if digest.hexdigest() == record.sha256 else f"its sha256 is {digest.hexdigest()}"
 
 
-def remove(among: Sequence[Kept]) -> int:
-    """Removes records, and the weights that no other record of their shelf needs; returns the bytes that are freed.
-
-    Raises
-    ------
-    StoreError
-        If something cannot be removed.
-    """
+def remove(among: Sequence[Stored]) -> int:
+    """Removes records, and the weights that no other record of their shelf needs; returns the bytes that are freed."""
     freed = 0
     try:
         for item in among:
             item.path.unlink(missing_ok=True)
         for shelf in {item.shelf for item in among}:
-            needed = {other.weights for other in kept(shelf)}
+            needed = {other.weights for other in stored(shelf)}
             unneeded = {item.weights: item.status for item in among if item.shelf == shelf and item.status is not None}
             for path, status in unneeded.items():
                 if path is not None and path not in needed:
@@ -187,36 +174,28 @@ def remove(among: Sequence[Kept]) -> int:
 
 
 def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
-    """Files of the cache, and of its copies of mirrors, that are of no use to anybody; nothing is removed.
+    """Useless files of the cache and of its copies of mirrors; nothing is removed.
 
-    Parameters
-    ----------
-    layouts : mapping of str to int, optional
-        Version of every layout; without it, weights that an older version has converted are left alone.
-
-    Raises
-    ------
-    StoreError
-        If a folder cannot be read.
+    ``layouts`` has the version of every layout; without it, weights that an older version has converted are left alone.
     """
     cache = weights_folder()
-    found = [*_half_written(cache), *_partial(cache / "partial")]
-    found += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
+    useless = [*_half_written(cache), *_partial(cache / "partial")]
+    useless += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
     for shelf in shelves():
         if shelf.kind in ("cache", "copy of a mirror"):
-            found += _useless(shelf, layouts)
-    return found
+            useless += _useless(shelf, layouts)
+    return useless
 
 
 def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
-    """Removes garbage, unless it has changed in the meantime; returns the bytes freed, and a sentence a failure."""
+    """Removes garbage unless it has changed in the meantime; returns the bytes freed, and a sentence a failure."""
     freed, failures = 0, []
     for item in items:
         try:
             if os.stat(item.path).st_mtime_ns == item.changed_ns:
                 item.path.unlink()
                 freed += item.size_bytes
-        except FileNotFoundError:  # somebody else was quicker
+        except FileNotFoundError:  # another process was quicker
             continue
         except OSError as error:
             failures.append(f"{item.path} cannot be removed ({error.strerror}).")
@@ -244,7 +223,7 @@ def _partial(folder: Path) -> Iterator[Garbage]:
 
 def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:
     needed = set()
-    for item in kept(shelf):
+    for item in stored(shelf):
         reason, age = _why_useless(item, layouts)
         left = list(_old([item.path], age, reason)) if reason else []
         yield from left
@@ -254,8 +233,8 @@ def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbag
     yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights that no record speaks of")
 
 
-def _why_useless(item: Kept, layouts: Mapping[str, int] | None) -> tuple[str, float]:
-    """Why a record is of no use, and how old it must be to be removed for that; "" if it is of use."""
+def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> tuple[str, float]:
+    """Why a record is useless, and how old it must be to be removed for that; "" if it is of use."""
     record = item.record
     if record is None:
         return "a damaged record", 0.0
@@ -271,7 +250,7 @@ def _why_useless(item: Kept, layouts: Mapping[str, int] | None) -> tuple[str, fl
 
 
 def _old(paths: Iterable[Path], age_s: float, reason: str) -> Iterator[Garbage]:
-    """Those of the files that nobody has touched for so long."""
+    """Those of the files that have not changed for so long."""
     for path in paths:
         status = _status(path)
         if status is not None and (age_s <= 0 or time.time() - status.st_mtime > age_s):

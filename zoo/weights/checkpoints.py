@@ -1,4 +1,4 @@
-"""Reads a file of weights, whatever wrote it, and runs nothing that is in it.
+"""Reads a checkpoint of any kind without running anything that is in it.
 
 ===========  ==========================================================  =============================================
 kind         how it is recognised                                        how it is read
@@ -6,13 +6,13 @@ kind         how it is recognised                                        how it 
 safetensors  a length, then a brace                                      by the library of that name
 torch, zip   a zip archive with ``data.pkl``                             ``zipfile``, ``pickles``; tensors are mapped
 TorchScript  the same with ``constants.pkl``                             the same; its code is never looked at
-torch, old   a pickle of torch's magic number                            a row of pickles, then the storages
+torch, old   a pickle of torch's magic number                            several pickles, then the storages
 dill         any other pickle                                            ``pickles``
 ===========  ==========================================================  =============================================
 
 ``torch.load(weights_only=True)`` is not used: its list of allowed names belongs to the whole process and its threads,
-it cannot read pickles of protocol 4, it would unpack tar files to the disk, and what it reads is found by another zip
-reader than the one a check beforehand would use. It is what the tests compare with.
+it cannot read pickles of protocol 4, it would unpack tar files to the disk, and it finds the content of an archive with
+another zip reader than a check beforehand would use. The tests compare with it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import mmap
 import os
 import stat
 import struct
+import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -45,13 +46,14 @@ _LEGACY_VERSION = 1001
 _ALIGNMENT = 64  # bytes; torch aligns its storages to it
 _PICKLE = "data.pkl"
 _BLOCK = 1024**2  # bytes that are read at a time; larger storages get memory of their own
+_CHECKED_BLOCK = 16 * 1024**2  # bytes of a mapped file whose CRC-32 is computed at a time
 _END = struct.Struct("<4s4H2LH")  # the last record of a zip archive: PKWARE's APPNOTE.TXT, 6.3, describes all of them
 _LOCAL = struct.Struct("<4s5H3L2H")  # the record before a member
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
-_MOST_DIRECTORY = 3 * 1024**2  # bytes; some 30,000 members, and an optimizer's state has three a parameter
-_MEMBER_BYTES = 800  # that a member takes in the memory of zipfile
-_MOST_MODULES = 100  # in modules of TorchScript
-_OTHERS = (
+_MOST_DIRECTORY_BYTES = 3 * 1024**2  # some 30,000 members; an optimizer's state has three a parameter
+_MEMBER_BYTES = 800  # of memory that zipfile takes for a member
+_MOST_NESTED_MODULES = 100  # of TorchScript
+_OTHER_KINDS = (  # offset, bytes there, kind of file
     (0, b"\x1f\x8b", "a gzip file"),
     (0, b"BZh", "a bzip2 file"),
     (0, b"\xfd7zXZ", "an xz file"),
@@ -65,7 +67,7 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a file of weights holds.
+    """The content of a checkpoint.
 
     ``content`` is made of dicts, lists, tuples, sets, plain values, torch tensors on the CPU, and ``Inert``. Tensors of
     zip archives and safetensors are mapped from the file, which must stay as it is while they are used.
@@ -76,31 +78,20 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
-    """Reads a file of weights.
+    """The content of a file of weights, whatever its name; ``what`` names it in messages.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file; its name does not matter.
-    what : str
-        How messages name the file.
-
-    Raises
-    ------
-    WeightsRefused
-        If the file is damaged, is of no known kind, or asks for anything but numbers in plain containers.
-    StoreError
-        If the file cannot be read at all.
+    WeightsRefused if it is damaged, of no known kind, or asks for anything but numbers in plain containers; StoreError
+    if it cannot be read at all.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(0, "it is not a file")
-        with path.open("rb", buffering=_BLOCK) as file:
+        with path.open("rb") as file:
             content, kind = _content(path, file)
     except OSError as error:
         raise StoreError(f"The weights of {what} cannot be read from {path}: {error.strerror or error}.") from error
     except Refusal as reason:
-        reason.__cause__ = reason.__context__ = None  # the frames of these would keep the file mapped
+        reason.__cause__ = reason.__context__ = None  # their frames would hold the mapping of the file
         raise WeightsRefused(
             f"The file of {what} is refused, because {reason}; "
             "nothing of it was run, take it from another source or save its tensors alone."
@@ -140,7 +131,7 @@ def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
 def _guessed(start: bytes) -> str:
     if not start:
         return "empty"
-    for offset, magic, kind in _OTHERS:
+    for offset, magic, kind in _OTHER_KINDS:
         if start[offset : offset + len(magic)] == magic:
             return kind
     return f"a file of another kind that starts with {start[:8].hex(' ')}"
@@ -159,7 +150,7 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_archive(file: BinaryIO, size: int, budget: Budget) -> tuple[Any, bool]:
-    """What a zip archive of torch holds, and if it is one of TorchScript."""
+    """Content of a zip archive of torch, and whether it is one of TorchScript."""
     members = _members(file, size)
     budget.spend(_MEMBER_BYTES * len(members))
     roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
@@ -170,12 +161,12 @@ def _read_archive(file: BinaryIO, size: int, budget: Budget) -> tuple[Any, bool]
     for name, member in members.items():
         if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
             raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
-    _check_sums(file, members)
     order = members.get(f"{root}byteorder")
     if order is not None and (order.size != 6 or _bytes_at(file, order.start, 6) != b"little"):
         raise Refusal("its numbers are not little-endian")
     # changes of the mapped bytes would stay in memory; torch insists on bytes that it could change
     data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+    _check_sums(data, members)
     storages: dict[str, tuple[str, int, Storage]] = {}
 
     def persistent(identity: Any) -> Storage:
@@ -208,7 +199,7 @@ class _Member:
 
 
 class _Directory:
-    """The file of an archive as zipfile sees it, which would read a directory of any size."""
+    """The file of an archive for zipfile, which would read a directory of any size."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell = file.seek, file.tell
@@ -216,16 +207,16 @@ class _Directory:
 
     def read(self, n: int = -1) -> bytes:
         """A record, or the whole directory; -1 reads the last record."""
-        if n > _MOST_DIRECTORY:
-            raise Refusal(f"it has a zip directory of {n} bytes, expected at most {_MOST_DIRECTORY}")
+        if n > _MOST_DIRECTORY_BYTES:
+            raise Refusal(f"it has a zip directory of {n} bytes, expected at most {_MOST_DIRECTORY_BYTES}")
         return self._file.read(n if n >= 0 else _END.size)
 
 
 def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
     """The members of an archive by name.
 
-    Archives of torch are written in one manner: from the first byte to the last, member after member, with the
-    directory at the end. An archive is refused if anything precedes or follows, or if two records contradict.
+    Torch writes archives in one way: from the first byte to the last, member after member, with the directory at the
+    end. An archive is refused if anything precedes or follows, or if two records contradict each other.
     """
     last = size - _END.size
     signature, disk, first, here, count, length, start, comment = _unpack(_END, file, last)
@@ -255,7 +246,7 @@ def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
 
 
 def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _Member]:
-    """Name and place of a member, by its own record, which must say what the directory says."""
+    """Name and place of a member, by its local record, which must agree with the directory."""
     signature, _, _, method, _, _, _, _, _, n_name, n_extra = _unpack(_LOCAL, file, info.header_offset)
     raw = file.read(n_name)
     in_directory = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
@@ -274,24 +265,32 @@ def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _Member]:
     return name, _Member(start, info.compress_size, is_stored, info.CRC)
 
 
-def _check_sums(file: BinaryIO, members: dict[str, _Member]) -> None:
+def _check_sums(data: mmap.mmap, members: dict[str, _Member]) -> None:
     """Refuses an archive with a stored member whose bytes are not those that its CRC-32 was computed from.
 
-    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member; of such an archive nothing is known.
+    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member: such an archive passes. Pages are given
+    back while they are read, so that the check of a file of gigabytes takes no memory.
     """
     if not any(member.crc for member in members.values()):
         return
-    block = memoryview(bytearray(_BLOCK))
-    for name, member in members.items():
-        if member.is_stored:
-            file.seek(member.start)
-            crc = 0
-            for done in range(0, member.size, _BLOCK):
-                part = block[: min(_BLOCK, member.size - done)]
-                file.readinto(part)  # type: ignore[attr-defined]
-                crc = zlib.crc32(part, crc)
+    with memoryview(data) as view:
+        for name, member in members.items():
+            if not member.is_stored:
+                continue
+            crc, end = 0, member.start + member.size
+            for start in range(member.start, end, _CHECKED_BLOCK):
+                crc = zlib.crc32(view[start : min(start + _CHECKED_BLOCK, end)], crc)
+                if end - start > _CHECKED_BLOCK:
+                    _release_pages(data)
             if crc != member.crc:
                 raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its CRC-32")
+    _release_pages(data)
+
+
+def _release_pages(data: mmap.mmap) -> None:
+    """Gives back the memory of a mapped file that nobody has changed; what is used again is read again."""
+    if sys.platform == "linux":  # elsewhere it is advice that may be ignored
+        data.madvise(mmap.MADV_DONTNEED)
 
 
 def _mapped(data: mmap.mmap, start: int, n: int, dtype: torch.dtype) -> Tensor:
@@ -317,8 +316,8 @@ def _bytes_at(file: BinaryIO, position: int, n: int) -> bytes:
 def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
     """The tensors of a scripted or traced module by their dotted names, like its ``state_dict()``.
 
-    Which attributes are parameters and buffers only the archive's code says, which is not read: a plain tensor
-    attribute comes with them.
+    Only the archive's code, which is not read, distinguishes parameters and buffers from other attributes: a plain
+    tensor attribute is included.
     """
     if type(content) is not Inert:
         raise Refusal("its TorchScript archive does not hold a module")
@@ -329,7 +328,7 @@ def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
         inner: list[tuple[str, Inert, int]] = []
         for name, value in module.attributes.items():
             budget.spend(100 + len(prefix) + len(name))  # a module that is met often has as many names
-            if depth > _MOST_MODULES:
+            if depth > _MOST_NESTED_MODULES:
                 raise Refusal("it holds modules in modules without end")
             if isinstance(value, Tensor):
                 if prefix + name in tensors or "." in name:
@@ -345,7 +344,7 @@ def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
 
 
 def _read_legacy(file: BinaryIO, size: int, budget: Budget) -> Any:
-    """What such a file holds: magic number, version, system, content, names of storages, storages."""
+    """Content of such a file: magic number, version, system, content, names of storages, storages."""
 
     def plain() -> Any:
         return built(recorded(file, end=size, lookup=lookup, budget=budget), budget)
@@ -386,13 +385,13 @@ def _read_legacy(file: BinaryIO, size: int, budget: Budget) -> Any:
 
 
 def _unfilled(n: int, dtype: torch.dtype) -> Tensor:
-    """Elements to be filled; large ones in memory of their own, all of which goes back when they do."""
+    """Elements to be filled; large ones in a mapping of their own, whose memory is returned when they are freed."""
     n_bytes = n * dtype.itemsize
     return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=dtype) if n_bytes > _BLOCK else torch.empty(n, dtype=dtype)
 
 
 def _storage_named(identity: Any, *, n_parts: int) -> tuple[str, str, int]:
-    """Class, key and number of elements of the storage that a persistent id means; the device is left out."""
+    """Class, key and number of elements of the storage that a persistent id names; the device is ignored."""
     match identity:
         case ("storage", type() as kind, str(key), str(), int(n), *rest) if (
             issubclass(kind, StandIn) and kind.name in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)

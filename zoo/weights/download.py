@@ -1,8 +1,8 @@
-"""One place -> one checked file: whole or not at all, hashed while it streams, resumed after any interruption.
+"""Downloads one place into one checked file: whole or not at all, hashed while it streams, resumed if interrupted.
 
-Whatever the place is, the file that comes back has the hash and size that were expected of it; anything else is one
-error of one sentence, and nothing wrong is left behind. Addresses need the standard library alone; proxies come from
-the environment. In the folder of weights lie::
+The file that comes back has the hash and size that were expected of it; anything else is one error of one sentence, and
+no wrong file stays behind. Addresses need the standard library alone; proxies come from the environment. The folder of
+weights holds::
 
     downloads/SHA256             finished files, each until it is converted
     partial/KEY.sha256           the hash of the finished file of the place with hash KEY
@@ -11,9 +11,9 @@ the environment. In the folder of weights lie::
     partial/KEY.MACHINE.lock     locked by the process that writes them
 
 A process waits for another one that has the lock, as long as the bytes become more. Bytes without a process that has
-the lock are gone on with. MACHINE is a running kernel: locks of a network file system may hold on one machine alone,
-and what a machine wrote before it crashed may be lost in part. Where the file system has no locks, or the other process
-stalls, a process downloads into a file of its own (KEY.MACHINE.ID.part), which is of no use to any other.
+the lock are continued. MACHINE is a running kernel: locks of a network file system may hold on one machine alone, and
+what a machine wrote before it crashed may be lost in part. Where the file system has no locks, or the other process
+stalls, a process downloads into a file of its own (KEY.MACHINE.ID.part), which no other process uses.
 """
 
 from __future__ import annotations
@@ -55,17 +55,16 @@ from urllib.request import (
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import locked, publish, replaced
-from ..progress import DownloadBar as Bar
-from ..progress import DownloadProgress as Progress
+from ..progress import Bar, Progress
 from ..version import __version__
 from .hosts import forget, why_unreachable
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown, source, torch_checkpoints
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PATIENCE = (408, 425, 429)  # statuses below 500 that ask to try again
+_TRY_AGAIN = (408, 425, 429)  # statuses below 500 that ask for it
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)")
-_BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one at every start of a Linux machine
-_BLOCK = 1 << 20
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # changes at every start of a Linux machine
+_BLOCK = 1 << 20  # bytes read at a time
 _HOUR_S, _WEEK_S = 3600.0, 7 * 24 * 3600.0
 
 
@@ -86,7 +85,7 @@ POLICY = Policy()
 
 
 class TakenAway(StoreError):
-    """Another process was at the same file, and has converted it already or given it up."""
+    """Another process was downloading the same file, and has converted it already or given up."""
 
 
 def fetch(
@@ -98,66 +97,43 @@ def fetch(
     progress: Progress | None = None,
     policy: Policy = POLICY,
 ) -> Fetched:
-    """The file at a place, from a cache on this machine if it is in one, otherwise from the network.
+    """The file at a place, from a cache on this machine if it is in one, else from the network.
 
-    Parameters
-    ----------
-    place : str
-        An address, ``hf:``, ``timm:``, ``torchvision:`` or a path; see :mod:`zoo.weights.places`.
-    folder : Path
-        The folder of weights: ``downloads/`` and ``partial/`` are made in it.
-    sha256 : str, optional
-        What the file must have, 64 hexadecimal digits; without it, what the publisher put into its name.
-    size_bytes : int, optional
-        What the file must have.
-    progress : Progress, optional
-        Told how far the download is; without one, a bar is drawn where stderr is a terminal.
-    policy : Policy
-        How long and how often to try; huggingface_hub has its own.
+    ``downloads/`` and ``partial/`` are made in ``folder``. Without ``sha256`` (64 hexadecimal digits), the file must
+    have the hash that the publisher put into its name. Without ``progress``, a bar is drawn where stderr is a terminal.
+    ``policy`` does not concern huggingface_hub, which has its own.
 
-    Raises
-    ------
-    QueryError
-        If the place or the hash cannot be understood.
-    WeightsUnavailable
-        If the file cannot be had: no network, no such file, no access, a server that fails or stalls. What has come is
-        kept to go on with.
-    WeightsRefused
-        If the file is not the expected one, or the way to it is unsafe; nothing is kept.
-    StoreError
-        If the disk is full, or cannot be read or written. It is :class:`TakenAway` if this process has waited for
-        another one, and no file is there: look for what the other has made of it, and call again.
-    MissingExtra
-        If a library that knows the place is not installed.
+    An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
+    waited for another one and the file is gone: look for what the other has made of it, and call again.
     """
-    found = source(place)
+    resolved = source(place)
     whole = (sha256 or "").lower()
     if not re.fullmatch("(?:[0-9a-f]{64})?", whole):
-        raise QueryError(f"The sha256 {sha256!r} for {shown(found.place)} is none, expected 64 hexadecimal digits.")
-    expected = Expected(place=found.place, sha256=whole, sha256_prefix=found.sha256_prefix, size_bytes=size_bytes)
-    if found.kind == "path":
-        return _own_file(found, expected)
-    if found.kind == "hub":
+        raise QueryError(f"The sha256 {sha256!r} for {shown(resolved.place)} is none, expected 64 hexadecimal digits.")
+    expected = Expected(place=resolved.place, sha256=whole, sha256_prefix=resolved.sha256_prefix, size_bytes=size_bytes)
+    if resolved.kind == "path":
+        return _user_file(resolved, expected)
+    if resolved.kind == "hub":
         from .huggingface import fetch_hub  # half a second that only places on the Hub need
 
-        return fetch_hub(found, expected=expected, progress=progress)
-    assert found.url is not None  # of an http place
-    if (kept := _kept(found, expected, folder)) is not None:
-        return kept
+        return fetch_hub(resolved, expected=expected, progress=progress)
+    assert resolved.url is not None  # of an http place
+    if (cached := _cached(resolved, expected, folder)) is not None:
+        return cached
     if is_offline():
         raise WeightsUnavailable(
             f"The file at {shown(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
             "ZOO_OFFLINE once, or give the path of a copy."
         )
-    _check_address(found.url, expected)
-    if reason := why_unreachable(found.url):
+    _check_address(resolved.url, expected)
+    if reason := why_unreachable(resolved.url):
         raise WeightsUnavailable(
-            f"{shown(found.url)} could not be downloaded: {reason}; check the network and try again, or give the path "
-            "of a copy.",
+            f"{shown(resolved.url)} could not be downloaded: {reason}; check the network and try again, or give the "
+            "path of a copy.",
             unreached=[reason],
         )
     with _disk(folder):
-        return _download(found, expected, folder, Bar() if progress is None else progress, policy)
+        return _download(resolved, expected, folder, Bar("B") if progress is None else progress, policy)
 
 
 def finished_record(folder: Path, place: str) -> Path:
@@ -166,7 +142,7 @@ def finished_record(folder: Path, place: str) -> Path:
 
 
 def is_left_behind(partial: Path) -> bool | None:
-    """Whether no process writes a ``.part`` file; None if that cannot be told from here."""
+    """Whether no process writes a ``.part`` file; None if that cannot be decided from here."""
     lock = partial.with_suffix(".lock")
     if partial.suffixes != [f".{_machine()}", ".part"]:
         return None
@@ -181,9 +157,9 @@ def is_left_behind(partial: Path) -> bool | None:
         return None
 
 
-def _own_file(found: Source, expected: Expected) -> Fetched:
-    assert found.path is not None  # of a path
-    path = found.path
+def _user_file(resolved: Source, expected: Expected) -> Fetched:
+    assert resolved.path is not None  # of a path
+    path = resolved.path
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on for ever
             raise WeightsUnavailable(f"{path} is not a file, expected one of weights; correct the path.")
@@ -196,63 +172,63 @@ def _own_file(found: Source, expected: Expected) -> Fetched:
     return Fetched(path=path, sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
 
 
-def _kept(found: Source, expected: Expected, folder: Path) -> Fetched | None:
+def _cached(resolved: Source, expected: Expected, folder: Path) -> Fetched | None:
     """The file if this machine has it: downloaded before and not used since, or in torch.hub's cache."""
     known = expected.hash
     if len(known) < 64:
         try:
-            known = finished_record(folder, found.place).read_text(encoding="ascii").strip()
+            known = finished_record(folder, resolved.place).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             known = ""
     ours = folder / "downloads" / known
-    if re.fullmatch("[0-9a-f]{64}", known) and (there := _right(ours, expected, whole=known)):
-        return Fetched(path=ours, sha256=there[0], size_bytes=there[1], origin=shown(found.url or ""), is_ours=True)
-    theirs = torch_checkpoints() / found.filenames[0]
-    # without a hash nothing tells whether a file of that name is the one of this address: names repeat
-    if expected.hash and (there := _right(theirs, expected)):
-        return Fetched(path=theirs, sha256=there[0], size_bytes=there[1], origin=f"{theirs}", is_ours=False)
+    if re.fullmatch("[0-9a-f]{64}", known) and (right := _right(ours, expected, whole=known)):
+        return Fetched(path=ours, sha256=right[0], size_bytes=right[1], origin=shown(resolved.url or ""), is_ours=True)
+    theirs = torch_checkpoints() / resolved.filenames[0]
+    # without a hash a file of that name may be that of another address: names repeat
+    if expected.hash and (right := _right(theirs, expected)):
+        return Fetched(path=theirs, sha256=right[0], size_bytes=right[1], origin=f"{theirs}", is_ours=False)
     return None
 
 
 def _right(path: Path, expected: Expected, *, whole: str = "") -> tuple[str, int] | None:
-    """Hash and size of a file, if it is there and is the expected one; what is wrong is left to be replaced."""
+    """Hash and size of a file, if it is the expected one; a wrong one is left to be replaced."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
         digest, size = file_sha256(path)
-    except (OSError, ValueError):  # not there, not readable, or no possible name of a file
+    except (OSError, ValueError):  # missing, not readable, or no possible name of a file
         return None
     is_right = digest.startswith(whole) and digest.startswith(expected.hash) and expected.size_bytes in (None, size)
     return (digest, size) if is_right else None
 
 
-def _download(found: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
-    path = folder / "partial" / f"{_key_of(found.place)}.{_machine()}.part"
+def _download(resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
+    path = folder / "partial" / f"{_key_of(resolved.place)}.{_machine()}.part"
     path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as until_released:
         has_waited, is_shared = _turn(until_released, path, policy)
         try:
             if not has_waited or path.exists():
-                own = path if is_shared else path.with_suffix(f".{secrets.token_hex(4)}.part")
-                return _downloaded(Partial(own, is_shared=is_shared), found, expected, folder, progress, policy)
+                part = path if is_shared else path.with_suffix(f".{secrets.token_hex(4)}.part")
+                return _downloaded(Partial(part, is_shared=is_shared), resolved, expected, folder, progress, policy)
         finally:
             if is_shared and not path.exists():
                 with suppress(OSError):  # Windows removes nothing that is open
                     path.with_suffix(".lock").unlink()
-    if (kept := _kept(found, expected, folder)) is not None:
-        return kept
+    if (cached := _cached(resolved, expected, folder)) is not None:
+        return cached
     raise TakenAway(
-        f"Another process was downloading {shown(found.place)}, and its file is not in {folder} any more; try again."
+        f"Another process was downloading {shown(resolved.place)}, and its file is not in {folder} any more; try again."
     )
 
 
 def _downloaded(
-    partial: Partial, found: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy
+    partial: Partial, resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy
 ) -> Fetched:
     try:
-        partial.take_up(address=shown(found.url or ""), is_checkable=bool(expected.hash))
-        _fill(partial, found, expected, progress, policy)
-        with replaced(finished_record(folder, found.place)) as file:
+        partial.take_up(address=shown(resolved.url or ""), is_checkable=bool(expected.hash))
+        _fill(partial, resolved, expected, progress, policy)
+        with replaced(finished_record(folder, resolved.place)) as file:
             file.write(f"{partial.sha256}\n".encode())
         target = folder / "downloads" / partial.sha256
         partial.publish(target)
@@ -266,13 +242,13 @@ def _downloaded(
     finally:
         progress.end()
         partial.release()
-    _sweep(folder / "partial", _key_of(found.place))
+    _sweep(folder / "partial", _key_of(resolved.place))
     size = partial.size_bytes
-    return Fetched(path=target, sha256=partial.sha256, size_bytes=size, origin=shown(found.url or ""), is_ours=True)
+    return Fetched(path=target, sha256=partial.sha256, size_bytes=size, origin=shown(resolved.url or ""), is_ours=True)
 
 
 def _turn(until_released: ExitStack, partial: Path, policy: Policy) -> tuple[bool, bool]:
-    """Whether another process had to be waited for, and whether the partial file is now this process's own to write."""
+    """Whether another process had to be waited for, and whether this process may write the partial file now."""
     lock, before, has_waited = partial.with_suffix(".lock"), -1, False
     while True:
         try:
@@ -298,9 +274,9 @@ def _size(path: Path) -> int:
 
 
 def _sweep(folder: Path, key: str) -> None:
-    """Removes what has been left behind: of this place for an hour, of others for a week; and notes of nothing."""
+    """Removes abandoned files: of this place after an hour, of others after a week; and their notes."""
     now = time.time()
-    with suppress(OSError):  # another process sweeps, too
+    with suppress(OSError):  # another process may sweep at the same time
         for path in folder.glob("*.part"):
             age_s = now - path.stat().st_mtime
             if age_s > (_HOUR_S if path.name.startswith(key) else _WEEK_S) and is_left_behind(path) is not False:
@@ -312,15 +288,15 @@ def _sweep(folder: Path, key: str) -> None:
 
 
 def _key_of(place: str) -> str:
-    """Under which name downloads of a place are kept."""
+    """Under which name downloads of a place are stored."""
     return blake2b(place.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 @cache
 def _machine() -> str:
-    """A name of the running kernel, within which locks hold; of the host, where the kernel does not say."""
+    """A name of the running kernel, within which locks hold; of the host, where the kernel has no id."""
     try:
-        kernel = _BOOT.read_text()
+        kernel = _BOOT_ID.read_text()
     except OSError:
         kernel = gethostname()
     return blake2b(kernel.encode(), digest_size=4).hexdigest()
@@ -328,7 +304,7 @@ def _machine() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """Which body a server sends, as far as it says."""
+    """Which body a server sends, as far as its headers say."""
 
     etag: str  # with its quotes; "" if there is none
     last_modified: str
@@ -341,7 +317,7 @@ class Version:
         return strong or self.last_modified
 
     def may_be(self, other: Version) -> bool:
-        """False if two answers are about different bodies; what one leaves out it does not deny."""
+        """False if two answers are about different bodies; a header that is missing contradicts nothing."""
         pairs = zip(asdict(self).values(), asdict(other).values(), strict=True)
         return all(before == after for before, after in pairs if before and after)
 
@@ -353,33 +329,32 @@ class Partial:
         self.path, self._note = path, path.with_suffix(".json")
         self.version: Version | None = None
         self.size_bytes = 0
-        self.is_joined = False  # from more than one answer, so that a wrong hash may be the seam's fault
+        self.is_joined = False  # of more than one answer, which may not belong together
         self._address, self._is_shared = "", is_shared
         self._hash = sha256()
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
 
     @property
     def sha256(self) -> str:
-        """Of the bytes so far."""
         return self._hash.hexdigest()
 
     @property
     def is_complete(self) -> bool:
-        """True if there are as many bytes as the server promised."""
+        """True if all bytes that the server promised are there."""
         return self.version is not None and self.size_bytes == self.version.total_bytes
 
     @property
     def resumable_bytes(self) -> int:
-        """How many bytes need not be asked for again."""
+        """Bytes that need not be requested again."""
         return self.size_bytes if self.version and self.version.validator else 0
 
     @property
     def n_left(self) -> int:
-        """How many bytes another process can go on with."""
+        """Bytes that another process can continue from."""
         return self.resumable_bytes if self._is_shared else 0
 
     def take_up(self, *, address: str, is_checkable: bool) -> None:
-        """Reads what another process has left, for its hash, or throws it away if nothing tells what it is."""
+        """Continues the bytes that another process has left, or throws them away if it is unclear what they are."""
         self._address = address
         try:
             note = json.loads(self._note.read_bytes())
@@ -387,7 +362,7 @@ class Partial:
             is_sane = (version.etag + version.last_modified).isprintable() and (version.total_bytes or 0) >= 0
         except (OSError, ValueError, KeyError, TypeError):
             is_sane = False
-        if not is_sane or not (is_checkable or _BOOT.exists()):  # a machine that crashed may have lost bytes
+        if not is_sane or not (is_checkable or _BOOT_ID.exists()):  # a machine that crashed may have lost bytes
             self.begin(None)
             return
         while block := self._file.read(_BLOCK):
@@ -398,7 +373,7 @@ class Partial:
             self.begin(None)
 
     def begin(self, version: Version | None) -> None:
-        """Throws away what is there; None if it is not known yet which body comes."""
+        """Throws away the bytes; None if it is not known yet which body comes."""
         self._file.seek(0)
         self._file.truncate()
         self._hash = sha256()
@@ -416,7 +391,7 @@ class Partial:
         self.size_bytes += len(data)
 
     def publish(self, target: Path) -> None:
-        """Makes the file ``target``, which is there as a whole or not at all."""
+        """Makes the file ``target``, whole or not at all."""
         os.fsync(self._file.fileno())
         self._file.close()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -424,13 +399,12 @@ class Partial:
         self._note.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Leaves nothing behind."""
         self._file.close()
         self.path.unlink(missing_ok=True)
         self._note.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Leaves the bytes to a process that goes on with them; does nothing after publish or remove."""
+        """Leaves the bytes to a process that continues them; does nothing after publish or remove."""
         if self._file.closed:
             return
         with suppress(OSError):  # on a failing disk
@@ -447,7 +421,7 @@ class Interrupted(Exception):
         super().__init__(reason)
         self.reason = reason  # as the end of a sentence
         self.wait_s = wait_s  # what the server asked for
-        self.is_answered = is_answered  # False if nobody is there, as without a network
+        self.is_answered = is_answered  # False if no server was reached, as without a network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,21 +430,21 @@ class Answer:
 
     status: int  # 200, 206 or 416
     version: Version  # of the body
-    first_byte: int  # of the body, that this answer begins with; -1 if it does not say
-    n_bytes: int | None  # that this answer promises, None if it does not say
-    is_framed: bool  # its end can be told from a broken connection
+    first_byte: int  # position in the body where this answer begins; -1 if not stated
+    n_bytes: int | None  # of this answer, None if not stated
+    is_framed: bool  # its end differs from a broken connection
     body: http.client.HTTPResponse
 
 
-def _fill(partial: Partial, found: Source, expected: Expected, progress: Progress, policy: Policy) -> None:
-    """Requests until the whole body is there and is the expected one."""
+def _fill(partial: Partial, resolved: Source, expected: Expected, progress: Progress, policy: Policy) -> None:
+    """Sends requests until the whole body is there and is the expected one."""
     failures, is_answered, is_second_try = 0, False, False
-    most = partial.size_bytes  # ever there: what comes a second time, because it had to be thrown away, is no progress
-    url, reason = found.url or "", "the body never ended"
+    most = partial.size_bytes  # so far: bytes that come again, because they were thrown away, are no progress
+    url, reason = resolved.url or "", "the body never ended"
     for _ in range(policy.most_requests):
         try:
             if not partial.is_complete:
-                _receive(partial, url, found.filenames[0], expected, progress, policy)
+                _receive(partial, url, resolved.filenames[0], expected, progress, policy)
         except Interrupted as error:
             reason, is_answered = error.reason, is_answered or error.is_answered
             failures = 1 if partial.size_bytes > most else failures + 1
@@ -488,16 +462,16 @@ def _fill(partial: Partial, found: Source, expected: Expected, progress: Progres
             is_second_try = True  # perhaps the pieces did not belong together: once more, in one piece
             partial.begin(None)
     forget(url)
-    kept = f"; the {partial.size_bytes} bytes that came are kept to go on with" if partial.n_left else ""
+    rest = f"; the {partial.size_bytes} bytes that came are kept to go on with" if partial.n_left else ""
     raise WeightsUnavailable(
-        f"{shown(url)} could not be downloaded: {reason}, tried {failures} times in a row{kept}; "
+        f"{shown(url)} could not be downloaded: {reason}, tried {failures} times in a row{rest}; "
         "check the network and try again, or give the path of a copy.",
         unreached=() if is_answered else [reason],
     )
 
 
 def _wait(error: Interrupted, failures: int, policy: Policy) -> None:
-    """Longer after every failure, and never in step with others whom the same failure hit."""
+    """Waits longer after every failure, and not in step with others that had the same failure."""
     if error.wait_s is not None and error.wait_s > policy.longest_wait_s:
         raise WeightsUnavailable(
             f"The server is busy ({error.reason}) and asks to come back in {error.wait_s:.0f} s; try again then."
@@ -540,7 +514,7 @@ def _receive(partial: Partial, url: str, name: str, expected: Expected, progress
 def _copy(
     partial: Partial, url: str, answer: Answer, total_bytes: int | None, progress: Progress, policy: Policy
 ) -> None:
-    """The body of one answer to the disk, up to where it has promised to end."""
+    """Writes the body of one answer to the disk, up to its promised end."""
     left = answer.n_bytes
     if left is None and total_bytes is not None:
         left = total_bytes - partial.size_bytes
@@ -564,7 +538,7 @@ def _copy(
     if surplus:
         raise WeightsRefused(
             f"{shown(url)} sends more than the {partial.size_bytes} bytes that it promised or that were expected, so "
-            "that nobody knows where the file ends; try another place."
+            "that its end is unknown; try another place."
         )
 
 
@@ -581,7 +555,7 @@ def _continues(partial: Partial, answer: Answer) -> bool:
 
 
 def _check_length(url: str, folder: Path, answer: Answer, expected: Expected) -> None:
-    """Before the first byte, for a disk is slow to fill and others need it too."""
+    """Refuses a file of the wrong length, or too large for the disk, before its first byte."""
     promised = answer.version.total_bytes
     if promised is not None and expected.size_bytes is not None and promised != expected.size_bytes:
         raise WeightsRefused(
@@ -598,7 +572,7 @@ def _check_length(url: str, folder: Path, answer: Answer, expected: Expected) ->
 
 @contextmanager
 def _disk(folder: Path) -> Iterator[None]:
-    """What the disk refuses, in one sentence; errors of the network never get here."""
+    """Turns errors of the disk into one sentence; errors of the network never get here."""
     try:
         yield
     except OSError as error:
@@ -614,7 +588,7 @@ def _disk(folder: Path) -> Iterator[None]:
 
 
 def _ask(url: str, expected: Expected, *, first_byte: int, validator: str, policy: Policy) -> Answer:
-    """Asks for a body from ``first_byte`` on, or for the whole one if it has changed; close the answer's body."""
+    """Requests a body from ``first_byte`` on, or the whole one if it has changed; close the answer's body."""
     headers = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
     if first_byte:
         headers |= {"Range": f"bytes={first_byte}-", "If-Range": validator}
@@ -654,7 +628,7 @@ class Redirects(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
     ) -> Request | None:
-        """The next request, with the same range; nothing secret is in its headers."""
+        """The next request, with the same range; its headers hold no secret."""
         schemes = [urlsplit(url).scheme for url in (req.full_url, newurl)]
         if schemes not in (["https", "https"], ["http", "http"], ["http", "https"]):
             fp.close()
@@ -667,14 +641,14 @@ class Redirects(HTTPRedirectHandler):
 
 
 def _check_address(url: str, expected: Expected) -> None:
-    """Refuses plain http from another machine if nothing could tell that the file was changed on its way."""
+    """Refuses plain http from another machine if a change on the way could not be detected."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     with suppress(ValueError):  # a name, and no number
         host = "localhost" if ipaddress.ip_address(host).is_loopback else host
     if parts.scheme == "http" and host != "localhost" and len(expected.hash) < 64:
         raise WeightsRefused(
-            f"{shown(url)} is a plain http address, where anybody on the way can change the file, and the sha256 of "
+            f"{shown(url)} is a plain http address, where anyone on the way can change the file, and the sha256 of "
             f"the file at {shown(expected.place)} is not known; use an https address or state the sha256."
         )
 
@@ -691,10 +665,10 @@ def _reason_of(error: BaseException, policy: Policy) -> str:
 
 
 def _refuse_status(url: str, error: HTTPError, expected: Expected) -> NoReturn:
-    said = f"{error.code} {error.reason or ''}".strip().partition("\n")[0]
-    if error.code >= 500 or error.code in _PATIENCE:
+    answer = f"{error.code} {error.reason or ''}".strip().partition("\n")[0]
+    if error.code >= 500 or error.code in _TRY_AGAIN:
         raise Interrupted(
-            f"the server answered {said}", wait_s=_seconds(error.headers.get("Retry-After", "").strip())
+            f"the server answered {answer}", wait_s=_seconds(error.headers.get("Retry-After", "").strip())
         ) from error
     advice = {
         401: "it wants a password or a key; get the file with your browser and give its path",
@@ -703,8 +677,10 @@ def _refuse_status(url: str, error: HTTPError, expected: Expected) -> NoReturn:
         410: "the file is gone for good; look for another place that has it",
     }.get(error.code, "look for another place that has it")
     if 300 <= error.code < 400:
-        said, advice = "with redirections that lead nowhere", "look for another place that has it"
-    raise WeightsUnavailable(f"The server answered {said} when asked for {_named(url, expected)}: {advice}.") from error
+        answer, advice = "with redirections that lead nowhere", "look for another place that has it"
+    raise WeightsUnavailable(
+        f"The server answered {answer} when asked for {_named(url, expected)}: {advice}."
+    ) from error
 
 
 def _seconds(retry_after: str) -> float | None:

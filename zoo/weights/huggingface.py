@@ -1,8 +1,8 @@
-"""Files of Hugging Face repositories, through huggingface_hub: its cache, its token and its settings are the user's.
+"""Files of Hugging Face repositories, through huggingface_hub with the user's cache, token and settings.
 
 ``HF_HOME``, ``HF_ENDPOINT``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE`` mean what they mean everywhere. huggingface_hub checks
-the size of what it downloads, and nothing of what it finds in its cache; here every file is hashed each time, and the
-cache's own name for a large file, which is its sha256, must be right.
+the size of what it downloads, and nothing of what is in its cache; here every file is hashed each time, and the cache's
+name for a large file, which is its sha256, must be right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
-from ..progress import DownloadProgress as Progress
+from ..progress import Progress
 from .hosts import HUB, forget, why_unreachable
 from .hub_connection import FAILURES, in_one_line
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
@@ -38,39 +38,23 @@ with requires_extra("models", needed_for="Weights on Hugging Face"):
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
-def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
-    """A file of a repository, in huggingface_hub's cache.
+def fetch_hub(resolved: Source, *, expected: Expected, progress: Progress | None) -> Fetched:
+    """A file of a repository, in huggingface_hub's cache; the file names of the place are tried in their order.
 
-    Parameters
-    ----------
-    found : Source
-        Of the kind "hub"; its file names are tried in their order.
-    expected : Expected
-        What is known of the file.
-    progress : Progress, optional
-        Told of the whole file at once; without one, huggingface_hub draws its own bar.
-
-    Raises
-    ------
-    WeightsUnavailable
-        If there is no such repository, revision or file, no access, or no network.
-    WeightsRefused
-        If the file is not the expected one, or arrives damaged twice.
-    StoreError
-        If huggingface_hub's cache cannot be written.
+    ``progress`` learns of the whole file at once; without it, huggingface_hub draws its bar.
     """
-    # a hash that is known makes it needless to ask the Hub about a file that is in the cache
-    if expected.hash and (kept := _kept(found, expected)):
-        return kept
+    # with a known hash the Hub need not be asked about a file that is in the cache
+    if expected.hash and (cached := _cached(resolved, expected)):
+        return cached
     is_local = is_offline()
     missing, unreached = [], ""
     if not (is_local or constants.HF_HUB_OFFLINE):
-        unreached = why_unreachable(HUB)  # huggingface_hub asks six times, and says so each time
+        unreached = why_unreachable(HUB)  # huggingface_hub would ask six times, with a message each time
         is_local = bool(unreached)
     reason = unreached
-    for name in found.filenames:
+    for name in resolved.filenames:
         try:
-            sound = _sound(found, name, expected, is_local=is_local, is_silent=progress is not None)
+            sound = _sound(resolved, name, expected, is_local=is_local, is_silent=progress is not None)
         except LocalEntryNotFoundError as error:
             # no network: of the other names too only what the cache has can be given
             forget(HUB)
@@ -89,19 +73,20 @@ def fetch_hub(found: Source, *, expected: Expected, progress: Progress | None) -
             progress.start(name, size, 0)
             progress.advance(size)
             progress.end()
-        return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
-    raise _missing(found, missing, is_local=is_local, reason=reason, unreached=unreached)
+        return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(resolved, name, path), is_ours=False)
+    raise _missing(resolved, missing, is_local=is_local, reason=reason, unreached=unreached)
 
 
 def _missing(
-    found: Source, names: list[str], *, is_local: bool, reason: str, unreached: str = ""
+    resolved: Source, names: list[str], *, is_local: bool, reason: str, unreached: str = ""
 ) -> WeightsUnavailable:
     listed = " or ".join(names)
     if not is_local:
         return WeightsUnavailable(
-            f"The Hugging Face repository {found.repository} ({found.place}) has no file {listed}; correct the place."
+            f"The Hugging Face repository {resolved.repository} ({resolved.place}) has no file {listed}; correct the "
+            "place."
         )
-    lacking = f"The file at {found.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
+    lacking = f"The file at {resolved.place} ({listed}) is not in huggingface_hub's cache {constants.HF_HUB_CACHE}"
     if is_offline() or constants.HF_HUB_OFFLINE:
         variable = "ZOO_OFFLINE" if is_offline() else "HF_HUB_OFFLINE"
         return WeightsUnavailable(
@@ -114,68 +99,70 @@ def _missing(
     )
 
 
-def _kept(found: Source, expected: Expected) -> Fetched | None:
-    """The file if the cache has it with the hash that is known."""
-    for name in found.filenames:
-        path = _in_cache(found, name)
+def _cached(resolved: Source, expected: Expected) -> Fetched | None:
+    """The file if the cache has it with the known hash."""
+    for name in resolved.filenames:
+        path = _in_cache(resolved, name)
         if path is None:
             continue
         digest, size = _hashed(path)
         if digest.startswith(expected.hash) and expected.size_bytes in (None, size):
-            return Fetched(path=path, sha256=digest, size_bytes=size, origin=_origin(found, name, path), is_ours=False)
+            return Fetched(
+                path=path, sha256=digest, size_bytes=size, origin=_origin(resolved, name, path), is_ours=False
+            )
     return None
 
 
 def _sound(
-    found: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
+    resolved: Source, name: str, expected: Expected, *, is_local: bool, is_silent: bool
 ) -> tuple[Path, str, int] | None:
-    """The file, its hash and its size; one that has rotted in the cache is removed from there and fetched again, once.
+    """The file, its hash and its size; a damaged one is removed from the cache and fetched again, once.
 
-    None if only the cache may be asked and it has no such file; the errors of huggingface_hub for a missing file pass
+    None if only the cache may be used and it has no such file; the errors of huggingface_hub for a missing file pass
     through.
     """
-    path = _in_cache(found, name) if is_local else _download(found, name, is_silent=is_silent)
+    path = _in_cache(resolved, name) if is_local else _download(resolved, name, is_silent=is_silent)
     if path is None:
         return None
     digest, size = _hashed(path)
     named = _hash_in_cache(path)
     if digest.startswith(named or expected.sha256) or (is_local and not named):
         return path, digest, size
-    what = f"{name!r} of the Hugging Face repository {found.repository}"
+    what = f"{name!r} of the Hugging Face repository {resolved.repository}"
     wrong = f"has the sha256 {digest} ({size} bytes), expected {named or expected.sha256}"
     if named:
         _remove(path)
     if is_local:
         raise WeightsRefused(f"The copy of {what} in huggingface_hub's cache {wrong}; it was removed: fetch it again.")
     # forced, because the cache may have the same damaged bytes in a second place
-    path = _download(found, name, is_silent=is_silent, is_forced=True)
+    path = _download(resolved, name, is_silent=is_silent, is_forced=True)
     digest, size = _hashed(path)
     named = _hash_in_cache(path)
     if not digest.startswith(named):
         _remove(path)
-        raise WeightsRefused(f"{what} {wrong}, and arrived damaged when it was fetched anew; check disk and network.")
+        raise WeightsRefused(f"{what} {wrong}, and arrived damaged when it was fetched again; check disk and network.")
     return path, digest, size
 
 
-def _in_cache(found: Source, name: str) -> Path | None:
-    """The file that the cache has; hf_hub_download(local_files_only=True) asks the Hub about other things even so."""
-    assert found.repository is not None  # of a place on the Hub
+def _in_cache(resolved: Source, name: str) -> Path | None:
+    """The file in the cache; hf_hub_download(local_files_only=True) would ask the Hub about other things."""
+    assert resolved.repository is not None  # of a place on the Hub
     try:
-        path = try_to_load_from_cache(found.repository, name, revision=found.revision)
+        path = try_to_load_from_cache(resolved.repository, name, revision=resolved.revision)
     except ValueError as error:
-        _refuse(f"{name!r} of the Hugging Face repository {found.repository}", error)
-    return Path(path) if isinstance(path, str) else None  # another object says that the Hub has no such file
+        _refuse(f"{name!r} of the Hugging Face repository {resolved.repository}", error)
+    return Path(path) if isinstance(path, str) else None  # another object: the Hub has no such file
 
 
-def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
-    assert found.repository is not None  # of a place on the Hub
-    what = f"{name!r} of the Hugging Face repository {found.repository}"
+def _download(resolved: Source, name: str, *, is_silent: bool, is_forced: bool = False) -> Path:
+    assert resolved.repository is not None  # of a place on the Hub
+    what = f"{name!r} of the Hugging Face repository {resolved.repository}"
     try:
         with _bars(is_silent), _quiet():
             path = hf_hub_download(
-                found.repository,
+                resolved.repository,
                 name,
-                revision=found.revision,
+                revision=resolved.revision,
                 library_name="ssl-zoo",
                 force_download=is_forced,
             )
@@ -185,17 +172,17 @@ def _download(found: Source, name: str, *, is_silent: bool, is_forced: bool = Fa
     except GatedRepoError as error:
         raise WeightsUnavailable(
             f"{what} is given only to whom its publisher admits: accept its licence at "
-            f"{shown(f'{constants.ENDPOINT}/{found.repository}')} and set HF_TOKEN."
+            f"{shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN."
         ) from error
     except RepositoryNotFoundError as error:
         raise WeightsUnavailable(
-            f"There is no Hugging Face repository {found.repository} ({found.place}), or it is private; correct the "
-            "name, or set HF_TOKEN to a token that may read it."
+            f"There is no Hugging Face repository {resolved.repository} ({resolved.place}), or it is private; correct "
+            "the name, or set HF_TOKEN to a token that may read it."
         ) from error
     except RevisionNotFoundError as error:
         raise WeightsUnavailable(
-            f"The Hugging Face repository {found.repository} has no revision {found.revision!r} ({found.place}); name "
-            "a branch, a tag or a commit that it has."
+            f"The Hugging Face repository {resolved.repository} has no revision {resolved.revision!r} "
+            f"({resolved.place}); name a branch, a tag or a commit that it has."
         ) from error
     except FAILURES as error:
         _refuse(what, error)
@@ -227,13 +214,13 @@ def _hash_in_cache(path: Path) -> str:
     """
     try:
         blob = os.path.basename(os.readlink(path))
-    except OSError:  # no link: a file system without them, or a file that somebody put there
+    except OSError:  # a file system without links, or a file put there by hand
         return ""
     return blob if re.fullmatch("[0-9a-f]{64}", blob) else ""
 
 
 def _remove(path: Path) -> None:
-    """A damaged file is of no use to anybody; in a cache that cannot be written it stays."""
+    """Removes a damaged file; in a cache that cannot be written it stays."""
     with suppress(OSError):
         blob = path.parent / os.readlink(path)
         blob.unlink(missing_ok=True)
@@ -241,16 +228,16 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _origin(found: Source, name: str, path: Path) -> str:
-    """The address of just these bytes: the commit is in the path of the cache."""
+def _origin(resolved: Source, name: str, path: Path) -> str:
+    """The address of exactly these bytes: the commit is in the path of the cache."""
     commit = re.search(r"[/\\]snapshots[/\\]([0-9a-f]{40})[/\\]", str(path))
-    revision = commit[1] if commit else (found.revision or "main")
-    return shown(f"{constants.ENDPOINT}/{found.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
+    revision = commit[1] if commit else (resolved.revision or "main")
+    return shown(f"{constants.ENDPOINT}/{resolved.repository}/resolve/{quote(revision, safe='')}/{quote(name)}")
 
 
 @contextmanager
 def _bars(is_silent: bool) -> Iterator[None]:
-    """huggingface_hub without its own bars, unless the user has asked for them by HF_HUB_DISABLE_PROGRESS_BARS=0."""
+    """huggingface_hub without its bars, unless the user has asked for them by HF_HUB_DISABLE_PROGRESS_BARS=0."""
     is_ours = is_silent and constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled()
     if is_ours:
         disable_progress_bars()
@@ -263,7 +250,7 @@ def _bars(is_silent: bool) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without huggingface_hub's words about its own retries: what comes of them is said once, in an error."""
+    """Without huggingface_hub's messages about its retries: a failure is reported once, as an error."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(max(before, logging.ERROR))

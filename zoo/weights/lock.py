@@ -1,13 +1,13 @@
 """``zoo.lock``: hash and size of every file of weights at its first download.
 
-Where a card does not know the hash of its file, the first download is believed and written down; any later difference
-is an error. The file is text, one line a place, made to be committed beside an experiment:
+Where a card has no hash of its file, the first download is trusted and recorded; any later difference is an error. The
+file is text, one line a place, made to be committed beside an experiment:
 
     sha256:93ed...1d3c 102412832 https://host/path/checkpoint.pth
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
-to start), and the one in the user's own folder always. Each is replaced as a whole, so that no reader sees half of it;
-no lock is taken. Of processes that write different lines at once one wins, and the others look again and repeat.
+to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it; no
+lock is taken. Of processes that write different lines at once one wins, and the others read again and repeat.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..errors import StoreError, WeightsRefused
 from ..files import expanded, replaced, user_folder
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
-_ATTEMPTS = 50  # of writing a line that others, who write at the same moment, take away
+_ATTEMPTS = 50  # of writing a line that processes which write at the same moment overwrite
 _PAUSE_S = 0.005
 _LINE = re.compile(r"sha256:([0-9a-f]{64}) ([0-9]+) (\S.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What is known of the file at one place."""
+    """A line: hash and size of the file at one place."""
 
     place: str
     sha256: str
@@ -40,7 +40,7 @@ class Entry:
 
 def lock_files() -> list[Path]:
     """The lock files that count here, that of the experiment first; they need not exist."""
-    return _of_experiment() or [_own()]
+    return _of_experiment() or [_of_user()]
 
 
 def _of_experiment() -> list[Path]:
@@ -48,45 +48,30 @@ def _of_experiment() -> list[Path]:
     beside = Path("zoo.lock").absolute()
     if named:
         return [expanded("ZOO_LOCK", named)]
-    return [beside, _own()] if beside.is_file() and beside != _own().absolute() else []
+    return [beside, _of_user()] if beside.is_file() and beside != _of_user().absolute() else []
 
 
-def _own() -> Path:
+def _of_user() -> Path:
     return user_folder() / "zoo.lock"
 
 
 def known(place: str) -> Entry | None:
-    """What the lock files say of a place; None if nothing.
-
-    Raises
-    ------
-    WeightsRefused
-        If two lock files contradict each other; names both.
-    StoreError
-        If a lock file cannot be read or is damaged; names the line.
-    """
-    found = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
-    for entry in found[1:]:
-        if entry.sha256 != found[0].sha256:
+    """The line of a place, None if no lock file has one; WeightsRefused if two lock files contradict each other."""
+    entries = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
+    for entry in entries[1:]:
+        if entry.sha256 != entries[0].sha256:
             raise WeightsRefused(
-                f"The lock files contradict each other about {place}: {found[0].lock} says sha256 {found[0].sha256}, "
-                f"{entry.lock} says {entry.sha256}; remove the wrong line."
+                f"The lock files contradict each other about {place}: {entries[0].lock} says sha256 "
+                f"{entries[0].sha256}, {entry.lock} says {entry.sha256}; remove the wrong line."
             )
-    return found[0] if found else None
+    return entries[0] if entries else None
 
 
 def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> None:
-    """Writes a place into every lock file that does not have it yet.
+    """Writes a place into every lock file that does not have it yet; WeightsRefused if one has another hash or size.
 
-    Weights that are loaded from a cache are written into the lock file of the experiment only: the user's own has them
+    Weights that are loaded from a cache are written into the lock file of the experiment only: the user's has them
     since their download, and need not be writable any more.
-
-    Raises
-    ------
-    WeightsRefused
-        If a lock file has another hash or size for it; names both.
-    StoreError
-        If a lock file cannot be read or written.
     """
     if not place.isprintable():
         raise WeightsRefused(
@@ -100,19 +85,20 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
             if before is not None:
                 require_same(before, sha256=sha256, size_bytes=size_bytes)
                 break
-            if not is_download and path == _own():
+            if not is_download and path == _of_user():
                 break
             entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
             _replace(path, entries, content)
-            time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))  # whoever was just replacing it has done so then
+            time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))  # a process that was just replacing it has finished then
         else:
             raise StoreError(
-                f"The lock file {path} does not keep the line of {place}, so many others write to it; load it again."
+                f"The lock file {path} does not keep the line of {place}, so many other processes write to it; "
+                "load it again."
             )
 
 
 def _replace(path: Path, entries: dict[str, Entry], content: str) -> None:
-    """Writes the lines, unless the file has another content by then: then whoever wrote it comes first."""
+    """Writes the lines, unless the file has changed since ``content`` was read."""
     lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
     try:
         with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
@@ -135,13 +121,7 @@ class _ChangedError(Exception):
 
 
 def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
-    """Refuses a file that differs from what was locked.
-
-    Raises
-    ------
-    WeightsRefused
-        If hash or size differ; names both.
-    """
+    """Refuses a file that differs from what was locked."""
     if (entry.sha256, entry.size_bytes) != (sha256, size_bytes):
         raise WeightsRefused(
             f"The file at {entry.place} has sha256 {sha256} ({size_bytes:,} bytes), but {entry.lock} locked it at "

@@ -1,14 +1,14 @@
-"""A mirror: a folder or an address of converted weights, for machines that have no network.
+"""Mirrors: folders or addresses of converted weights, for machines without a network.
 
-It is laid out as :mod:`zoo.weights.store` says, with a manifest for people and the cards beside it:
+A mirror is laid out as :mod:`zoo.weights.store` says, with a manifest for people and the cards beside it:
 
-    manifest.json                    what is in here: encoder -> record, file, hash, size, licence
+    manifest.json                    contents: encoder -> record, file, hash, size, licence
     records/KEY.json, tensors/SHA256.safetensors
-    metadata/shipped/FAMILY.toml     the cards as they were when the mirror was made
-    metadata/own/FILE.toml           cards of the user's own encoders, which the zoo reads from here
+    metadata/shipped/FAMILY.toml     the cards at the time when the mirror was made
+    metadata/own/FILE.toml           cards of the user's encoders, which the zoo reads from here
 
-``ZOO_MIRROR`` names it: a folder is read where it is, any other address that fsspec understands is copied into the
-cache as it is needed.
+``ZOO_MIRROR`` names it: a folder is read in place, any other address that fsspec understands is copied into the cache
+as it is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..optional import requires_extra
 from . import store
 from .places import is_offline, weights_folder
 
-_BLOCK = 1024**2
+_BLOCK = 1024**2  # bytes copied at a time
 _MANIFEST = "manifest.json"
 _FORMAT = "zoo-mirror-1"
 _SECRET = re.compile(r"(^(?!.*://)|://)(?=[^/]*[:@])(.*)@", re.DOTALL)  # not the @ of hf://datasets/owner/name@branch
@@ -49,19 +49,7 @@ class Item:
 
 
 def local_copy(place: str, keys: Sequence[str]) -> Path:
-    """A folder on this machine that has what the mirror has of the first of ``keys`` that is there.
-
-    Raises
-    ------
-    WeightsUnavailable
-        If the mirror cannot be reached, or may not be because of ``ZOO_OFFLINE``.
-    WeightsRefused
-        If what it has is damaged, or of other weights.
-    StoreError
-        If the copy cannot be written.
-    QueryError
-        If nothing understands the address.
-    """
+    """A folder on this machine with the mirror's weights of the first of ``keys`` that it has."""
     folder = local_folder(place)
     if folder is not None:
         if not folder.is_dir():
@@ -83,7 +71,7 @@ def local_copy(place: str, keys: Sequence[str]) -> Path:
             if record.key != key:
                 raise WeightsRefused(f"The record {where} is of other weights ({record.encoder!r}); remove the file.")
             _copy_here(there, store.tensors_path(copy, record.sha256))
-            store.keep(copy, record)
+            store.write_record(copy, record)
             return copy
     return copy
 
@@ -96,31 +84,10 @@ def write_mirror(
     zoo_version: str,
     progress: Callable[[str], None] = lambda encoder: None,
 ) -> int:
-    """Copies weights, cards and a manifest to a folder or an address; what is there already is left as it is.
+    """Copies weights, cards and a manifest to a folder or an address; what is there already stays. Returns bytes.
 
-    Parameters
-    ----------
-    place : str
-        A folder, or an address that fsspec understands.
-    items : sequence of Item
-    cards : mapping of str to bytes
-        Content of card files by their path below ``metadata/``.
-    zoo_version : str
-    progress : callable
-        Called with the id of each encoder before its weights are copied.
-
-    Returns
-    -------
-    int
-        Bytes of weights that were copied.
-
-    Raises
-    ------
-    StoreError
-        If the mirror cannot be written, or may not be because of ``ZOO_OFFLINE``; what was copied so far is whole, and
-        the next run goes on from there.
-    QueryError
-        If nothing understands the address.
+    ``cards`` has the content of card files by their path below ``metadata/``; ``progress`` is called with the id of
+    each encoder before its weights are copied. After an error every file is whole, and the next run continues.
     """
 
     def failed(reason: str) -> ZooError:
@@ -176,7 +143,7 @@ def without_password(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The files of a mirror, by their path in it; whatever goes wrong with them is the error that ``failed`` makes."""
+    """The files of a mirror, by their path in it; all failures become the error that ``failed`` makes."""
 
     files: Any  # of fsspec
     root: str
@@ -185,7 +152,7 @@ class _Opened:
     is_local: bool
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file, -1 if nobody knows; None if it is not there (``exists`` takes any failure for that)."""
+        """Bytes of a file, -1 if unknown; None if it is missing (fsspec's ``exists`` takes any failure for that)."""
         with _foreign(self.place, self.failed):
             try:
                 size = self.files.info(f"{self.root}/{name}")["size"]
@@ -203,7 +170,7 @@ class _Opened:
                 yield block
 
     def write(self, name: str, content: bytes | Path) -> None:
-        """Object stores show a file when all of it is there; a local folder needs the usual care."""
+        """Object stores show a file when all of it is there; a local folder needs :func:`zoo.files.replaced`."""
         there = f"{self.root}/{name}"
         with _foreign(self.place, self.failed):
             if self.is_local:
@@ -224,13 +191,13 @@ def _opened(place: str, failed: Callable[[str], ZooError]) -> _Opened:
     if is_offline() and not is_here:
         raise failed("ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine")
     with requires_extra("models", needed_for="A mirror at an address"):
-        import fsspec  # not at the top, for who only wants to show a place has no need of it
+        import fsspec  # not at the top, for showing a place does not need it
         from fsspec.implementations.local import LocalFileSystem
     with _foreign(place, failed):
         try:
             files, root = fsspec.core.url_to_fs(place if folder is None else str(folder))
         except (ValueError, TypeError, ImportError) as error:
-            words, cause = _told(error, place)
+            words, cause = _message(error, place)
             name = shown_mirror(place)
             raise QueryError(f"The mirror {name!r} is neither a folder nor an address that works: {words}.") from cause
     return _Opened(files, str(root).rstrip("/"), place, failed, isinstance(files, LocalFileSystem))
@@ -238,33 +205,33 @@ def _opened(place: str, failed: Callable[[str], ZooError]) -> _Opened:
 
 @contextmanager
 def _foreign(place: str, failed: Callable[[str], ZooError]) -> Iterator[None]:
-    """Makes one error of whatever fsspec and the libraries below it raise; the zoo's own pass.
+    """Turns any error of fsspec and of the libraries below it into the error that ``failed`` makes; ZooErrors pass.
 
-    Which library that is depends on the address, it need not be known to fsspec, and the errors of many (httpx, ftplib,
-    zipfile) are no OSError: no list of classes can be complete. So every Exception counts, around these calls alone.
+    The address decides which library that is, fsspec need not know it, and the errors of many (httpx, ftplib, zipfile)
+    are no OSError: no list of classes can be complete. So every Exception counts, around these calls alone.
     """
     try:
         yield
     except ZooError:
         raise
     except Exception as error:
-        words, cause = _told(error, place)
+        words, cause = _message(error, place)
         raise failed(words) from cause
 
 
-def _told(error: Exception, place: str) -> tuple[str, Exception | None]:
-    """What somebody else's error says, on one line, and the error; its name alone if it repeats a part of the password.
+def _message(error: Exception, place: str) -> tuple[str, Exception | None]:
+    """The text of a library's error, on one line, and the error; only its class if it repeats a part of the password.
 
-    Libraries take an address apart at odd characters of the password, and complain of the pieces.
+    Libraries split an address at odd characters of the password, and quote the pieces.
     """
-    found = _SECRET.search(place)
-    secret = "" if found is None else found[2].partition(":")[2] or found[2]
+    match = _SECRET.search(place)
+    secret = "" if match is None else match[2].partition(":")[2] or match[2]
     pieces = [piece for piece in re.split("[/?#@:]", secret) if piece]
-    said, name = str(error).strip(), type(error).__name__
-    if not said or any(form in said for piece in pieces for form in (piece, unquote(piece))):
+    text, name = str(error).strip(), type(error).__name__
+    if not text or any(form in text for piece in pieces for form in (piece, unquote(piece))):
         return name, None
-    line = said.splitlines()[0].rstrip(".")
-    return (line if " " in line else f"{name}: {line}"), error  # without a space it is but a path or a key
+    line = text.splitlines()[0].rstrip(".")
+    return (line if " " in line else f"{name}: {line}"), error  # without a space it is only a path or a key
 
 
 def _manifest(there: _Opened) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Every name that the pickle of a checkpoint may ask for, who writes it, and what stands for calling it.
+"""Every name that the pickle of a checkpoint may ask for, who writes it, and the function that is run in its place.
 
-``None`` stands for it with an ``Inert``. None of these names is ever imported: adding one to this table gives a file no
-power, it only says that files with this name are checkpoints as people really write them. Hyperparameters may be of any
-class of the libraries that training scripts use, and of the script itself (``__main__``); all of these are inert.
+None makes an ``Inert`` of it. None of these names is ever imported: adding one to this table gives a file no power, it
+only says that files with this name are checkpoints in actual use. Hyperparameters may be of any class of the libraries
+that training scripts use, and of the script itself (``__main__``); all of these are inert.
 
-Tensors are views of torch's storages or copies of NumPy's arrays. Before the table stand the functions that build them,
-those that build plain containers, and the detours of dill.
+Tensors are views of torch's storages or copies of NumPy's arrays. Before the table are the functions that build them
+and those that build plain containers; after it, what dill and Python below protocol 4 do to reach a name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TYPES: dict[str, torch.dtype] = {
         *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8),
     )
 }
-"""Types that tensors of a checkpoint may have, by their names in a pickle."""
+"""Types of tensors in checkpoints, by their names in a pickle."""
 
 STORAGES: dict[str, torch.dtype] = {
     "torch.DoubleStorage": torch.float64,
@@ -62,15 +62,15 @@ _NUMPY_TYPES = {
 }
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 2**62
-_TENSOR_BYTES = 1000  # about what a tensor takes beside its numbers
-_ITEM_BYTES = 32  # about what an item of a container takes
+_TENSOR_BYTES = 1000  # of memory that a tensor takes beside its numbers, about
+_ITEM_BYTES = 32  # of memory that an item of a container takes, about
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
 class Storage:
-    """Elements in a row, of which tensors are views; not part of any content."""
+    """A row of elements, of which tensors are views; never part of any content."""
 
     __slots__ = ("elements",)
 
@@ -78,18 +78,10 @@ class Storage:
         self.elements = elements
 
     def view(self, offset: Any, size: Any, stride: Any, *, budget: Budget, dtype: torch.dtype | None = None) -> Tensor:
-        """A tensor on this storage, all of it within.
+        """A tensor on this storage, all of it within: offset, size and stride count elements.
 
-        Parameters
-        ----------
-        offset : int
-            Of its first element, in elements.
-        size, stride : tuple of int
-            Of each dimension, in elements.
-        budget : Budget
-            Charged with the bytes of its elements, which are more than the storage's where strides are 0.
-        dtype : torch.dtype, optional
-            Of its elements, where the storage has only bytes.
+        ``budget`` is charged with the bytes of its elements, which are more than the storage's where strides are 0.
+        ``dtype`` is given where the storage has only bytes.
         """
         elements = self.elements
         if dtype is not None and dtype != elements.dtype:
@@ -109,7 +101,7 @@ class Storage:
 
 
 def checked(tensor: Tensor) -> Tensor:
-    """A tensor, if it is one of plain numbers."""
+    """A tensor, if its numbers are plain."""
     if tensor.dtype not in TYPES.values():
         raise Refusal(f"it holds a tensor of {tensor.dtype}, expected plain numbers")
     if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
@@ -118,7 +110,7 @@ def checked(tensor: Tensor) -> Tensor:
 
 
 def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; gradients and hooks go."""
+    """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; no gradients or hooks."""
     match arguments:
         case (Storage() as storage, offset, size, stride, *more) if len(more) <= 3:
             return storage.view(offset, size, stride, budget=budget)
@@ -151,7 +143,7 @@ _TENSORS: dict[str, Builder | None] = {
 
 
 def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
-    """``_rebuild_from_type_v2``: the tensor alone, if it is one and not of a class of its own."""
+    """``_rebuild_from_type_v2``: the tensor alone, if it is of no subclass."""
     match arguments:
         case (Inert(name=name), Inert(name="torch.Tensor" | "torch.nn.parameter.Parameter"), tuple() as of, _):
             build = _TENSORS.get(name)
@@ -161,7 +153,7 @@ def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
 
 
 def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor:
-    """A tensor with the numbers of an array of NumPy that are in ``data``, in C's order or in Fortran's."""
+    """A tensor of the numbers in ``data``, those of an array of NumPy in C's order or in Fortran's."""
     kind = _numpy_type(dtype)
     n = _n_elements(shape)
     if not isinstance(data, bytes | str) or len(data) != n * kind.itemsize:
@@ -188,7 +180,7 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
 
 
 def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """NumPy's ``_reconstruct``, of plain arrays only, and the state that comes after it."""
+    """NumPy's ``_reconstruct``, of plain arrays only, and the state that follows it."""
     match arguments:
         case (Inert(name="numpy.ndarray"), tuple(), str() | bytes(), tuple(state)):
             match state:
@@ -206,7 +198,7 @@ def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
 
 
 def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """An array that comes with its state, as dill and JAX have it: function, arguments, state, and more."""
+    """An array with its state, as dill and JAX write it: function, arguments, state, and more."""
     match arguments:
         case (Inert(name=name), tuple(of), tuple() as state, _) if name in _RECONSTRUCT:
             return _reconstructed((*of, state), budget)
@@ -242,7 +234,7 @@ def _is_shape(size: Any) -> bool:
 
 
 def _mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
-    """A dict, of nothing or of a dict; what a subclass has beside its items is left out."""
+    """A dict, empty or from a dict; attributes of a subclass are dropped."""
     match arguments:
         case ():
             return {}
@@ -253,7 +245,7 @@ def _mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
 
 
 def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
-    """A dict; whatever would have made its missing values never makes one."""
+    """A dict; the factory of missing values is dropped."""
     match arguments:
         case () | (Inert() | None,):
             return {}
@@ -261,7 +253,7 @@ def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, An
 
 
 def _pairs(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
-    """An OrderedDict, of nothing, of a dict or, as Python 2 had it, of pairs with texts for keys."""
+    """An OrderedDict, empty, from a dict or, as in Python 2, from pairs with texts as keys."""
     match arguments:
         case (list(items),):
             budget.spend(3 * _ITEM_BYTES * len(items))
@@ -288,7 +280,7 @@ def _unordered(arguments: tuple[Any, ...], budget: Budget) -> set[Any]:
 
 
 def _raw_bytes(arguments: tuple[Any, ...], budget: Budget) -> bytes:
-    """Bytes, of nothing, of bytes, or of a text that has one character a byte."""
+    """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
         case ():
             return b""
@@ -312,7 +304,7 @@ def _shape(arguments: tuple[Any, ...], budget: Budget) -> tuple[Any, ...]:
 
 
 def _first(arguments: tuple[Any, ...], budget: Budget) -> Any:
-    """TorchScript's notes on the type of a list or a dict: the list or the dict itself."""
+    """TorchScript's annotation of the type of a list or a dict: the list or the dict itself."""
     match arguments:
         case (list() | dict() as value,) | (list() | dict() as value, str()):
             return value
@@ -441,7 +433,7 @@ _HYPERPARAMETER = re.compile(
 
 
 def lookup(name: str) -> type[StandIn] | None:
-    """What stands for a name in any pickle; None if it has no place in a checkpoint."""
+    """The stand-in for a name in any pickle; None if it has no place in a checkpoint."""
     return _STAND_INS.get(name) or _hyperparameter(name)
 
 
@@ -451,7 +443,7 @@ def _hyperparameter(name: str) -> type[StandIn] | None:
 
 
 def lookup_scripted(name: str) -> type[StandIn] | None:
-    """Likewise in the pickle of a TorchScript archive, which has classes of its own."""
+    """Likewise in the pickle of a TorchScript archive, which has classes below ``__torch__``."""
     return stand_in(name) if name.startswith(_SCRIPTED) else lookup(name)
 
 

@@ -1,12 +1,12 @@
-"""Reads a pickle without running anything of it: its instructions are looked through, recorded, and then built.
+"""Reads a pickle without running anything of it: its instructions are checked, recorded, and then built.
 
-1. One pass of ``pickletools.genops`` knows what kind of value every instruction finds on the stack, and refuses
-   whatever Python's unpickler would stumble over: instructions that checkpoints do not use, calls of what is no name,
-   keys that take long to hash, places of the memo that are far away, more memory than the file gives reason for.
+1. One pass of ``pickletools.genops`` follows what kind of value every instruction finds on the stack, and refuses
+   whatever Python's unpickler would fail on: instructions that checkpoints do not use, calls of what is no name, keys
+   that take long to hash, distant places of the memo, more memory than the size of the file justifies.
 2. ``pickle.Unpickler`` then follows the same instructions. For every name it gets a stand-in, a class that only records
-   what it is called with; nothing is imported, and no object of torch or NumPy exists yet.
-3. From the record, innermost first, the functions of this package that stand for a name build tensors and plain
-   containers; what has no such function becomes an ``Inert``.
+   the arguments it is called with; nothing is imported, and no object of torch or NumPy exists yet.
+3. From the record, innermost first, functions of this package build tensors and plain containers in place of the names
+   that have such a function; every other name becomes an ``Inert``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar, NamedTuple, NoReturn, TypeAlias, cast
 
 MOST_INSTRUCTIONS = 5_000_000  # training checkpoints of large encoders have some 100,000
-MOST_DEPTH = 100  # of containers in containers; whoever walks through them may do it by recursion
-MOST_VALUES = 10_000_000  # counted as often as they are met on a walk
+MOST_DEPTH = 100  # of containers in containers, so that content may be walked through by recursion
+MOST_VALUES = 10_000_000  # counted as often as a walk through the content meets them
 
-_MOST_NAME = 1000  # characters; names of TorchScript can be as a file likes
+_MOST_NAME_CHARACTERS = 1000  # TorchScript sets no limit
 _MOST_ARGUMENTS = 64  # of a call: named tuples and paths have the most
 _MOST_INTEGER_BITS = 1024  # the state of a random number generator; more digits take quadratic time to print
-_MOST_WIDE_TEXT = 1024**2  # bytes of a text beyond Latin-1, which takes up to four times as many in memory
-_MOST_TUPLE_KEYS = 1000  # whose hashes a file can make collide
+_MOST_WIDE_TEXT_BYTES = 1024**2  # of a text beyond Latin-1, which takes up to four times as many in memory
+_MOST_TUPLE_KEYS = 1000  # a file can make their hashes collide
 _MOST_KEY_CHARACTERS = 10_000
 _MOST_KEY_ITEMS = 16
 _MOST_KEY_DEPTH = 3
@@ -37,51 +37,45 @@ _PLAIN = frozenset({bool, int, float, str, bytes, type(None)})
 _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 _DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, OverflowError)
 
-# About what an instruction of each kind takes in memory, with all that is made of it later.
+# Memory that an instruction of each kind takes, with all that is made of it later: rough upper bounds.
 _VALUE_BYTES, _CONTAINER_BYTES, _CALL_BYTES = 40, 600, 2000
 
 
 class Refusal(Exception):
-    """Why a file cannot be read safely: a clause about "it", which ``read_checkpoint`` makes a sentence of."""
+    """Why a file cannot be read safely: a clause about "it", which ``read_checkpoint`` completes to a sentence."""
 
 
 class Budget:
-    """What the content of a file may take in memory: a file of kilobytes may not ask for gigabytes.
-
-    Parameters
-    ----------
-    size_bytes : int
-        Of the file.
-    """
+    """Memory that the content of a file of ``size_bytes`` may take: a file of kilobytes may not ask for gigabytes."""
 
     def __init__(self, size_bytes: int) -> None:
         self._memory = 2 * size_bytes + 48 * 1024**2
         self._shown = 4 * size_bytes + 16 * 1024**2
 
     def spend(self, n_bytes: int) -> None:
-        """Takes bytes of memory from the budget; refuses the file if there are not as many left."""
+        """Takes bytes of memory from the budget; refuses the file if too few are left."""
         self._memory -= n_bytes
         if self._memory < 0:
             raise Refusal("its content would take far more memory than the file has bytes")
 
     def show(self, n_bytes: int) -> None:
-        """Likewise for the numbers of tensors, which take no memory of their own before they are copied."""
+        """Likewise for the numbers of tensors, which take no memory before they are copied."""
         self._shown -= n_bytes
         if self._shown < 0:
             raise Refusal("its tensors have far more numbers than the file has bytes")
 
 
 class Inert:
-    """Stands for an object, a class or a function of a name that the reader knows and does not build.
+    """Stands for an object, a class or a function whose name is known and which is not built.
 
     Attributes
     ----------
     name : str
-        The dotted name that the file gives it: "argparse.Namespace".
+        The dotted name in the file: "argparse.Namespace".
     arguments : tuple
-        What it would have been made of; empty for a class itself.
+        Of its construction; empty for a class itself.
     attributes : dict of str
-        What it would have had as attributes.
+        Attributes it would have had.
     state : object
         Any other state it would have been given, None mostly.
     """
@@ -99,17 +93,17 @@ class Inert:
 
 
 Builder: TypeAlias = Callable[[tuple[Any, ...], Budget], Any]
-"""Stands for calling a name: builds its result of arguments that are built."""
+"""What is run in place of a call of a name: from arguments that are built already to the result."""
 
 
 class StandIn:
-    """Stands for a name in Python's unpickler: a class, as the unpickler wants one, which records what it is given."""
+    """Replaces a name in Python's unpickler: a class, as the unpickler needs one, which records its arguments."""
 
     __slots__ = ("arguments", "has_state", "items", "state")
     name: ClassVar[str] = ""
     build: ClassVar[Builder | None] = None  # None makes an ``Inert``
-    step: ClassVar[Callable[[tuple[Any, ...]], Any] | None] = None  # to another stand-in, taken at once
-    takes_state: ClassVar[bool] = False  # as the last of its arguments
+    step: ClassVar[Callable[[tuple[Any, ...]], Any] | None] = None  # gives another stand-in at once
+    takes_state: ClassVar[bool] = False  # the state becomes the last argument
 
     arguments: tuple[Any, ...]
     items: dict[Any, Any]
@@ -117,7 +111,6 @@ class StandIn:
     has_state: bool
 
     def __new__(cls, *arguments: Any) -> Any:
-        """Records a call."""
         if cls.step is not None:
             return cls.step(arguments)
         made = object.__new__(cls)
@@ -143,7 +136,7 @@ class StandIn:
 
 _NO_ITEMS: dict[Any, Any] = {}
 Lookup: TypeAlias = Callable[[str], type[StandIn] | None]
-"""From a dotted name to what stands for it; None if nothing does."""
+"""From a dotted name to its stand-in; None if it has none."""
 
 
 def stand_in(
@@ -153,24 +146,24 @@ def stand_in(
     step: Callable[[tuple[Any, ...]], Any] | None = None,
     takes_state: bool = False,
 ) -> type[StandIn]:
-    """What stands for a name."""
+    """A stand-in for a name."""
     members = {"__slots__": (), "name": name, "build": build, "step": step, "takes_state": takes_state}
     return type("StandIn", (StandIn,), members)
 
 
 def named(name: str, lookup: Lookup) -> type[StandIn]:
-    """What stands for a name of a pickle; refuses a name that has no place in a checkpoint."""
-    found = lookup(name) if len(name) <= _MOST_NAME else None
-    if found is None:
+    """The stand-in for a name of a pickle; refuses a name that has no place in a checkpoint."""
+    kind = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
+    if kind is None:
         raise Refusal(f"it asks for {clipped(name)}, which no checkpoint that the zoo knows needs")
-    return found
+    return kind
 
 
 def is_plain_key(key: object, *, depth: int = 0) -> bool:
-    """True if looking a key up takes a moment, however a file repeats it; ``depth`` is that of tuples in tuples.
+    """True if looking a key up is fast, however often a file repeats it; ``depth`` is that of tuples in tuples.
 
     Long texts that are equal take long to compare, huge integers can be made to share one hash, and the hash of a tuple
-    takes as long as everything in it, counted as often as it is in there.
+    takes as long as everything in it, counted as often as it occurs there.
     """
     if type(key) is int:
         return -_SMALL_INTEGER <= key < 2 * _SMALL_INTEGER
@@ -215,13 +208,13 @@ class _Source:
         self._code = b""
 
     def read(self, n: int) -> bytes:
-        """The next bytes: an instruction, a length or what has that length."""
+        """The next bytes: an instruction, a length, or an argument of that length."""
         if n > 255 and n > self._end - self._file.tell():
             raise Refusal("it ends in the middle of a pickle")
         raw = self._file.read(n)
         if n == 1:
             self._code = raw  # before anything long, this is the instruction
-        elif n > _MOST_WIDE_TEXT and self._code in _TEXTS and _WIDE.search(raw):
+        elif n > _MOST_WIDE_TEXT_BYTES and self._code in _TEXTS and _WIDE.search(raw):
             raise Refusal(f"it has a text of {n} bytes that are no numbers")
         return raw
 
@@ -229,14 +222,14 @@ class _Source:
         """The next line: a module or a name; other instructions with lines are those of protocol 0."""
         if self._code != b"c":
             raise Refusal(f"its pickle uses the instruction {clipped(self._code.decode('latin-1'))} of protocol 0")
-        line = self._file.readline(_MOST_NAME)
+        line = self._file.readline(_MOST_NAME_CHARACTERS)
         if not line.endswith(b"\n"):
             raise Refusal("its pickle has a name that does not end")
         return line
 
 
 class _Pass:
-    """What the stack and the memo of an unpickler would hold, as kinds of values."""
+    """Kinds of the values that the stack and the memo of an unpickler would hold."""
 
     def __init__(self, budget: Budget) -> None:
         self.spend = budget.spend
@@ -282,7 +275,7 @@ class _Pass:
             self.call(name)
 
     def above_mark(self) -> list[int]:
-        """What lies above the topmost mark; it and the mark are gone."""
+        """Removes the topmost mark and returns what lies above it."""
         items, self.stack = self.stack, self.marked.pop()
         return items
 
@@ -296,7 +289,7 @@ class _Pass:
             self.stack.append(_TUPLE if len(items) <= _MOST_ARGUMENTS else _OTHER)
 
     def add(self, name: str) -> None:
-        """Items of a list, a dictionary, a set, or of what may become a dictionary."""
+        """Adds items to a list, a dictionary, a set, or to what may become a dictionary."""
         if name in ("APPEND", "SETITEM"):
             items = [self.stack.pop() for _ in range(1 if name == "APPEND" else 2)][::-1]
         else:
@@ -320,7 +313,7 @@ class _Pass:
             raise Refusal("it uses a container, a large tuple or a huge number as a key")
 
     def call(self, name: str) -> None:
-        """Names, calls, states, and what refers to the outside."""
+        """Names, calls, states, and references to the outside."""
         stack = self.stack
         if name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
             if name == "NEWOBJ_EX" and stack.pop() != _DICT:
@@ -358,7 +351,7 @@ def _is_short(argument: Any) -> bool:
 
 def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
     """Refuses a pickle that is not safe to be recorded; ``file`` is then behind it."""
-    found = _Pass(budget)
+    values = _Pass(budget)
     frame_end = 0
     position = file.tell()
     try:
@@ -378,12 +371,12 @@ def _check_instructions(file: BinaryIO, *, end: int, budget: Budget) -> None:
                 if cast(int, argument) > 5:
                     raise Refusal(f"its pickle is of protocol {argument}, expected at most 5")
             elif instruction.name != "STOP":
-                found.follow(instruction.name, argument, n)
+                values.follow(instruction.name, argument, n)
     except IndexError as error:
         raise Refusal("its pickle takes more off its stack than is there") from error
     except ValueError as error:
         raise Refusal(f"its pickle is damaged ({clipped(str(error))})") from error
-    if len(found.stack) != 1 or found.marked:
+    if len(values.stack) != 1 or values.marked:
         raise Refusal("its pickle does not end with one object")
     if file.tell() > end or frame_end not in (0, file.tell()):
         raise Refusal("it ends in the middle of a pickle")
@@ -401,11 +394,9 @@ class _Recorder(pickle.Unpickler):
         self._persistent = persistent
 
     def find_class(self, module: str, name: str) -> type[StandIn]:
-        """What stands for a name; nothing is imported."""
         return named(f"{module}.{name}", self._lookup)
 
     def persistent_load(self, identity: Any) -> Any:
-        """What stands for a persistent id: a storage of torch."""
         if self._persistent is None:
             raise Refusal("its pickle refers to tensors outside of it, where there are none")
         return self._persistent(identity)
@@ -419,25 +410,10 @@ def recorded(
     budget: Budget,
     persistent: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """What the pickle at the position of a file holds, as plain values and stand-ins; the file is then behind it.
+    """The content of the pickle at the position of a file, as plain values and stand-ins; the file is then behind it.
 
-    Parameters
-    ----------
-    file : binary file
-        Read twice, and therefore from a disk.
-    end : int
-        Where the pickle ends at the latest.
-    lookup : callable
-        What stands for a name, or None.
-    budget : Budget
-        Of the whole file.
-    persistent : callable, optional
-        What stands for a persistent id. Without it a pickle that has one is refused.
-
-    Raises
-    ------
-    Refusal
-        If it is damaged, or asks for anything that checkpoints do not need.
+    The file is read twice. The pickle ends at ``end`` at the latest; one with persistent ids is refused if
+    ``persistent``, which gives the storage that an id names, is None.
     """
     start = file.tell()
     _check_instructions(file, end=end, budget=budget)
@@ -456,42 +432,38 @@ def recorded(
 
 
 def built(content: Any, budget: Budget) -> Any:
-    """What a record stands for: plain values in plain containers, tensors, and ``Inert``.
+    """The content that a record describes: plain values in plain containers, tensors, and ``Inert``.
 
-    Inert objects may hold each other, as configurations do; whoever walks through containers does not enter them.
-
-    Raises
-    ------
-    Refusal
-        If containers hold themselves, are nested deeply, or hold each other so often that a walk through them would not
-        end; if a name is called in a way that checkpoints do not.
+    Refused are containers that hold themselves, are nested deeply, or hold each other so often that a walk through them
+    would not end, and calls that no checkpoint makes. Inert objects may hold each other, as configurations do; code
+    that walks through containers must not enter them.
     """
     building = _Building(budget)
-    found = building.of(content)
+    value = building.of(content)
     while building.inert:
         made, of = building.inert.pop()
         made.arguments = building.of(of.arguments)
         _set_state(made, building.of(of.state), budget)
-    return found
+    return value
 
 
 class _Done(NamedTuple):
-    record: Any  # kept, so that its id stays its own
+    record: Any  # referenced, so that its id is not reused
     value: Any
     n: int  # values in it
     depth: int
-    is_loose: bool  # has something in it that only the arguments of a call may have: a storage
+    is_loose: bool  # contains a storage, which only the arguments of a call may
 
 
 class _Building:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.inert: list[tuple[Inert, StandIn]] = []  # whose own content waits
+        self.inert: list[tuple[Inert, StandIn]] = []  # their content is built last
         self._done: dict[int, _Done] = {}
 
     def of(self, root: Any) -> Any:
-        """What is built of a record, and of everything in it before it."""
-        path: list[tuple[Any, list[Any], Iterator[Any]]] = []  # from the root to where we are
+        """What is built from a record, after everything in it."""
+        path: list[tuple[Any, list[Any], Iterator[Any]]] = []  # from the root to the present record
         open_: set[int] = set()
         entered: list[Any] = [] if type(root) in _PLAIN or id(root) in self._done else [root]
         while path or entered:
@@ -511,8 +483,8 @@ class _Building:
                 path.pop()
                 open_.discard(id(record))
                 self._finish(record, parts)
-        found = self._done.get(id(root))
-        if found is not None and found.is_loose:
+        done = self._done.get(id(root))
+        if done is not None and done.is_loose:
             raise Refusal("it holds a storage that is no tensor's")
         return self._value(root)
 
@@ -583,7 +555,7 @@ _RECORDS = _CONTAINERS | {bytearray}
 
 
 def _parts(record: Any) -> list[Any]:
-    """What must be built before a record can be."""
+    """Records that must be built before this one."""
     if type(record) is dict:
         return [*record.keys(), *record.values()]
     if isinstance(record, StandIn):
@@ -607,5 +579,5 @@ def _set_state(target: Inert, state: Any, budget: Budget) -> None:
 
 
 def odd_arguments(name: str) -> NoReturn:
-    """Refuses a known name that is called with what it is never called with."""
+    """Refuses a known name that is called with unexpected arguments."""
     raise Refusal(f"it calls {clipped(name)} in a way that checkpoints do not")

@@ -6,11 +6,14 @@ place                                  the file there
 ``https://host/name.pth``              that address; links to Google Drive become the address that sends the file
 ``hf:owner/repo``                      the first file of usual name in that Hugging Face repository
 ``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
-``timm:vit_small_patch16_224.dino``    where the installed timm keeps these weights
-``torchvision:ResNet50_Weights.V``     where the installed torchvision keeps these weights
-``shipped:pocket/NAME.safetensors``    that file of the zoo's own folder ``metadata/``
-``weights.pth``, ``~/w.pth``           the user's own file; ``file://`` is understood too
+``timm:vit_small_patch16_224.dino``    where the installed timm has these weights
+``torchvision:ResNet50_Weights.V``     where the installed torchvision has these weights
+``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel
+``weights.pth``, ``~/w.pth``           the user's file; ``file://`` is understood too
 =====================================  ================================================================================
+
+A shipped file is the same on every machine, and its card states its hash. The environment decides whether the network
+may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
 """
 
 from __future__ import annotations
@@ -30,30 +33,18 @@ from ..errors import QueryError, WeightsRefused, WeightsUnavailable, nearest_nam
 from ..files import cache_folder, content_folder, expanded
 from ..optional import requires_extra
 
-SCHEME = "shipped"
-
 
 def is_shipped(place: str) -> bool:
-    """True for a place in the content folder.
+    """True for a file that comes with the zoo.
 
     >>> is_shipped("shipped:pocket/a.safetensors"), is_shipped("https://host/shipped:a")
     (True, False)
     """
-    return place.partition(":")[0].lower() == SCHEME
+    return place.partition(":")[0].lower() == "shipped"
 
 
 def shipped_file(place: str) -> Path:
-    """Where the file of such a place is.
-
-    Raises
-    ------
-    QueryError
-        If the place would lead out of the content folder.
-    WeightsUnavailable
-        If the file is not there.
-    ContentError
-        If the content folder is not there.
-    """
+    """Path of the file of a shipped place; refused if it would lead out of the content folder."""
     name = place.partition(":")[2]
     parts = PurePosixPath(name)
     if not name or parts.is_absolute() or ".." in parts.parts or any(mark in name for mark in "\\:\0"):
@@ -81,7 +72,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)  # at least t
 _HUB = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/@]+))?(?:/(?P<name>.+))?")
 _HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,64})\.[A-Za-z][A-Za-z0-9.]*$")
 _DATE = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
-_HARMLESS = ("id", "export", "dl", "download", "confirm")  # parameters of a query that cannot be somebody's key
+_HARMLESS = ("id", "export", "dl", "download", "confirm")  # parameters of a query that cannot be secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,20 +81,20 @@ class Source:
 
     place: str  # as the card or the user wrote it
     kind: Literal["http", "hub", "path"]
-    url: str | None  # of an http place
-    repository: str | None  # of a hub place: "owner/repo"
     filenames: tuple[str, ...]  # of a hub place: candidates, best first; otherwise one name
-    sha256_prefix: str  # hexadecimal that the publisher put into the name or path, "" if none
-    path: Path | None  # of a path
+    sha256_prefix: str = ""  # hexadecimal that the publisher put into the name or path, "" if none
+    url: str | None = None  # of an http place
+    path: Path | None = None  # of a path
+    repository: str | None = None  # of a hub place: "owner/repo"
     revision: str | None = None  # of a hub place: branch, tag or commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is known of a file before it is there.
+    """What is known of a file before it is fetched.
 
-    A hash that is known in full decides alone: it is also how a user says that what looks like a hash in the name of a
-    file is none.
+    A hash that is known in full decides alone: with it a user can say that what looks like a hash in the name of a file
+    is none.
     """
 
     place: str
@@ -113,7 +104,7 @@ class Expected:
 
     @property
     def hash(self) -> str:
-        """As much of the sha256 as is known."""
+        """The known part of the sha256."""
         return self.sha256 or self.sha256_prefix
 
     def check(self, sha256: str, size_bytes: int) -> None:
@@ -151,18 +142,7 @@ def file_sha256(path: Path) -> tuple[str, int]:
 
 
 def source(place: str) -> Source:
-    """A place, resolved; nothing is opened for it.
-
-    Raises
-    ------
-    QueryError
-        If the scheme is unknown, the place is not formed as its scheme needs it, or timm or torchvision have no such
-        weights.
-    WeightsUnavailable
-        If it should have come with the zoo and is not there.
-    MissingExtra
-        If timm or torchvision are needed and not installed.
-    """
+    """A place, resolved; nothing is opened for it."""
     match = _SCHEME.fullmatch(place)
     scheme, rest = (match[1].lower(), match[2]) if match else ("", place)
     if scheme in ("http", "https"):
@@ -184,7 +164,7 @@ def source(place: str) -> Source:
 
 
 def shown(place: str) -> str:
-    """A place as it may be shown and kept: without parameters of the query that may be somebody's key.
+    """A place as it may be shown and stored: without parameters of the query that may be secret.
 
     >>> shown("https://host/weights.pth?dl=1&token=secret")
     'https://host/weights.pth?dl=1'
@@ -200,7 +180,7 @@ def shown(place: str) -> str:
 
 
 def is_path(place: str) -> bool:
-    """True for a path of this machine, whether anything is there or not.
+    """True for a path of this machine, whether the file exists or not.
 
     >>> is_path("runs/a.pth"), is_path("file:///data/a.pth"), is_path("hf:owner/repo")
     (True, True, False)
@@ -225,8 +205,8 @@ def hash_in_address(path: str) -> str:
     """The beginning of the sha256 that a publisher put into an address, "" if there is none.
 
     torch.hub and OpenMMLab end a name with it (``resnet50-0676ba61.pth``), OpenAI names the folder by the whole of it.
-    VISSL's folders end in eight digits too (``..._16_07_20.afe428c7/``), but nobody has shown that they are of the
-    file: they may as well be of a commit or a configuration, and are not checked.
+    VISSL's folders end in eight digits too (``..._16_07_20.afe428c7/``), which may as well be of a commit or a
+    configuration, and are not checked.
 
     >>> hash_in_address("/models/densecl_resnet50_20220225-8c7808fe.pth")
     '8c7808fe'
@@ -274,10 +254,8 @@ def _address(place: str, address: str) -> Source:
         place=place,
         kind="http",
         url=urlunsplit(parts),
-        repository=None,
         filenames=(name,),
         sha256_prefix=hash_in_address(parts.path),
-        path=None,
     )
 
 
@@ -303,11 +281,8 @@ def _hub(place: str, rest: str, names: tuple[str, ...]) -> Source:
     return Source(
         place=place,
         kind="hub",
-        url=None,
         repository=match["repository"],
         filenames=(name,) if name else names,
-        sha256_prefix="",  # the Hub itself says the whole hash
-        path=None,
         revision=None if revision is None else unquote(revision),
     )
 
@@ -317,23 +292,23 @@ def _timm(place: str, name: str) -> Source:
         import timm
         from timm.models import get_pretrained_cfg
     try:
-        found = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
-    except RuntimeError:  # how timm says that it knows no such name or tag
-        found = None
-    if found is None or not (found.hf_hub_id or found.url):
+        config = get_pretrained_cfg(name, allow_unregistered=False) if "." in name else None
+    except RuntimeError:  # timm's error for an unknown name or tag
+        config = None
+    if config is None or not (config.hf_hub_id or config.url):
         near = nearest_names(name, timm.list_pretrained(), n=3)
         raise QueryError(
             f"The installed timm {timm.__version__} has no weights {name!r} ({place}), expected timm:NAME.TAG"
             f"{', such as ' + ' or '.join(near) if near else ''}; correct the place or update timm."
         )
-    if not found.hf_hub_id:
-        return _address(place, str(found.url))
-    wanted = found.hf_hub_filename or "pytorch_model.bin"
+    if not config.hf_hub_id:
+        return _address(place, str(config.url))
+    wanted = config.hf_hub_filename or "pytorch_model.bin"
     if not wanted.endswith(".bin"):
-        return _hub(place, found.hf_hub_id, (wanted,))
+        return _hub(place, config.hf_hub_id, (wanted,))
     # like timm, which asks for the same file without a pickle first
     safe = _TIMM_SAFE.get(wanted, wanted.removesuffix(".bin") + ".safetensors")
-    return _hub(place, found.hf_hub_id, (safe, wanted))
+    return _hub(place, config.hf_hub_id, (safe, wanted))
 
 
 def _torchvision(place: str, name: str) -> Source:
@@ -363,12 +338,10 @@ def _path(place: str, scheme: str) -> Source:
         path = Path(written).expanduser()
     except RuntimeError as error:
         raise QueryError(f"The place {place!r} names an unknown home folder ({error}); write the path out.") from error
-    return Source(
-        place=place, kind="path", url=None, repository=None, filenames=(path.name,), sha256_prefix="", path=path
-    )
+    return Source(place=place, kind="path", filenames=(path.name,), path=path)
 
 
-ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
 
 
 def is_offline() -> bool:
@@ -377,14 +350,9 @@ def is_offline() -> bool:
 
 
 def weights_folder() -> Path:
-    """Where weights are cached: ``$ZOO_CACHE/weights``; without that, ``$TORCH_HOME/ssl-zoo``; else the user's cache.
+    """Where weights are cached: ``$ZOO_CACHE/weights``; else ``$TORCH_HOME/ssl-zoo``; else in the user's cache folder.
 
     It need not exist.
-
-    Raises
-    ------
-    ContentError
-        If there is no telling where that is.
     """
     torch_home = os.environ.get("TORCH_HOME")
     if torch_home and not os.environ.get("ZOO_CACHE"):
@@ -393,12 +361,12 @@ def weights_folder() -> Path:
 
 
 def torch_checkpoints() -> Path:
-    """Where torch.hub keeps the files it downloads: they are taken from there if their hash is right."""
+    """Where torch.hub stores the files it downloads: they are taken from there if their hash is right."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("TORCH_HOME") or str(Path(base) / "torch")
     return expanded("TORCH_HOME", home) / "hub" / "checkpoints"
 
 
 def mirror_place() -> str | None:
-    """The folder or address that every load must come from, ``ZOO_MIRROR``; None if there is none."""
+    """The folder or address that every load must come from, ``ZOO_MIRROR``; None if unset."""
     return os.environ.get("ZOO_MIRROR") or None

@@ -1,4 +1,4 @@
-"""Can a host be reached from here: asked through the proxies of the environment, within a few seconds."""
+"""Whether a host can be reached from here, through the proxies of the environment and within a few seconds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from urllib.request import AbstractHTTPHandler, OpenerDirector, ProxyHandler, Request, urlopen
 
 Ask = Callable[[str, float], str | None]
-"""Takes an address and seconds; returns why it is out of reach, None if it is not."""
+"""From an address and seconds to why it is unreachable; None if it is not."""
 
 _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
 
 
 def host_of(location: str) -> str | None:
-    """The host that serves a location of weights, with its port if it is stated; None for one that no host serves.
+    """The host of a location of weights, with its port if it is stated; None if it has none.
 
     >>> host_of("timm:resnet50x4_clip.openai"), host_of("https://github.com/a/b")
     ('huggingface.co', 'github.com')
@@ -29,16 +29,10 @@ def host_of(location: str) -> str | None:
 
 
 class Question:
-    """One address, asked by a thread of its own, for nothing else ends the wait for a resolver that hangs.
+    """One address, asked by a thread, for a resolver that hangs cannot be interrupted otherwise.
 
-    Parameters
-    ----------
-    address : str
-    ask : callable
-    seconds : float
-        Who has not answered by then counts as out of reach, until the answer comes after all.
-    who : str, optional
-        Begins the sentence that says so.
+    Without an answer after ``seconds`` it counts as unreachable, in a sentence that begins with ``who``, until the
+    answer comes after all.
     """
 
     def __init__(self, address: str, ask: Ask, *, seconds: float, who: str = "") -> None:
@@ -53,7 +47,7 @@ class Question:
         return self._answered.wait(within_s)
 
     def reason(self) -> str | None:
-        """Why the address is out of reach, once that is known or the time is over; None if it is not."""
+        """Why the address is unreachable, once that is known or the time is over; None if it is not."""
         if self._answered.wait(max(0.0, self._deadline - time.monotonic())):
             return self._reason
         return f"{self._who} no answer in {self._seconds:g} seconds".strip()
@@ -64,14 +58,9 @@ class Question:
 
 
 def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
-    """Why each address that does not answer a HEAD request does not; any HTTP status is an answer.
+    """Why each address (``https://github.com/``) that does not answer a HEAD request does not.
 
-    Parameters
-    ----------
-    addresses : iterable of str
-        Such as ``https://github.com/``.
-    seconds : float
-        For all of them together; who has not answered by then counts as unreachable.
+    Any HTTP status is an answer. ``seconds`` are for all of them together.
     """
     questions = {address: Question(address, _refusal, seconds=seconds) for address in addresses}
     reasons = {address: question.reason() for address, question in questions.items()}
@@ -113,12 +102,12 @@ def words(error: object, *, host: str, proxy: str = "") -> str:
     """Why a host cannot be connected to, as the end of a sentence; hosts with their ports, if those are stated."""
     if isinstance(error, gaierror):
         return f"there is no host {(proxy or host).partition(':')[0]} to be found"
-    said = str(error).replace("\n", " ") or type(error).__name__
-    return f"there is no connection to {host}{f' through the proxy {proxy}' if proxy else ''} ({said})"
+    reason = str(error).replace("\n", " ") or type(error).__name__
+    return f"there is no connection to {host}{f' through the proxy {proxy}' if proxy else ''} ({reason})"
 
 
 class _ConnectedError(Exception):
-    """There is a connection, and nothing more was wanted."""
+    """A connection was made; no request is needed."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -132,7 +121,7 @@ class _SafeConnection(_Connection):
 
 
 class _Connecting(AbstractHTTPHandler):
-    """Connects as urllib does, to the host or through a proxy, and stops before TLS: the request itself tells that."""
+    """Connects as urllib does, to the host or through a proxy, and stops before TLS, which the real request does."""
 
     def http_open(self, request: Request) -> Any:
         return self.do_open(_Connection, request)

@@ -1,40 +1,43 @@
-"""Folders of converted weights: the cache, the user's registered encoders, and mirrors all look the same.
+"""Folders of converted weights: the cache, the user's registered encoders and mirrors are all laid out alike.
 
-    tensors/SHA256.safetensors     weights under the names of the encoder's state dict, by their content
+    tensors/SHA256.safetensors     weights under the names of the encoder's state dict, named by their content
     records/KEY.json               where weights came from and how they were converted: one record a source and layout
     checks/ENCODER.safetensors     features of the bundled images at the first load
-    mirrors/HASH/                  what has been copied from a mirror that is an address; a folder of this kind
-    partial/, downloads/           files on their way
+    mirrors/HASH/                  copy of a mirror that is an address; a folder of this kind
+    partial/, downloads/           downloads in progress and finished
 
-A record is found by what goes in (place, layout and its version, architecture), never by the last word of an address;
-its first line is a checksum of the rest. Every file appears whole or not at all, so that no lock is needed: at worst
-two processes do the same work, and the second replaces a file by an equal one.
+The key of a record is a hash of its inputs (places, layout and its version, architecture), never the last word of an
+address; its first line is a checksum of the rest. Every file appears whole or not at all, so that no lock is needed: at
+worst two processes do the same work, and the second replaces a file by an equal one.
+
+The headers of safetensors files are written and read here too, for weights and for features.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import mmap
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
 from .places import shown
 
 _FORMAT = "zoo-record-1"
-_OF_OWN_FILES = ("selection", "reading")  # written where they say something: records of published files lack them
-_MOST_SHOWN = 6  # of what was left out, in a sentence
+_OF_USER_FILES = ("selection", "reading")  # written if they are not empty: records of published files lack them
+_N_LEFT_OUT_SHOWN = 6
 
-REGISTERED = "zoo:"
-"""Scheme of the places of registered encoders, in front of the SHA-256 of their converted weights."""
+REGISTERED = "zoo:"  # scheme of the places of registered encoders, before the SHA-256 of their converted weights
 
 
 class ForeignRecord(StoreError):
-    """A record that another version of the zoo has written in another way."""
+    """A record in the format of another version of the zoo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class Origin:
     """One file as it was fetched."""
 
     place: str  # as the card names it
-    address: str  # where it was really found
+    address: str  # where it was downloaded from
     sha256: str
     size_bytes: int
     format: str
@@ -50,12 +53,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was taken of a user's own file, and what was done to it; as text it is one sentence.
+    """What was read from a user's file, and what was done to it; as text it is one sentence.
 
     Attributes
     ----------
     layout : str
-        Under whose names the tensors are: ``"timm"``.
+        Layout whose names the tensors have: ``"timm"``.
     checkpoint_key : str
         Where in the file they are: ``"state_dict_ema"``, ``"state_dict/backbone"``; empty if the file is nothing else.
     reason : str
@@ -63,7 +66,7 @@ class Reading:
     others : tuple of str
         Where those others are: what ``checkpoint_key`` can be set to.
     unwrapped : tuple of str
-        Prefixes of wrappers that were taken off: ``"module."``.
+        Prefixes of wrappers that were removed: ``"module."``.
     left_out : tuple of str
         What lies beside the encoder's tensors: heads, queues, other networks of the method.
     widened_from : tuple of str
@@ -87,9 +90,9 @@ class Reading:
         if self.unwrapped:
             clauses.append(f"taken off: {', '.join(map(repr, self.unwrapped))}")
         if self.left_out:
-            shown = [*self.left_out[:_MOST_SHOWN]]
-            more = len(self.left_out) - len(shown)
-            clauses.append(f"left out: {', '.join(shown)}{f' and {more} more' if more else ''}")
+            listed = ", ".join(self.left_out[:_N_LEFT_OUT_SHOWN])
+            more = len(self.left_out) - _N_LEFT_OUT_SHOWN
+            clauses.append(f"left out: {listed}{f' and {more} more' if more > 0 else ''}")
         if self.widened_from:
             clauses.append(f"widened to float32 from {' and '.join(self.widened_from)}")
         sentence = "; ".join(clauses)
@@ -126,10 +129,10 @@ class Record:
         )
 
 
-def kept_name(place: str) -> str:
-    """A place as lock files and records keep it: as it is, or without what may be secret and with a hash of all of it.
+def recorded_name(place: str) -> str:
+    """A place as lock files and records name it: without secrets, and then with a hash of all of it.
 
-    >>> kept_name("hf:owner/repo/a.pth"), kept_name("https://host/a.pth?token=secret")
+    >>> recorded_name("hf:owner/repo/a.pth"), recorded_name("https://host/a.pth?token=secret")
     ('hf:owner/repo/a.pth', 'https://host/a.pth#e44c4d22')
     """
     harmless = shown(place)
@@ -147,30 +150,22 @@ def record_key(
 
 
 def file_name(sha256: str) -> str:
-    """Under which converted weights are kept."""
+    """Name of the file of converted weights."""
     return f"{sha256}.safetensors"
 
 
 def tensors_path(folder: Path, sha256: str) -> Path:
-    """Where converted weights lie in a folder of this kind."""
+    """Path of converted weights in a folder of this kind."""
     return folder / "tensors" / file_name(sha256)
 
 
 def record_path(folder: Path, key: str) -> Path:
-    """Where a record lies."""
+    """Path of a record."""
     return folder / "records" / f"{key}.json"
 
 
 def find(folder: Path, key: str) -> Record | None:
-    """The record with this key; None if there is none, or if its weights are not there.
-
-    Raises
-    ------
-    WeightsRefused
-        If the record is damaged.
-    StoreError
-        If it cannot be read.
-    """
+    """The record with this key; None if it or its weights are missing. A damaged record is refused."""
     path = record_path(folder, key)
     try:
         content = path.read_bytes()
@@ -184,14 +179,8 @@ def find(folder: Path, key: str) -> Record | None:
     return record if tensors_path(folder, record.sha256).is_file() else None
 
 
-def keep(folder: Path, record: Record) -> None:
-    """Writes a record, after its weights are there.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written; nothing is left of it.
-    """
+def write_record(folder: Path, record: Record) -> None:
+    """Writes a record whose weights are there already; whole or not at all."""
     path = record_path(folder, record.key)
     try:
         with replaced(path) as file:
@@ -201,27 +190,19 @@ def keep(folder: Path, record: Record) -> None:
 
 
 def record_bytes(record: Record) -> bytes:
-    """A record as its file holds it."""
-    facts = {name: fact for name, fact in asdict(record).items() if name not in _OF_OWN_FILES or fact}
+    """Content of the file of a record."""
+    facts = {name: fact for name, fact in asdict(record).items() if name not in _OF_USER_FILES or fact}
     body = json.dumps({"format": _FORMAT, **facts}, indent=1).encode() + b"\n"
     return _checksum(body) + b"\n" + body
 
 
 def parse_record(content: bytes, *, where: str) -> Record:
-    """A record from the content of its file.
-
-    Raises
-    ------
-    WeightsRefused
-        If the content is not what was written.
-    StoreError
-        If another version of the zoo has written it in another way.
-    """
+    """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format."""
     checksum, _, body = content.partition(b"\n")
     if checksum != _checksum(body):
         raise WeightsRefused(
             f"The record {where} is damaged (its checksum differs); remove the file, or run 'zoo cache gc', and the "
-            "weights are had anew."
+            "weights are downloaded again."
         )
     try:
         facts = json.loads(body)
@@ -256,12 +237,12 @@ def _reading(facts: Any) -> Reading | None:
 def _checked(value: T) -> T:
     """The value, if every field is of its type and every hash is one, for it becomes the name of a file."""
     for field, hint in get_type_hints(type(value)).items():
-        if field == "reading":  # checked on its own
+        if field == "reading":  # has been checked already
             continue
-        found, kind = getattr(value, field), get_origin(hint) or hint
-        items = found if kind is tuple and type(found) is tuple else ()
-        if type(found) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
-            raise ValueError(f"{field!r} is {found!r}"[:100])
+        given, kind = getattr(value, field), get_origin(hint) or hint
+        items = given if kind is tuple and type(given) is tuple else ()
+        if type(given) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
+            raise ValueError(f"{field!r} is {given!r}"[:100])
     if not isinstance(value, Reading) and not re.fullmatch("[0-9a-f]{64}", value.sha256):
         raise ValueError(f"'sha256' is {value.sha256!r}"[:100])
     return value
@@ -270,10 +251,10 @@ def _checked(value: T) -> T:
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
     """Every record of a folder by its path, in the order of their names; None for a damaged one.
 
-    Records that another version of the zoo has written in another way are left out: they are its own affair.
+    Records in the format of another version of the zoo are left out.
     """
     for path in sorted((folder / "records").glob("*.json")):
-        if path.is_dir():  # somebody's, and no record
+        if path.is_dir():  # not ours
             continue
         try:
             yield path, parse_record(path.read_bytes(), where=str(path))
@@ -287,3 +268,63 @@ def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
 
 def _checksum(body: bytes) -> bytes:
     return blake2b(body, digest_size=16).hexdigest().encode()
+
+
+# --- headers of safetensors files ------------------------------------------------------------------------------------
+
+# The library of that name copies all tensors into one block of memory, and orders them and their metadata in its own
+# way; files here are named by their content, so that equal tensors must be equal bytes.
+_ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
+_LONGEST_HEADER = 100_000_000  # bytes, as the library has it
+
+
+class Placed(NamedTuple):
+    """Where an array is in a safetensors file."""
+
+    dtype: str  # "F32"
+    shape: tuple[int, ...]
+    offset: int  # bytes from the beginning of the file
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
+
+
+def safetensors_header(arrays: Mapping[str, tuple[str, Sequence[int]]], about: Mapping[str, str]) -> bytes:
+    """The bytes before the arrays, which follow in the order of ``arrays``, given as type and shape.
+
+    Length of the header, header, and blanks up to a multiple of 8, so that the arrays are aligned.
+    """
+    header: dict[str, object] = {"__metadata__": dict(about)}
+    position = 0
+    for name, (dtype, shape) in arrays.items():
+        end = position + math.prod(shape) * _ITEM_BYTES[dtype]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def parse_safetensors(file: BinaryIO | mmap.mmap, size: int) -> tuple[dict[str, str], dict[str, Placed]]:
+    """Metadata and arrays of a safetensors file of ``size`` bytes that is laid out as :func:`safetensors_header` says.
+
+    Raises ValueError, KeyError, TypeError or AttributeError if it is not.
+    """
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, _LONGEST_HEADER):
+        raise ValueError("its header is cut")
+    header = json.loads(file.read(length))
+    about = header.pop("__metadata__")
+    arrays: dict[str, Placed] = {}
+    position = 8 + length
+    for name, entry in header.items():
+        array = Placed(entry["dtype"], tuple(int(side) for side in entry["shape"]), position)
+        offsets = [position - 8 - length, position - 8 - length + array.n_bytes]
+        if min(array.shape, default=0) < 0 or entry["data_offsets"] != offsets:
+            raise ValueError(f"its {name!r} is not where it should be")
+        arrays[name] = array
+        position += array.n_bytes
+    if position != size:
+        raise ValueError(f"it has {size:,} bytes instead of {position:,}")
+    return about, arrays

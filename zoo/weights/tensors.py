@@ -1,13 +1,17 @@
-"""The converted files: safetensors that are written whole, named by their content, and checked whenever they are read.
+"""Converted weights as safetensors files: written whole, named by their content, and checked at every reading.
 
-At every reading each block of the file is held against its sums. SHA-256, which names the
-file and is what ``zoo verify`` recomputes, would take three times as long as reading the weights without any check.
+At every reading each block of the file is compared with its sums. SHA-256, which names the file and is what ``zoo
+verify`` recomputes, would take three times as long as reading the weights without any check.
+
+A block is laid out as a table of 64-bit words, whose rows and columns are added up modulo 2^64; what is stored is a
+hash of these sums. One changed word changes two of them. Two or three changed words lie in different rows or columns
+and so change some: every change of up to three words is detected. More words escape only if they form rectangles in
+which the changes cancel exactly. This detects accidents; forgeries are detected by SHA-256.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import mmap
 import os
@@ -19,14 +23,14 @@ from pathlib import Path
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
 from ..optional import requires_extra
-from .store import file_name
+from .store import file_name, parse_safetensors, safetensors_header
 
 with requires_extra("models", needed_for="Checking weights"):
     import torch
     from torch import Tensor
 
-BLOCK = 1024**2  # bytes of which one sum is kept
-_ROWS, _COLUMNS = 256, 512  # of words of 8 bytes
+BLOCK = 1024**2  # bytes a sum
+_ROWS, _COLUMNS = 256, 512  # words of 8 bytes in a block
 
 
 class Summing:
@@ -38,7 +42,7 @@ class Summing:
         self._sums: list[str] = []
 
     def update(self, piece: memoryview) -> None:
-        """Takes the next bytes."""
+        """Adds the next bytes."""
         while len(piece):
             taken = piece[: BLOCK - self._filled]
             self._block[self._filled : self._filled + len(taken)] = taken
@@ -60,7 +64,7 @@ class Summing:
 
 
 def block_sums(mapped: mmap.mmap) -> list[str]:
-    """The sums of a file that is mapped into memory, as :class:`Summing` gives them; torch shares them out to cores."""
+    """The sums of a mapped file, as :class:`Summing` gives them, on all cores."""
     n_whole, rest = divmod(len(mapped), BLOCK)
     sums = _of_blocks(mapped, n_whole) if n_whole else []
     if rest:
@@ -87,14 +91,12 @@ _NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-
-
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a file of tensors holds, as far as its bytes go."""
+    """Hash, size and sums of a file of tensors."""
 
     sha256: str
     size_bytes: int
@@ -102,21 +104,9 @@ class Content:
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
-    """Writes tensors of the CPU to ``folder``, under a name made of their content.
+    """Writes contiguous tensors of the CPU to ``folder``, whole or not at all, under a name made of their content.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    tensors : mapping of str to Tensor
-        Contiguous, on the CPU.
-    about : mapping of str to str
-        Kept in the header; equal tensors with equal ``about`` are equal files.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be written; nothing is left of it.
+    ``about`` is stored in the header; equal tensors with equal ``about`` are equal files.
     """
     content = content_of(tensors, about=about)
     target = folder / file_name(content.sha256)
@@ -133,29 +123,9 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], *, about: Mapping
 
 
 def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tensor]:
-    """Maps a file of tensors into memory, once all of it is what it was when it was written.
+    """Maps a file of tensors into memory, if all of it is what was written: one mapping, checked and returned.
 
-    What was checked is what is returned: there is one mapping.
-
-    Parameters
-    ----------
-    path : Path
-    content : Content
-        What was written.
-    remedy : str
-        What to do about a damaged file, to end the sentence with.
-
-    Returns
-    -------
-    dict of str to Tensor
-        On the CPU; pages of the file, copied when somebody writes to them.
-
-    Raises
-    ------
-    WeightsRefused
-        If the file differs; says where.
-    StoreError
-        If it cannot be read.
+    The tensors are pages of the file, copied when they are written to. ``remedy`` ends the sentence on a damaged file.
     """
     try:
         with open(path, "rb") as file:
@@ -177,30 +147,21 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
             )
     try:
         return _mapped_tensors(mapped)
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:  # of whoever wrote file and record, but not we
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:  # not written by this module
         raise WeightsRefused(f"The weights {path} are no safetensors file ({error}); {remedy}.") from error
 
 
 def _mapped_tensors(mapped: mmap.mmap) -> dict[str, Tensor]:
-    start = 8 + int.from_bytes(mapped[:8], "little")
-    header = json.loads(mapped[8:start])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        dtype, shape = _TYPES[entry["dtype"]], entry["shape"]
-        first, end = entry["data_offsets"]
-        if end - first != dtype.itemsize * math.prod(shape):
-            raise ValueError(f"{name!r} has {end - first} bytes for shape {shape}")
-        n = math.prod(shape)
-        flat = (
-            torch.frombuffer(mapped, dtype=dtype, offset=start + first, count=n) if n else torch.empty(0, dtype=dtype)
-        )
-        found[name] = flat.view(shape)
-    return found
+    tensors = {}
+    for name, (kind, shape, offset) in parse_safetensors(mapped, len(mapped))[1].items():
+        n, dtype = math.prod(shape), _TYPES[kind]
+        flat = torch.frombuffer(mapped, dtype=dtype, offset=offset, count=n) if n else torch.empty(0, dtype=dtype)
+        tensors[name] = flat.view(shape)
+    return tensors
 
 
 def content_of(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Content:
-    """What :func:`write_tensors` makes of the same arguments; nothing is written."""
+    """Hash, size and sums of what :func:`write_tensors` would write."""
     sha256, summing, size = hashlib.sha256(), Summing(), 0
     for part in _parts(tensors, about):
         sha256.update(part)
@@ -210,22 +171,9 @@ def content_of(tensors: Mapping[str, Tensor], *, about: Mapping[str, str]) -> Co
 
 
 def _parts(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> Iterator[memoryview]:
-    """The bytes of a safetensors file: length of the header, header, tensors, those with the largest numbers first."""
+    """The bytes of a safetensors file: header, then tensors, those with the largest numbers first."""
     order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    header: dict[str, object] = {"__metadata__": dict(sorted(about.items()))}
-    position = 0
-    for name in order:
-        tensor = tensors[name]
-        end = position + tensor.numel() * tensor.element_size()
-        header[name] = {
-            "dtype": _NAMES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [position, end],
-        }
-        position = end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)  # so that the tensors start where the processor likes it
-    yield memoryview(len(text).to_bytes(8, "little"))
-    yield memoryview(text)
+    forms = {name: (_NAMES[tensors[name].dtype], tensors[name].shape) for name in order}
+    yield memoryview(safetensors_header(forms, dict(sorted(about.items()))))
     for name in order:
         yield tensors[name].reshape(-1).view(torch.uint8).numpy().data

@@ -170,7 +170,6 @@ def test_the_zoos_own_file_is_the_state_dict_of_an_encoder(name: str) -> None:
 CARDS = [card for card in catalogue().values() if card.weights.converter in ("timm", "torchvision")]
 
 
-@pytest.mark.usefixtures("nothing_drawn_on_meta")
 @for_each(CARDS, name=lambda card: card.id)
 def test_the_libraries_files_have_exactly_the_tensors_of_the_encoder(card: EncoderCard) -> None:
     """At full size and without numbers, by the names that their authors chose."""

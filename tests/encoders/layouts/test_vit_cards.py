@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import pytest
 import timm
 import torch
 from torch import Tensor
@@ -48,8 +47,6 @@ PROJECTIONS = {"vitb": 512, "vitl": 768, "vith": 1024, "vitg": 1024}
 ON_IMAGES = ("dino", "ibot", "mugs", "mae", "msn", "beit", "mocov3")
 CONTRASTIVE = ("clip", "openclip", "lossyless")
 CARDS = {name: card for name, card in catalogue().items() if card.weights.converter in (*ON_IMAGES, *CONTRASTIVE)}
-
-pytestmark = pytest.mark.usefixtures("nothing_drawn_on_meta")
 
 
 def size_of(card: EncoderCard) -> Size:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.evaluation.curves.curve_training import same, small_data, small_preprocess
-from zoo.datasets.maps import Maps, MapSet, aligned
+from zoo.datasets.dense import Maps, MapSet, aligned
 from zoo.errors import DataError
 from zoo.evaluation.curves.blind import pixelwise_direction
-from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.tuning import Trained, blind_run
 
 PREPROCESS = small_preprocess()

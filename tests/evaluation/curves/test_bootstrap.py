@@ -187,7 +187,7 @@ def test_an_error_of_nothing_has_an_interval_that_is_no_point() -> None:
 def test_draws_in_many_blocks_are_the_same_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     table = np.stack(losses(3), axis=1)
     whole = image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(1))
-    monkeypatch.setattr("zoo.evaluation.bootstrap._BLOCK", 7 * N_TEST)
+    monkeypatch.setattr("zoo.evaluation.bootstrap._WEIGHTS_AT_A_TIME", 7 * N_TEST)
     assert np.allclose(image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(1)), whole)
 
 

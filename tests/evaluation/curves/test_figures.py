@@ -12,10 +12,9 @@ from matplotlib.figure import Figure as Drawing
 from tests.drawn_curves import SCRATCH, N, curve, strip
 from tests.figure_checks import figure_faults
 from zoo.cards.schema import Preprocess
-from zoo.datasets.dense import open_dense
-from zoo.datasets.maps import aligned
+from zoo.datasets.dense import aligned
+from zoo.datasets.opening import open_dense
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.examples import strip_of
 from zoo.evaluation.curves.figures import (
     curves_figure,
     draw_curves,
@@ -25,7 +24,8 @@ from zoo.evaluation.curves.figures import (
     look_of,
     strip_figure,
 )
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
+from zoo.evaluation.curves.report import strip_of
 from zoo.evaluation.curves.runs import CurveRun
 from zoo.evaluation.drawing import save, style
 

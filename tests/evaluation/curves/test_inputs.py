@@ -12,7 +12,7 @@ import torch
 
 from tests.evaluation.curves.curve_training import small_data, small_preprocess
 from zoo.datasets import ImageSet, LazyImages
-from zoo.datasets.maps import Maps, MapSet, aligned
+from zoo.datasets.dense import Maps, MapSet, aligned
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, DataError
 from zoo.evaluation.curves.inputs import (

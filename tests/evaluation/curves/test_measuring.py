@@ -26,7 +26,7 @@ from tests.evaluation.curves.curve_runs import (
     request,
 )  # fmt: skip
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveBar, TimeLeft
 from zoo.evaluation.curves.recipe import TASKS, Recipe
 from zoo.evaluation.curves.report import CurveRequest, learning_curves

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.curves.curve_runs import labelled
-from zoo.datasets.dense import open_dense
+from zoo.datasets.opening import open_dense
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.curves.regimes import least_images, regime_subset
 

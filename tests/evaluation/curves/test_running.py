@@ -29,13 +29,14 @@ from tests.evaluation.curves.curve_runs import (
     request,
     slow_encoder,
 )  # fmt: skip
+from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
-from zoo.evaluation.curves import running
-from zoo.evaluation.curves.losses import TransferData
-from zoo.evaluation.curves.progress import Silent
+from zoo.evaluation.curves import runs
+from zoo.evaluation.curves.inputs import TransferData
+from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
-from zoo.evaluation.curves.running import Failure, Setup, perform
-from zoo.evaluation.curves.runs import CurveRun, Job, KeptCurveRuns, Workload, all_jobs
+from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Workload, all_jobs, perform
+from zoo.evaluation.curves.tuning import Trained, Training, Transfer
 
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
 
@@ -152,7 +153,7 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_done(
 def test_what_another_command_is_at_is_left_to_it(tmp_path: Path) -> None:
     setup = Setup(data=planted_data(), recipe=Recipe(), folder=tmp_path / "runs", how=HOW, train=planted_train)
     job = Workload(data=setup.data, recipe=setup.recipe).encoder(planted_candidate(), 50, 0)
-    with KeptCurveRuns(setup.folder).turn(job) as is_ours:
+    with RunCache(setup.folder).turn(job) as is_ours:
         assert is_ours and perform(job, setup) is None
     run = perform(job, setup)
     assert isinstance(run, CurveRun) and not (tmp_path / "runs" / f"{job.key}.fit").exists()
@@ -191,10 +192,10 @@ def test_the_processes_of_a_command_that_is_killed_end_with_it_and_what_was_fini
 @pytest.fixture
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes are forks, which need not import PyTorch."""
-    monkeypatch.setattr(running, "_SPAWN", multiprocessing.get_context("fork"))
+    monkeypatch.setattr(runs, "_SPAWN", multiprocessing.get_context("fork"))
 
 
-class Impatient(Silent):
+class Impatient(CurveProgress):
     """Interrupts when the first encoder begins, which would take very long."""
 
     def began(self, job: Job) -> None:
@@ -242,12 +243,12 @@ def test_risks_that_are_none_are_refused_and_not_kept(tmp_path: Path) -> None:
     job = Workload(data=setup.data, recipe=setup.recipe).encoder(planted_candidate(), 50, 0)
     failed = perform(job, setup)
     assert isinstance(failed, Failure) and "lower the learning rates" in failed.text
-    assert KeptCurveRuns(tmp_path).find(job, n_test=len(setup.data.test)) is None
+    assert RunCache(tmp_path).find(job, n_test=len(setup.data.test)) is None
 
 
-def diverging_train(*_: Any, data: Any = None, **options: Any) -> Any:
+def diverging_train(encoder: Encoder, transfer: Transfer, how: Training, *rest: Any) -> Trained:
     """Ends with no number."""
-    trained = planted_train(encoder_that_needs(1), planted_data(), **options)
+    trained = planted_train(encoder_that_needs(1), transfer, how, *rest)
     trained.risks["transfer_error"][3] = np.nan
     return trained
 

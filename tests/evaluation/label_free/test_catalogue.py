@@ -13,8 +13,7 @@ from zoo.errors import DataError, QueryError, UnknownName
 from zoo.evaluation import label_free
 from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOL, compute, digest, function_of, protocol_row, value_of
 from zoo.evaluation.label_free.inputs import ARGUMENTS
-from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS, LabelFreeMetric
-from zoo.results.vocabulary import label_free_metric as metric
+from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS, LabelFreeMetric, label_free_metric
 
 LEFT_OPEN = {"device", "progress", "seed"}  # options that do not move the number, and the seed, which is a column
 DIGESTS = {
@@ -143,7 +142,7 @@ def test_the_package_exports_the_function_of_every_metric() -> None:
 
 def test_an_unknown_metric_lists_the_nearest() -> None:
     with pytest.raises(UnknownName, match="rankme"):
-        metric("rank_me")
+        label_free_metric("rank_me")
 
 
 def test_a_record_is_a_value_with_details() -> None:

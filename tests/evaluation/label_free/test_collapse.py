@@ -129,7 +129,7 @@ def test_classes_of_different_sizes_count_by_their_members_or_once_each() -> Non
         (drawn()[0], {"y": [0, 0]}, "expected one label for each of the 6 rows"),
         (drawn() * 1e-6, {"definition": "dubois"}, "No direction has a variance of the means above 1e-4"),
         (drawn()[0], {"y": [0, 0, 0, 1, 1, 1], "ids": [0, 0, 0, 1, 1, 1]}, "both ids and y"),
-        (drawn(), {"definition": "other"}, "expected 'papyan' or 'dubois'"),
+        (drawn(), {"definition": "other"}, "expected one of 'papyan', 'dubois'"),
     ],
 )
 def test_what_has_no_value_is_refused_in_a_sentence(z: np.ndarray, options: dict[str, Any], sentence: str) -> None:

@@ -140,7 +140,7 @@ def test_what_has_no_dimension_is_refused_in_one_sentence() -> None:
         intrinsic_dimension(z, discard=0.99)
     with pytest.raises(QueryError, match="discard is 1, expected"):
         intrinsic_dimension(z, discard=1)
-    with pytest.raises(QueryError, match="fit is 'bayes', expected 'linear' or 'maximum_likelihood'"):
+    with pytest.raises(QueryError, match="fit is 'bayes', expected one of 'linear', 'maximum_likelihood'"):
         intrinsic_dimension(z, fit="bayes")
-    with pytest.raises(QueryError, match="distance is 'l1', expected 'euclidean'"):
+    with pytest.raises(QueryError, match="distance is 'l1', expected one of 'euclidean'"):
         intrinsic_dimension(z, distance="l1")

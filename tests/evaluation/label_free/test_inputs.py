@@ -18,9 +18,8 @@ from zoo.datasets.recipes import recipe_of
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.evaluating import Featurising, featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
-from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of
+from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of, pixels_of_images
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
-from zoo.evaluation.label_free.mine import pixels_of_images
 from zoo.features import Rows, load_features
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
@@ -250,7 +249,7 @@ def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: P
 def test_needs_that_were_not_featurised_are_refused(data: ImageData, root: Path) -> None:
     found = inputs_of(NAME, data, ["features"], root=root, **SIZES)
     (lidar,) = measure(["lidar"], found)
-    assert lidar.reason.startswith("Nothing was featurised for 'views'")
+    assert lidar.reason.startswith("No features were computed for 'views'")
 
 
 def test_options_reach_their_metric_and_its_protocol(everything: Inputs) -> None:

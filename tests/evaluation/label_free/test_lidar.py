@@ -10,9 +10,9 @@ import torch
 from scipy.stats import f as f_distribution
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free import scatter as lidar_module
+from zoo.evaluation.label_free import scatter
 from zoo.evaluation.label_free.catalogue import compute
-from zoo.evaluation.label_free.scatter import lidar, lidar_from_scatter
+from zoo.evaluation.label_free.scatter import Lidar, lidar, lidar_of_covariances
 
 
 def covariances(rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +32,10 @@ def direct(z: np.ndarray, *, delta: float = 0.0, eps: float = 1e-7) -> float:
     found = np.linalg.eigvalsh(root @ between @ root).clip(0)
     shares = found / found.sum() + eps
     return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def of_covariances(*matrices: Any, **options: Any) -> Lidar:
+    return lidar_of_covariances(*matrices, **options)[0]
 
 
 def drawn(
@@ -103,7 +107,7 @@ def test_images_may_have_different_numbers_of_views() -> None:
     rows, ids = rows[17:], ids[17:]
     found = lidar(rows, ids)
     within, between = covariances(rows, ids)
-    same = lidar_from_scatter(within, between, n_images=found.n_images, n_views=found.n_views)
+    same = of_covariances(within, between, n_images=found.n_images, n_views=found.n_views)
     assert found.n_views[0] < found.n_views[1]
     assert found.value == pytest.approx(same.value, rel=2 * rounding(z))  # of fewer rows
 
@@ -123,7 +127,7 @@ def test_an_invertible_linear_map_changes_nothing(condition: float) -> None:
     generator = np.random.default_rng(3)
     left, right = (np.linalg.qr(generator.normal(size=(16, 16)))[0] for _ in range(2))
     mapped = z @ (left * np.geomspace(1, 1 / condition, 16) @ right)
-    squared = min(rounding(z) * condition**2, 10 * lidar_module._PRECISE)
+    squared = min(rounding(z) * condition**2, 10 * scatter._CHOLESKY_ERROR)
     of_rows = 10 * 216 * 2.0**-53 * 12 * condition  # LAPACK's bound for QR; that of z is 12
     assert lidar(mapped).value == pytest.approx(lidar(z).value, rel=max(squared, of_rows))
 
@@ -218,7 +222,7 @@ def test_sums_and_the_triangular_factor_agree(condition: float, delta: float, mo
     found = lidar(z, delta=delta)
     if condition < 1e10:
         assert found.value == pytest.approx(direct(z, delta=delta), rel=1e-6)
-    monkeypatch.setattr(lidar_module, "_PRECISE", 0.0)
+    monkeypatch.setattr(scatter, "_CHOLESKY_ERROR", 0.0)
     again = lidar(z, delta=delta)
     assert found.value == pytest.approx(again.value, rel=1e-6) and found.ratio == pytest.approx(again.ratio, rel=1e-9)
 
@@ -248,7 +252,7 @@ def test_the_ratio_is_of_each_feature_in_its_own_unit() -> None:
     expected = 4 * np.mean(np.diagonal(between) / np.diagonal(within))
     constant = np.concatenate([z * np.geomspace(1e-9, 1e9, 12), np.full((60, 4, 2), 7.0)], axis=2)
     for found in (lidar(z), lidar(rows, ids), lidar(constant), lidar(z, delta=0.1),
-                  lidar_from_scatter(within, between, n_images=60, n_views=4)):  # fmt: skip
+                  of_covariances(within, between, n_images=60, n_views=4)):  # fmt: skip
         assert found.ratio == pytest.approx(expected, rel=1e-9)
         assert found.ratio_of_noise == pytest.approx(lidar(z).ratio_of_noise, rel=1e-9)
 
@@ -280,32 +284,32 @@ def test_the_ratio_is_left_out_where_it_is_not_defined() -> None:
     z = drawn(20, 1, 6).repeat(3, axis=1)
     assert lidar(z, delta=1.0).ratio is None and lidar(z, delta=1.0).notes == ()
     within, between = covariances(*at_random(drawn()))
-    assert lidar_from_scatter(within, between, n_images=40, n_views=(3, 5)).ratio is None
+    assert of_covariances(within, between, n_images=40, n_views=(3, 5)).ratio is None
 
 
 def test_sums_that_are_not_precise_are_found_out() -> None:
     rows, ids = at_random(drawn(300, 6, 64))
-    views = lidar_module.grouped(rows, ids)
-    within = lidar_module.second_moments(views.deviations(), 64)
+    views = scatter.grouped(rows, ids)
+    within = scatter.second_moments(views.deviations(), 64)
     everything, nothing = torch.arange(64), torch.zeros(64, dtype=torch.float64)
-    assert lidar_module._checked_cholesky(views, within, everything, nothing) is not None
+    assert scatter._checked_cholesky(views, within, everything, nothing) is not None
     off = torch.randn(64, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for size in (1e-5, 1e-6):  # relative to the diagonal; one entry alone is found out, too
         wrong = within + size * within.diagonal().sqrt().outer(within.diagonal().sqrt()) * (off + off.T)
-        assert lidar_module._checked_cholesky(views, wrong, everything, nothing) is None
+        assert scatter._checked_cholesky(views, wrong, everything, nothing) is None
         one = within.clone()
         one[7, 7] *= 1 + size
-        assert lidar_module._checked_cholesky(views, one, everything, nothing) is None
+        assert scatter._checked_cholesky(views, one, everything, nothing) is None
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_covariances_give_what_rows_give(delta: float) -> None:
     z = drawn(30, 6, 24, rank=9)
     within, between = covariances(z.reshape(-1, 24), np.repeat(np.arange(30), 6))
-    found = lidar_from_scatter(within, between, n_images=30, n_views=6, delta=delta)
+    found = of_covariances(within, between, n_images=30, n_views=6, delta=delta)
     assert found.value == pytest.approx(lidar(z, delta=delta).value, rel=1e-8)
     assert found.rank_within == (24 if delta else 9)
-    assert lidar_from_scatter(torch.from_numpy(within), between, n_images=30, n_views=(6, 6), delta=delta) == found
+    assert of_covariances(torch.from_numpy(within), between, n_images=30, n_views=(6, 6), delta=delta) == found
 
 
 def test_rows_are_not_changed_and_may_be_read_only_or_turned_round() -> None:
@@ -351,7 +355,7 @@ def test_what_has_no_lidar_is_refused_in_a_sentence(z: np.ndarray, options: dict
 
 @pytest.mark.parametrize("options", [{"delta": -1.0}, {"eps": -1e-7}, {"delta": float("nan")}, {"eps": float("inf")}])
 def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(QueryError, match="expected a number that is 0 or above"):
+    with pytest.raises(QueryError, match="expected a finite number of at least 0"):
         lidar(drawn(), **options)
 
 
@@ -373,5 +377,5 @@ def test_covariances_without_a_lidar_are_refused(
     within: np.ndarray, between: np.ndarray, options: dict[str, int], sentence: str
 ) -> None:
     with pytest.raises((DataError, QueryError)) as caught:
-        lidar_from_scatter(within, between, **{"n_images": 5, "n_views": 3, **options})
+        of_covariances(within, between, **{"n_images": 5, "n_views": 3, **options})
     assert sentence in str(caught.value)

@@ -77,5 +77,5 @@ def test_what_has_no_local_dimension_is_refused_in_one_sentence() -> None:
         local_dimension_entropy(np.eye(40), k=5)
     with pytest.raises(DataError, match="holds NaN"):
         local_dimension_entropy(np.where(z == z[3, 1], np.nan, z))
-    with pytest.raises(QueryError, match="k is 2, expected at least 3"):
+    with pytest.raises(QueryError, match="k is 2, expected a whole number of at least 3"):
         local_dimension_entropy(z, k=2)

@@ -214,5 +214,5 @@ def test_powers_and_temperatures_are_above_0(number: float) -> None:
         lambda: uniformity(np.eye(3), t=number),
         lambda: contrast(drawn(), t=number),
     ):
-        with pytest.raises(QueryError, match="expected a number above 0"):
+        with pytest.raises(QueryError, match="expected a finite number above 0"):
             call()

@@ -1,13 +1,12 @@
-"""From what a file of weights holds to the state dict of an encoder: one small function a layout.
+"""From the content of a checkpoint to the state dict of an encoder: one small function a layout.
 
-A card names its layout in ``weights.converter``. The function takes what :mod:`zoo.weights.checkpoints` made of the
-file and gives tensors under the names of torchvision or timm; what it leaves out, it declares, so that :func:`convert`
-can insist on the rest: no name missing, none left over, every shape and type right, every number finite, and every
-parameter moved from where training starts.
+A card names its layout in ``weights.converter``. The function takes the content that :mod:`zoo.weights.checkpoints`
+read and gives tensors under the names of torchvision or timm; what it leaves out, it declares, so that :func:`convert`
+can insist on the rest: no name missing, none left over, every shape and type right, every number finite, and no
+parameter equal to its value before training.
 
-A new layout is one function, one line in the table ``LAYOUTS`` of the module it belongs to, and its name in
-``zoo.cards.schema.LAYOUT_NAMES``.
-
+A new layout is one function and one line in the table ``LAYOUTS`` of a module here, and its name in
+``zoo.cards.schema.LAYOUT_NAMES``. A user's file may be wrapped in many ways; :mod:`.wrappers` finds the encoder in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Layouts of CLIP and OpenCLIP, and of what is built on them.
 
-There are three ways to name one image tower. OpenAI's archives and OpenCLIP's files hold it below ``visual.``, beside
-the text tower; timm's copies hold it alone, under timm's own names. What timm takes for a classifier is the projection
-to the space shared with text.
+There are three ways to name one image tower. OpenAI's archives and OpenCLIP's files have it below ``visual.``, beside
+the text tower; timm's copies have it alone, under timm's names. What timm takes for a classifier is the projection to
+the space shared with text.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
 def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The compressor of lossyless, and the CLIP that it compresses as companion.
 
-    Of the entropy bottleneck only the medians reach the features; everything else below it is for the bit rate.
+    Of the entropy bottleneck only the medians affect the features; everything else below it is for the bit rate.
     Source: YannDubs/lossyless, ``hub/compressor.py``; CompressAI, ``EntropyBottleneck``.
     """
     rate = state_dict(content)
@@ -136,7 +136,7 @@ def _fitting_projection(state: State, target: Mapping[str, Tensor]) -> State:
 
 
 LAYOUTS: dict[str, Layout] = {
-    "clip": Layout(convert=clip, half=True),
-    "openclip": Layout(convert=openclip, half=True),
-    "lossyless": Layout(convert=lossyless, half=True, n_companions=1),
+    "clip": Layout(convert=clip, half=True, reads_timm_copies=True),
+    "openclip": Layout(convert=openclip, half=True, reads_timm_copies=True),
+    "lossyless": Layout(convert=lossyless, half=True, n_companions=1, reads_timm_copies=True),
 }

@@ -1,4 +1,7 @@
-"""Applies a layout, and insists that what comes out is the encoder: exactly, and all of it."""
+"""Applies a layout, and checks that the result is the encoder: exactly, and all of it.
+
+The layouts of libraries are here: files with the wanted names already, or other names for the same network.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from ...weights.store import Reading
 from ..encoder import Encoder
 from . import contrastive, haiku, residual, transformers
 from .steps import Layout, Misfit, State, below, renamed, state_dict, without
-from .wrappers import COUNTER, LIBRARIES, Role, Undecided, fits, found
+from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
 
 def torchvision(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -60,12 +63,12 @@ def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
 
 def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """timm's own files, also of weights that timm has copied: the classifier's name depends on the architecture."""
+    """timm's files, also of weights that timm has copied: the classifier's name depends on the architecture."""
     return without(state_dict(content), "fc.", "head.fc.", "head.weight", "head.bias")
 
 
 def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """The zoo's: the state dict of an encoder, or of its backbone alone where the pooling has no weights."""
+    """The zoo's files: the state dict of an encoder, or of its backbone alone where the pooling has no weights."""
     state = state_dict(content)
     if not any(name.startswith("backbone.") for name in state):
         return state
@@ -81,7 +84,6 @@ LIBRARY_LAYOUTS: dict[str, Layout] = {
     "zoo": Layout(convert=zoo),
 }
 
-
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
     **transformers.LAYOUTS,
@@ -91,17 +93,11 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 _PREFIX = "backbone."
-_OWN = "zoo"
+_ZOO = "zoo"
 
 
 def layout_named(name: str) -> Layout:
-    """The layout that a card or a user names.
-
-    Raises
-    ------
-    UnknownName
-        If there is none; lists the nearest ones, then all.
-    """
+    """The layout that a card or a user names; UnknownName if there is none."""
     if name not in LAYOUTS:
         raise UnknownName("layout of weights", name, LAYOUTS, hint=f"Layouts are {', '.join(LAYOUT_NAMES)}.")
     return LAYOUTS[name]
@@ -115,38 +111,20 @@ def convert(
     what: str,
     untrained: Callable[[], Mapping[str, bytes]],
 ) -> Converted:
-    """The state dict of an encoder, from what the files that its card names hold.
+    """The state dict of an encoder, from the contents of the card's file and its companions.
 
-    Parameters
-    ----------
-    contents : sequence
-        What the card's file holds, then what each of its companions holds, as ``read_checkpoint`` gives them.
-    encoder : Encoder
-        Of the card, on any device; only names, shapes and types are read.
-    layout : str
-        Name of the layout of the first file. A file that has the encoder's own names, which no source uses, is one that
-        the zoo has written, and is taken for that whatever is said here.
-    what : str
-        How messages name the file.
-    untrained : callable
-        Gives the fingerprints of the encoder before training; no parameter may have one of them. Called once names and
-        shapes are right.
+    Of ``encoder`` only names, shapes and types are read. A file with the names of the encoder's state dict, which no
+    other source uses, is one that the zoo has written, and is read as such whatever ``layout`` is. ``untrained`` gives
+    the fingerprints of the encoder before training, none of which a parameter may have; it is called once names and
+    shapes are right. ``what`` names the file in messages.
 
-    Returns
-    -------
-    mapping of str to Tensor
-        Under the names of ``encoder.state_dict()``; a tensor is made contiguous and widened when it is asked for.
-
-    Raises
-    ------
-    WeightsRefused
-        If anything is missing, left over, of another shape or type, not finite or untrained; names the first tensor.
+    WeightsRefused if anything is missing, left over, of another shape or type, not finite or untrained.
     """
     wanted = encoder.state_dict()
-    is_own = _has_own_names(contents[0], wanted)
-    chosen = layout_named(_OWN if is_own else layout)
+    is_ours = _has_our_names(contents[0], wanted)
+    chosen = layout_named(_ZOO if is_ours else layout)
     try:
-        state = chosen.convert(*(contents[:1] if is_own else contents), target=_target(wanted))
+        state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(wanted))
         return _checked(state, encoder, half=chosen.half, untrained=untrained)
     except Misfit as misfit:
         raise _refused(what, layout, misfit) from misfit
@@ -163,37 +141,17 @@ def convert_own(
     what: str,
     untrained: Callable[[], Mapping[str, bytes]],
 ) -> tuple[Converted, Reading]:
-    """The state dict of an encoder from a user's own file, out of the wrappers that it may be in.
+    """The state dict of an encoder from a user's file, out of the wrappers that it may be in, and how it was read.
 
-    Parameters
-    ----------
-    contents, encoder, what, untrained
-        As for :func:`convert`.
-    layout : str
-        Of the files of this encoder.
-    is_only : bool
-        Try no other layout; otherwise those of the libraries are tried too.
-    checkpoint_key : str
-        Which of several encoders in the file is meant; empty for what the rules of :mod:`.wrappers` say.
-    role : str
-        Which of student and teacher the method publishes.
-
-    Returns
-    -------
-    mapping of str to Tensor
-        As :func:`convert`; half precision is widened whoever wrote it.
-    Reading
-        What was taken, and what was done to it.
-
-    Raises
-    ------
-    WeightsRefused
-        As :func:`convert`; also if several encoders fit and nothing says which is meant.
+    As :func:`convert`, but: half precision is always widened; the layouts of the libraries are tried too unless
+    ``is_only``; ``checkpoint_key`` decides between several encoders in the file, if empty the rules of :mod:`.wrappers`
+    with ``role``, the one of student and teacher that the method publishes. Refused also if several encoders fit and no
+    rule decides.
     """
     wanted = encoder.state_dict()
     names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))
     try:
-        taken, reading = found(
+        taken, reading = find_encoder(
             contents, _target(wanted), layouts=LAYOUTS, wanted=names, checkpoint_key=checkpoint_key, role=role
         )
         state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
@@ -206,8 +164,8 @@ def convert_own(
 
 
 def fits_without_companions(content: Any, encoder: Encoder) -> bool:
-    """True if a user's own file holds all of the encoder, also what a card takes from a companion."""
-    return fits(content, _target(encoder.state_dict()), layouts={_OWN: LAYOUTS[_OWN]})
+    """True if a user's file holds all of the encoder, also what a card takes from a companion."""
+    return fits(content, _target(encoder.state_dict()), layouts={_ZOO: LAYOUTS[_ZOO]})
 
 
 def fingerprints(encoder: Encoder) -> dict[str, bytes]:
@@ -216,21 +174,9 @@ def fingerprints(encoder: Encoder) -> dict[str, bytes]:
 
 
 def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
-    """Refuses a state dict that is not exactly the encoder's, before it becomes the encoder's.
+    """Refuses a state dict that is not exactly the encoder's, by its names, shapes and types, and finite numbers.
 
-    Parameters
-    ----------
-    state : mapping of str to Tensor
-    encoder : Encoder
-    what : str
-        How messages name the file.
-    is_trusted : bool
-        Converted on this machine, so that every number is known to be finite.
-
-    Raises
-    ------
-    WeightsRefused
-        If a tensor is missing, left over, of another shape or type, or not finite; names the first one.
+    ``is_trusted``: it was converted on this machine, so that every number is known to be finite.
     """
     wanted = encoder.state_dict()
     try:
@@ -246,7 +192,7 @@ def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_
 class Converted(Mapping[str, Tensor]):
     """A state dict whose tensors are views of a file until they are asked for, one by one.
 
-    Each is then contiguous and of the encoder's type, a copy where the file has it otherwise: nothing holds all of them
+    Each is then contiguous and of the encoder's type, a copy if the file has it otherwise: they are never all in memory
     at once.
     """
 
@@ -266,10 +212,8 @@ class Converted(Mapping[str, Tensor]):
     @property
     def widened_from(self) -> tuple[str, ...]:
         """Types of the file that are not the encoder's."""
-        return tuple(
-            sorted({_named(self._state[name].dtype) for name, dtype in self._types.items()
-                    if self._state[name].dtype != dtype})
-        )  # fmt: skip
+        pairs = ((self._state[name].dtype, dtype) for name, dtype in self._types.items())
+        return tuple(sorted({_named(stored) for stored, wanted in pairs if stored != wanted}))
 
 
 def _refused(what: str, layout: str, misfit: Misfit) -> WeightsRefused:
@@ -285,7 +229,7 @@ def _target(wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[[], Mapping[str, bytes]]) -> Converted:
-    """The state under the encoder's names, once every number of it has been looked at, a tensor at a time."""
+    """The state under the encoder's names, after every number of it was checked, a tensor at a time."""
     wanted = encoder.state_dict()
     target = _target(wanted)
     _complete_counters(state, target)
@@ -306,12 +250,12 @@ def _fingerprint(tensor: Tensor) -> bytes:
     return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
 
 
-def _has_own_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:
+def _has_our_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:
     return isinstance(content, Mapping) and content.keys() == wanted.keys()
 
 
 def _is_odd_counter(name: str, tensor: Tensor) -> bool:
-    """True for a counter of batches that was made a float with everything else; it plays no part in features."""
+    """True for a counter of batches that was made a float with everything else; it does not affect features."""
     return name.endswith(COUNTER) and tensor.is_floating_point()
 
 

@@ -56,14 +56,14 @@ def _modules(modules: Any) -> list[tuple[str, Mapping[str, Any]]]:
     """The modules of the network by their names in it, without the heads."""
     if not isinstance(modules, Mapping):
         raise Misfit(f"found {type(modules).__name__}, expected modules by name")
-    found = []
+    inner = []
     for path, values in modules.items():
         network = _NETWORK.match(path)
         if network and isinstance(values, Mapping):
-            found.append((path[network.end() :], values))
+            inner.append((path[network.end() :], values))
         elif not path.startswith(_HEADS):
             raise Misfit(f"found the module {path!r}, expected names that start with 'res_net50/~/' or with a head's")
-    return found
+    return inner
 
 
 def _add(state: State, module: str, name: str, value: Any) -> None:

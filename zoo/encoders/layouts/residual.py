@@ -1,6 +1,6 @@
 """Layouts of convolutional networks: what the training scripts save beside the backbone, and how they name it.
 
-All of them keep the names of torchvision, or of the original ConvNeXt. Each function takes the file that was released
+All of them have the names of torchvision, or of the original ConvNeXt. Each function takes the file that was released
 and what the training script saves, whether or not the network was wrapped for several processes.
 """
 

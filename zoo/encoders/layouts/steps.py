@@ -1,4 +1,4 @@
-"""What layouts are made of. Every step names what it expects, and refuses the rest."""
+"""Building blocks of layouts. Every step names what it expects, and refuses the rest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ State: TypeAlias = dict[str, Tensor]
 Converter: TypeAlias = Callable[..., State]
 """``(content, *companions, target)`` -> tensors by name.
 
-``content`` is what the file holds, each companion what a further file of the card holds. ``target`` are the encoder's
-own tensors on the meta device, by the names that are wanted; those of the backbone come without ``backbone.``.
+``content`` is that of the file, each companion that of a further file of the card. ``target`` has the encoder's tensors
+by the names that are wanted; those of the backbone come without ``backbone.``.
 """
 
 
@@ -26,19 +26,21 @@ class Misfit(Exception):
 class Layout:
     """How the files of one source are laid out.
 
-    ``version`` counts changes of the function: what an older version has converted is converted anew. ``half`` says
-    that the source releases half precision, which is widened; any other published file must have the encoder's own
-    types. ``n_companions`` further files are needed.
+    ``version`` counts changes of the function: weights that an older version has converted are converted again.
+    ``half``: the source releases half precision, which is widened; any other published file must have the encoder's
+    types. ``n_companions`` further files are needed. ``reads_timm_copies``: timm's copies of these files need this
+    layout too; its copies of other sources are read with the layout ``timm``.
     """
 
     convert: Converter
     version: int = 1
     half: bool = False
     n_companions: int = 0
+    reads_timm_copies: bool = False
 
 
 def nested(content: Any, *path: str) -> Any:
-    """What lies under keys in keys."""
+    """The value under keys in keys."""
     for depth, key in enumerate(path):
         if not isinstance(content, Mapping) or key not in content:
             found = _keys(content) if isinstance(content, Mapping) else type(content).__name__
@@ -48,7 +50,7 @@ def nested(content: Any, *path: str) -> Any:
 
 
 def holds(content: Any, *path: str) -> bool:
-    """True if something lies under keys in keys."""
+    """True if there is a value under keys in keys."""
     for key in path:
         if not isinstance(content, Mapping) or key not in content:
             return False
@@ -68,16 +70,16 @@ def state_dict(content: Any) -> State:
 
 def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
     """The tensors whose names start with ``prefix``, without it; other names must start with one of ``beside``."""
-    found: State = {}
+    inner: State = {}
     for name, tensor in state.items():
         if name.startswith(prefix):
-            found[name.removeprefix(prefix)] = tensor
+            inner[name.removeprefix(prefix)] = tensor
         elif not name.startswith(beside):
             expected = " or ".join(map(repr, (prefix, *beside)))
             raise Misfit(f"found the tensor {name!r}, expected names that start with {expected}")
-    if not found:
+    if not inner:
         raise Misfit(f"found {_keys(state)}, expected names that start with {prefix!r}")
-    return found
+    return inner
 
 
 def without(state: State, *prefixes: str) -> State:
@@ -86,7 +88,7 @@ def without(state: State, *prefixes: str) -> State:
 
 
 def unwrapped(state: State, prefix: str = "module.") -> State:
-    """Without a prefix that all names have or none: what DistributedDataParallel adds depends on the script."""
+    """Without a prefix that all names have or none: whether DistributedDataParallel added it depends on the script."""
     return below(state, prefix) if any(name.startswith(prefix) for name in state) else state
 
 

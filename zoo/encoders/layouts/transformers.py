@@ -1,6 +1,6 @@
-"""Layouts of vision transformers that images alone have taught.
+"""Layouts of vision transformers that were trained on images alone.
 
-All of them name their tensors as timm does; what differs is where a file keeps them, and what lies beside them. DINO's
+All of them name their tensors as timm does; they differ in where a file has them, and in what lies beside them. DINO's
 files are of a ResNet-50 too, under torchvision's names.
 """
 

@@ -1,18 +1,18 @@
-"""Finds the encoder in a user's own file, whatever training script, library or wrapper has saved it.
+"""Finds the encoder in a user's checkpoint, whatever training script, library or wrapper has saved it.
 
 A file is searched for state dicts: in dictionaries in dictionaries (``model``, ``state_dict``, ``teacher``), behind
 prefixes of modules (``model.backbone.``), and behind what DistributedDataParallel, FSDP, ``torch.compile`` and
-Lightning put in front of names. Whatever has the encoder's names and shapes, through the layout that was asked for or
-through one of the libraries' own, is a candidate. One candidate is taken; of several:
+Lightning put before names. Whatever has the encoder's names and shapes, through the layout that was asked for or
+through one of the libraries', is a candidate. One candidate is taken; of several:
 
-1. what ``checkpoint_key`` names;
+1. the one that ``checkpoint_key`` names;
 2. the average of the training (``state_dict_ema`` of timm, ``model_ema`` of DeiT and those that follow it), as timm's
-   own tools do; of Lightning's WeightAveraging ``state_dict``, which is the average, not ``current_model_state``;
+   tools do; of Lightning's WeightAveraging ``state_dict``, which is the average, not ``current_model_state``;
 3. of student and teacher the one that the method's authors publish: the teacher of DINO, iBOT, Mugs and MSN, the
    student (online or query encoder) of BYOL and MoCo;
-4. what the layout itself takes.
+4. the one that the layout itself takes.
 
-Otherwise the file is refused, and the message says how to choose. Within what is taken no tensor may be missing or left
+Otherwise the file is refused, and the message says how to choose. Within the candidate no tensor may be missing or left
 over, but for a head that its layout knows. Beside it there may be heads, queues, losses and other networks of the
 method, by their usual names; anything else needs ``checkpoint_key``.
 
@@ -37,7 +37,7 @@ from .steps import Layout, Misfit, State, below, state_dict
 Role: TypeAlias = Literal["teacher", "student", ""]
 Path: TypeAlias = tuple[str, ...]
 
-COUNTER = "num_batches_tracked"  # of BatchNorm; counts batches, plays no part in features, and JAX has none
+COUNTER = "num_batches_tracked"  # of BatchNorm; does not affect features, and JAX has none
 LIBRARIES = ("zoo", "torchvision", "timm", "torchvision_children", "torchvision_vit")
 """Layouts that are tried after the one that the card names."""
 
@@ -63,13 +63,13 @@ _BESIDE = (
 )
 """Words in the names of what methods have beside their encoder."""
 
-_NESTED = ("state_dict", "model", "target_encoder")  # where layouts look, if a file has kept the same elsewhere
+_NESTED = ("state_dict", "model", "target_encoder")  # keys where layouts look; a file may use others
 _MOST_NESTED = 6
 _MOST_NAMED = 3
 
 
 def published_role(objective: object) -> Role:
-    """Which of a method's two networks its authors publish; nothing if it has one, or is not known."""
+    """Which of a method's two networks its authors publish; empty if it has one, or is not known."""
     return _PUBLISHED.get(objective, "") if isinstance(objective, str) else ""
 
 
@@ -92,7 +92,7 @@ class Candidate:
 
     @property
     def role(self) -> Role:
-        """What the names on the way say of it."""
+        """What the keys and modules on the way say of it."""
         words = set(re.findall("[a-z]+", self.key.lower()))
         return "teacher" if words & _TEACHERS else "student" if words & _STUDENTS else ""
 
@@ -101,15 +101,15 @@ class Candidate:
         return key in (self.key, self.prefix, self.prefix.removesuffix("."), *self.path, *self.prefix.split("."))
 
     def is_named_by(self, key: str) -> bool:
-        """True if ``key`` says below which module it is, so that what lies beside that is no concern."""
+        """True if ``key`` names the module that holds it, so that what lies beside that does not matter."""
         return self.is_meant_by(key) and key not in self.path and bool(self.prefix)
 
 
 class Undecided(Misfit):
-    """Something in a file fits, and which is meant, or what lies beside it, is not clear: what it "holds" or "has"."""
+    """Something in a file fits, and which is meant, or what lies beside it, is unclear: what it "holds" or "has"."""
 
 
-def found(
+def find_encoder(
     contents: Sequence[Any],
     target: Mapping[str, Tensor],
     *,
@@ -118,29 +118,13 @@ def found(
     checkpoint_key: str = "",
     role: Role = "",
 ) -> tuple[Candidate, Reading]:
-    """The encoder in a user's own file, by names and shapes alone.
+    """The encoder in a user's file, by names and shapes alone, and how it was read.
 
-    Parameters
-    ----------
-    contents : sequence
-        What the file holds, then what each of its companions holds.
-    target : mapping of str to Tensor
-        The encoder's own tensors by the names that layouts give; those of the backbone come without ``backbone.``.
-    layouts : mapping of str to Layout
-        All layouts; the closest one is named if none of the wanted fits.
-    wanted : sequence of str
-        Layouts to try, the best one first.
-    checkpoint_key : str
-        Which candidate is meant: where it is in the file, or a step of the way.
-    role : str
-        Which of two networks the method publishes.
+    ``contents`` are those of the file and its companions; ``target`` has the encoder's tensors by the names that
+    layouts give, those of the backbone without ``backbone.``; the layouts ``wanted`` are tried, the best one first, and
+    the closest of all ``layouts`` is named if none fits. ``checkpoint_key`` and ``role`` choose between candidates.
 
-    Raises
-    ------
-    Misfit
-        If nothing fits; names the closest layout, and in what it differs.
-    Undecided
-        If several candidates do and no rule decides; says how to go on.
+    Misfit if nothing fits; Undecided, with the way to choose, if several candidates do and no rule decides.
     """
     file = _File(contents, target)
     fitting = file.candidates({name: layouts[name] for name in wanted}, checkpoint_key)
@@ -243,17 +227,17 @@ class _File:
 
     def candidates(self, layouts: Mapping[str, Layout], key: str) -> list[Candidate]:
         """What fits through any of these layouts; the same tensors once, through the first one."""
-        found: dict[tuple[int | None, ...], Candidate] = {}
+        distinct: dict[tuple[int | None, ...], Candidate] = {}
         for attempt in self._attempts(layouts):
             if not _differences(attempt.state, self.target):
                 same = tuple(self._place(attempt.state.get(name)) for name in self.target)
                 candidate = self._candidate(attempt)
-                if same not in found or (key and candidate.is_meant_by(key) and not found[same].is_meant_by(key)):
-                    found[same] = candidate
-        return list(found.values())
+                if same not in distinct or (key and candidate.is_meant_by(key) and not distinct[same].is_meant_by(key)):
+                    distinct[same] = candidate
+        return list(distinct.values())
 
     def strangers(self, candidate: Candidate, fitting: Sequence[Candidate]) -> list[str]:
-        """What lies beside a candidate and is neither another one nor anything that methods are known to have there."""
+        """What lies beside a candidate and is neither another one nor what methods are known to have there."""
         if candidate.is_whole or not candidate.prefix:  # the layout declares what it drops
             return []
         known = [other.prefix for other in fitting]
@@ -265,7 +249,7 @@ class _File:
         return [name for name in beside if not set(re.findall("[a-z]+", name.rpartition(".")[2].lower())) & _BESIDE]
 
     def closest(self, layouts: Mapping[str, Layout], wanted: Sequence[str]) -> str:
-        """In what the file differs from what would fit."""
+        """How the file differs from what would fit."""
         best: tuple[tuple[int, bool], _Attempt, list[str]] | None = None
         order = [*wanted, *(name for name in layouts if name not in wanted)]
         for attempt in self._attempts({name: layouts[name] for name in order}, share=8):
@@ -407,7 +391,7 @@ def _beginning(state: State, prefix: str) -> State:
 
 
 def _uncounted(state: State) -> State:
-    """Without the number of averaged models that AveragedModel keeps beside its module."""
+    """Without the number of averaged models that AveragedModel stores beside its module."""
     return {name: tensor for name, tensor in state.items() if name != "n_averaged"}
 
 

@@ -1,12 +1,12 @@
-"""Metrics of features that need no labels: RankMe, LiDAR, CLID and what they are compared with.
+"""Metrics of features that need no labels: RankMe, LiDAR, CLID, and the metrics they are compared with.
 
 >>> import numpy as np
 >>> from zoo.evaluation.label_free import compute, rankme
 >>> round(rankme(np.eye(4)), 4), round(compute("rankme", z=np.eye(4)).value, 4)
 (4.0, 4.0)
 
-:mod:`zoo.results.vocabulary` has an entry for each with its unit, direction, options and source; :class:`Monitor`
-follows several of them during a training.
+:mod:`zoo.results.vocabulary` has an entry for each with its unit, direction, options and source, and the package
+exports their functions; :class:`Monitor` follows several metrics during a training.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...optional import lazy
+from ...results.vocabulary import LABEL_FREE_METRICS
 
 if TYPE_CHECKING:
     from .catalogue import compute as compute
@@ -40,24 +41,8 @@ if TYPE_CHECKING:
     from .rank import rankme_augmented as rankme_augmented
     from .scatter import lidar as lidar
 else:
-    __getattr__, __dir__, __all__ = lazy(
-        __name__,
-        {
-            "catalogue": ["compute"],
-            "clusters": ["cluster_learnability", "coding_rate_reduction"],
-            "dimension": ["intrinsic_dimension", "local_dimension_entropy"],
-            "labelled": [
-                "neural_collapse",
-                "one_shot_accuracy",
-                "rotation_accuracy",
-                "source_label_entropy",
-                "target_label_entropy",
-            ],
-            "mine": ["mutual_information"],
-            "monitor": ["Monitor"],
-            "pairs": ["alignment", "contrast", "uniformity"],
-            "population": ["clid", "w_clid"],
-            "rank": ["alpha_req", "correlation_rank", "feature_rank", "rankme", "rankme_augmented"],
-            "scatter": ["lidar"],
-        },
-    )
+    _modules = {"catalogue": ["compute"], "monitor": ["Monitor"], "population": ["clid", "w_clid"]}
+    for _metric in LABEL_FREE_METRICS.values():
+        _module, _, _function = _metric.function.partition(".")
+        _modules.setdefault(_module, []).append(_function)
+    __getattr__, __dir__, __all__ = lazy(__name__, _modules)

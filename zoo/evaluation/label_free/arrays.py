@@ -1,41 +1,93 @@
-"""What label-free metrics accept as features, views and ids, and the sentences in which they refuse anything else."""
+"""Checks of the arguments of label-free metrics (features, views, ids, options), and reading of features in blocks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from numbers import Integral, Real
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from ..arrays import Array, labels_of, rows_of, table_of
+from ..arrays import Array, floats_of, labels_of, rows_of, table_of
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
     import torch
     from torch import Tensor
 
+_PIECE_BYTES = 1 << 22  # of float64 rows that are worked on together, so that they stay in the cache
+
+
+def require_number(
+    value: Any,
+    name: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> None:
+    """Refuse an option that is not a finite (or whole) number between its ends.
+
+    >>> require_number(1.5, "discard", least=0, below=1)
+    Traceback (most recent call last):
+    ...
+    zoo.errors.QueryError: discard is 1.5, expected a finite number of at least 0 and below 1.
+    """
+    is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool) and math.isfinite(value)
+    if (
+        is_number
+        and (least is None or value >= least)
+        and (above is None or value > above)
+        and (most is None or value <= most)
+        and (below is None or value < below)
+    ):
+        return
+    ends = {"of at least": least, "above": above, "of at most": most, "below": below}
+    expected = " and ".join(f"{word} {end:g}" for word, end in ends.items() if end is not None)
+    raise QueryError(f"{name} is {value!r}, expected a {'whole' if whole else 'finite'} number {expected}.")
+
+
+def require_choice(value: Any, name: str, choices: tuple[str, ...]) -> None:
+    """Refuse an option that is not one of these words."""
+    if value not in choices:
+        raise QueryError(f"{name} is {value!r}, expected one of {', '.join(map(repr, choices))}.")
+
+
+def require_rows(n: int, least: int, name: str, *, needed_for: str) -> None:
+    """Refuse fewer than ``least`` rows."""
+    if n < least:
+        raise DataError(
+            f"{name} has {n} row{'s' * (n != 1)}, but {needed_for} needs at least {least}: give it more images."
+        )
+
+
+def require_varied(z: Array, name: str, *, needed_for: str) -> None:
+    """Refuse features that are the same in every row."""
+    if all(bool((z[start : start + 512] == z[:1]).all()) for start in range(0, len(z), 512)):  # ends with the first
+        raise collapsed(len(z), name, needed_for)
+
+
+def collapsed(n: int, name: str, needed_for: str) -> DataError:
+    """The error of features that are the same in all ``n`` rows."""
+    return DataError(
+        f"All {n} rows of {name} are equal, so {needed_for} is not defined: the representation has collapsed to a "
+        "point, or it is always the same image."
+    )
+
+
+def require_finite(rows: Tensor, first: int, name: str) -> None:
+    """Refuse NaN and infinity; ``first`` is the number of the first of these rows, for the message."""
+    if rows.numel() and not all(math.isfinite(float(extreme)) for extreme in torch.aminmax(rows)):
+        row = first + int(torch.isfinite(rows).all(dim=1).int().argmin())
+        raise DataError(f"Row {row} of {name} holds NaN or infinity, expected finite features: compute it again.")
+
 
 def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:
-    """Features as an array (n, dim) in memory, float64 if they are, else float32; finite.
+    """Features as an array (n, dim) in memory, float64 if they are, else float32; finite, of at least ``least`` rows.
 
-    Parameters
-    ----------
-    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
-    name : str
-        What the caller calls it.
-    least : int
-        Rows below which there is no answer.
-    needed_for : str
-        The metric, for the sentence.
-
-    Raises
-    ------
-    DataError
-        If it is no table of finite numbers with so many rows.
-
-    Examples
-    --------
     >>> features_of([[1, 2], [3, 4]]).dtype
     dtype('float64')
     >>> features_of([[1.0, 2.0]], least=3, needed_for="TwoNN")
@@ -44,31 +96,16 @@ def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "t
     zoo.errors.DataError: z has 1 row, but TwoNN needs at least 3: give it more images.
     """
     rows = table_of(_on_cpu(z), name)
-    if len(rows) < least:
-        raise DataError(
-            f"{name} has {len(rows)} row{'s' * (len(rows) != 1)}, but {needed_for} needs at least {least}: "
-            "give it more images."
-        )
+    require_rows(len(rows), least, name, needed_for=needed_for)
     return rows
 
 
 def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "this metric") -> tuple[Array, Array]:
-    """Views of images as features (n, dim), and the number of the image each is a view of, int64 (n,).
+    """Views of images as features (n, dim), and the number of the image that each is a view of, int64 (n,).
 
-    Parameters
-    ----------
-    z : array, shape (n_images, n_views, dim), or (n, dim) with ``ids``
-    ids : n numbers or names, optional
-        Which image each row is a view of, in any order.
-    name, needed_for : str
+    ``z`` has the shape (n_images, n_views, dim), or (n, dim) with ``ids``: n numbers or names of images, in any order.
+    Refuses fewer than two images, and an image with fewer than two views.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than two images, an image has fewer than two views, or ids do not match rows.
-
-    Examples
-    --------
     >>> rows, ids = views_of(np.arange(12.0).reshape(2, 3, 2))
     >>> rows.shape, ids.tolist()
     ((6, 2), [0, 0, 0, 1, 1, 1])
@@ -109,34 +146,15 @@ def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "thi
     return rows, numbers.astype(np.int64)
 
 
-def require_varied(z: Array, name: str, *, needed_for: str) -> None:
-    """Refuses features that are the same in every row.
-
-    Raises
-    ------
-    DataError
-    """
-    if all(bool((z[start : start + 512] == z[:1]).all()) for start in range(0, len(z), 512)):  # ends with the first
-        raise DataError(
-            f"All {len(z)} rows of {name} are equal, so {needed_for} is not defined: the representation has collapsed "
-            "to a point, or it is always the same image."
-        )
+def pieces(n: int, dim: int) -> Iterator[slice]:
+    """Slices of ``n`` rows, each of some 4 MB of float64 numbers."""
+    step = max(1, _PIECE_BYTES // (8 * dim))
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
 class RowBlocks:
-    """Features (n, dim) that can be read more than once: an array, a tensor, rows on the disk.
-
-    Parameters
-    ----------
-    z : array, tensor of any device or :attr:`zoo.features.Features.x`, shape (n, dim)
-    name : str
-        What errors call it.
-
-    Raises
-    ------
-    DataError
-        If it is no table of numbers.
-    """
+    """Features (n, dim) that can be read more than once: an array, a tensor of any device, or rows on disk."""
 
     def __init__(self, z: Any, name: str = "z") -> None:
         self._rows, self._name = rows_of(z, name), name
@@ -145,7 +163,7 @@ class RowBlocks:
         self.dtype = tensor_of(self._rows[:1], name).dtype
 
     def blocks(self, n_rows: int) -> Iterator[Tensor]:
-        """All rows in their order, ``n_rows`` at a time; refuses those that are not finite when it is first read."""
+        """All rows in order, ``n_rows`` at a time; the first pass refuses NaN and infinity."""
         for start in range(0, self.n, n_rows):
             rows = tensor_of(self._rows[start : start + n_rows], self._name)
             if not self._finite:
@@ -154,25 +172,21 @@ class RowBlocks:
         self._finite = True
 
     def in_float64(self) -> Tensor:
-        """All of it as a new tensor."""
+        """All rows as a new float64 tensor."""
         return torch.cat([rows.double() for rows in self.blocks(4096)])
 
 
 def tensor_of(rows: Any, name: str) -> Tensor:
-    """Rows (n, dim) as a tensor of float64 if they are or are whole numbers, else float32, without a gradient.
+    """Rows (n, dim) as a tensor without gradient: float64 if they are float64 or whole numbers, else float32.
 
-    Raises
-    ------
-    DataError
-        If they are no table of numbers.
-
-    Examples
-    --------
     >>> tensor_of([[1, 2]], "z").dtype
     torch.float64
     """
-    found = rows if isinstance(rows, Tensor) else _from_array(np.asarray(rows), name)
-    found = found.detach()
+    if not isinstance(rows, Tensor):
+        array = np.asarray(rows)
+        array = floats_of(array.astype(np.float64) if array.dtype.kind in "iub" else array, name)
+        rows = torch.from_numpy(array if array.flags.writeable else array.copy())
+    found: Tensor = rows.detach()
     if found.is_complex():
         raise DataError(f"Complex data not supported: {name} holds {found.dtype}, expected real features.")
     if found.dtype not in (torch.float32, torch.float64):
@@ -182,36 +196,9 @@ def tensor_of(rows: Any, name: str) -> Tensor:
     return found if found.device.type in ("cpu", "cuda") else found.cpu()  # others have no float64
 
 
-def require_finite(rows: Tensor, first: int, name: str) -> None:
-    """Refuses NaN and infinity; ``first`` is the number of the first of these rows.
-
-    Raises
-    ------
-    DataError
-        Names the row.
-    """
-    if rows.numel() and not all(math.isfinite(float(extreme)) for extreme in torch.aminmax(rows)):
-        row = first + int(torch.isfinite(rows).all(dim=1).int().argmin())
-        raise DataError(f"Row {row} of {name} holds NaN or infinity, expected finite features: compute it again.")
-
-
 def _on_cpu(z: Any) -> Any:
     """A tensor of any device and type as one that NumPy can read."""
     if not hasattr(z, "detach"):
         return z
     found = z.detach().cpu()
     return found.float() if str(found.dtype) == "torch.bfloat16" else found
-
-
-def _from_array(array: np.ndarray[Any, Any], name: str) -> Tensor:
-    if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} holds {array.dtype}, expected real features.")
-    if array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{name} holds {array.dtype} ({error}), expected float features.") from error
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-    usable = array.flags.writeable and array.dtype.isnative and min(array.strides, default=0) >= 0
-    return torch.from_numpy(array if usable else array.astype(array.dtype.newbyteorder("="), order="C"))

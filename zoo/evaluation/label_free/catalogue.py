@@ -1,8 +1,9 @@
-"""Calls label-free metrics by their names: the table of contents is :mod:`zoo.results.vocabulary`.
+"""Label-free metrics by name, and the protocol of their numbers; :mod:`zoo.results.vocabulary` lists the metrics.
 
-The function of a metric returns a float, or a frozen dataclass with a field ``value``, whose other fields say how it
-came about (how many rows were left out, and the like), and whose ``notes``, if it has them, are sentences for whoever
-reads the value.
+The function of a metric returns a float, or a frozen dataclass with a field ``value``, whose other fields are details
+(how many rows were left out, and the like); ``notes``, if it has them, are sentences for readers of the value. As with
+probes (:mod:`zoo.evaluation.protocols`), a protocol never changes: another default, or another computation that moves a
+value by more than rounding, is a new name.
 """
 
 from __future__ import annotations
@@ -15,62 +16,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from ...results.vocabulary import LABEL_FREE_METRICS, NEEDS, LabelFreeMetric
-from ...results.vocabulary import label_free_metric as metric
+from ...results.vocabulary import LABEL_FREE_METRICS, label_free_metric
 
-__all__ = ["LABEL_FREE_METRICS", "NEEDS", "LabelFreeMetric", "Value", "compute", "function_of", "metric", "value_of"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """A computed metric."""
-
-    value: float
-    details: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-
-
-def function_of(name: str) -> Callable[..., Any]:
-    """The function of a metric.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    """
-    module, _, function = metric(name).function.rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(f".{module}", __package__), function)
-    return found
-
-
-def compute(name: str, **arguments: Any) -> Value:
-    """A metric of the arguments that its line of :data:`NEEDS` names, with its own options.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    DataError, QueryError
-        As its function.
-    """
-    return value_of(function_of(name)(**arguments))
-
-
-def value_of(found: Any) -> Value:
-    """A float, or a record with a field ``value``, as a value and what else is known.
-
-    >>> value_of(3.5)
-    Value(value=3.5, details={}, notes=())
-    """
-    if is_dataclass(found) and not isinstance(found, type):
-        details = asdict(found)
-        return Value(value=float(details.pop("value")), details=details, notes=details.pop("notes", ()))
-    return Value(value=float(found), details={})
-
-
-PROTOCOL = "zoo-label-free-1"
-"""Name of this way of measuring, with whatever a user chose otherwise behind it."""
-
+PROTOCOL = "zoo-label-free-1"  # a row of results names the options that a user changed behind it
 MEANING = (
     "label-free metric of the features of images, of views by the augmentations of the encoder's training, or of "
     "turned images; with the options that follow unless its name says others"
@@ -84,17 +32,77 @@ SAMPLES: Mapping[str, Any] = MappingProxyType(
     }
 )
 OPTIONS: Mapping[str, Mapping[str, Any]] = {name: one.options for name, one in LABEL_FREE_METRICS.items()}
-"""Options of each metric by name, as its function has them."""
+"""Options of each metric by name; a test compares them with the defaults of its function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """The value of a metric, its details and notes."""
+
+    value: float
+    details: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of a metric."""
+    module, _, function = label_free_metric(name).function.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f".{module}", __package__), function)
+    return found
+
+
+def compute(name: str, **arguments: Any) -> Value:
+    """The value of a label-free metric by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`zoo.results.vocabulary.LABEL_FREE_METRICS`, such as ``"rankme"``.
+    **arguments
+        The arrays that the metric needs (:data:`zoo.results.vocabulary.NEEDS` names them), and options of its function.
+
+    Returns
+    -------
+    Value
+        ``value`` in the unit of the metric; ``details`` and ``notes`` of its record. The metric's ``unit`` and
+        ``higher_is_better`` say how to read it.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such metric.
+    DataError, QueryError
+        As its function does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(compute("rankme", z=np.eye(4)).value, 4)
+    4.0
+    """
+    return value_of(function_of(name)(**arguments))
+
+
+def value_of(found: Any) -> Value:
+    """A float, or a record with a field ``value``, as a value with details.
+
+    >>> value_of(3.5)
+    Value(value=3.5, details={}, notes=())
+    """
+    if is_dataclass(found) and not isinstance(found, type):
+        details = asdict(found)
+        return Value(value=float(details.pop("value")), details=details, notes=details.pop("notes", ()))
+    return Value(value=float(found), details={})
 
 
 def digest(name: str) -> str:
-    """Hash of what defines the numbers of a metric."""
+    """Hash of everything that defines the numbers of a metric."""
     content = {"samples": dict(SAMPLES), "options": dict(OPTIONS[name])}
     return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def protocol_row() -> str:
-    """Its line in the table of protocols of ``results/README.md``."""
+    """The line of this protocol in the table of ``results/README.md``."""
     options = "; ".join(f"{name} {json.dumps(dict(chosen), sort_keys=True)}" for name, chosen in OPTIONS.items())
     samples = "; ".join(f"{name} {json.dumps(value)}" for name, value in SAMPLES.items())
     return f"| `{PROTOCOL}` | {MEANING} | {samples}; {options} |"

@@ -1,42 +1,49 @@
-"""k-means: Lloyd's iteration on all features, without the rows whose cluster cannot have changed.
+"""k-means, and two metrics of its clusters: cluster learnability and coding-rate reduction.
 
-The start is found in a few directions (:mod:`.seeding`). For every row an upper bound of its distance to its own
-centroid and lower bounds of those to the others are kept (Elkan 2003), where there are many, of several others together
-(Ding et al. 2015); as centroids settle, fewer and fewer rows have to be compared with them again. Products are in
-float32, sums of rows in float64. Random numbers are drawn for rows in an order of their own
-(:func:`.distinct.fingerprints`), so that the clusters do not depend on the order of the rows.
+k-means is Lloyd's iteration without the rows whose cluster cannot have changed. For every row an upper bound of its
+distance to its centroid and lower bounds of those to the others are stored (Elkan 2003); where there are many clusters,
+several share a lower bound (Ding et al. 2015). As centroids settle, fewer and fewer rows have to be compared with them
+again. A greedy k-means++ start on all features would take longer than all else; it and the first rounds, which move the
+centroids most, run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
+Random numbers are drawn for rows in the order of their fingerprints (:func:`.nearest.fingerprints`), so that the
+clusters do not depend on the order of the rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
+from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
 from ..threads import threads_for
-from .arrays import features_of, require_varied
-from .dimension import near_duplicates, worth_telling
-from .nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product, require_k
-from .pairs import unit_rows
+from .arrays import features_of, require_number, require_varied
+from .dimension import is_notable, near_duplicates
+from .pairs import all_unit_rows
 from .spectrum import second_moments
 
 with requires_extra("evaluate", needed_for="k-means"):
     import numpy as np
     import torch
 
-_DIRECTIONS = 128
-_SKETCHED_ROWS = 1536
+_DIRECTIONS = 128  # in which k-means starts
+_SKETCHED_ROWS = 1536  # from which these are found
+_SEEDING_ROUNDS = 50  # of Lloyd's iteration in these directions
+_LEAST_WIDTH = 1024  # of a row, for the number of rows that are compared together
+_MOST_BOUNDS = 1 << 25  # in memory
+_ROUNDING = 1e-5  # of a float32 distance, relative to the length of the row
+_FOR = "cluster learnability"
+_ONE_DIRECTION = 1e-6  # spread of rows of length 1 that is float32 rounding
 
 
 def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
-    """Centred rows (n, dim) in orthonormal directions that hold most of their variance, float32 (n, 128), or ``x``.
+    """Centred rows (n, dim) in 128 orthonormal directions with most of their variance, float32; ``x`` if dim <= 128.
 
-    The directions span what random combinations of features become by one multiplication with the covariance of some
-    thousand rows (Halko et al. 2011).
+    The directions span random combinations of features, multiplied once with the covariance of some thousand rows
+    (Halko et al. 2011).
     """
     if x.shape[1] <= _DIRECTIONS:
         return x
@@ -68,76 +75,40 @@ def spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator
 
 
 def _squared_distances(x: torch.Tensor, squares: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Of some rows from all: float32 (m, n)."""
+    """Squared distances of the rows with these numbers from all rows, float32 (m, n)."""
     found: torch.Tensor = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
     return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
-
-
-_ROUNDS_IN_SEEDING = 50  # of Lloyd's iteration in the few directions
-_LEAST_WIDTH = 1024  # in working out how many rows are compared together
-_MOST_BOUNDS = 1 << 25  # in memory
-_ROUNDING = 1e-5  # of a float32 distance, in proportion to the length of the row
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Clusters:
     """A partition of rows by k-means."""
 
-    labels: Array
-    """Cluster of each row, int64 (n,), 0 to n_clusters - 1; none is empty."""
-    centroids: Array
-    """Mean of each cluster's rows, float64 (n_clusters, dim)."""
-    objective: float
-    """Mean squared distance of a row from its centroid; lower is better."""
-    n_iterations: int
-    """Rounds with all features, those of the best start."""
+    labels: Array  # int64 (n,): cluster of each row, 0 to n_clusters - 1; none is empty
+    centroids: Array  # float64 (n_clusters, dim): means of the rows of each cluster
+    objective: float  # mean squared distance of a row from its centroid
+    n_iterations: int  # with all features, of the best start
     n_clusters: int
 
 
 def kmeans(
     z: Any, n_clusters: int, *, seed: int = 0, n_restarts: int = 1, max_iter: int = 300, tol: float = 1e-4
 ) -> Clusters:
-    """Partition of features into clusters around centroids, by Euclidean distance.
+    """Partition of features (n, dim) around centroids by Euclidean distance, the best of ``n_restarts`` starts.
 
-    The same rows in another order get the same clusters. A scale that is no power of two may, by rounding, lead to
-    another partition, about as good.
+    It ends when no row changes its cluster, or when the squared shifts of all centroids add up to less than ``tol``
+    times the mean variance of a feature, as in scikit-learn. The same rows in another order get the same clusters; a
+    scale that is no power of two may, by rounding, lead to another partition, about as good. Refuses more clusters than
+    distinct rows.
 
-    Parameters
-    ----------
-    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
-    n_clusters : int
-        From 1 to the number of distinct rows.
-    seed : int
-    n_restarts : int
-        Starts, of which the one with the lowest objective counts.
-    max_iter : int
-    tol : float
-        It ends when no row changes its cluster, or when the squared shifts of all centroids add up to less than this
-        share of the mean variance of a feature, as scikit-learn does.
-
-    Raises
-    ------
-    DataError
-        If there are fewer distinct rows than clusters, or a number is not finite.
-    QueryError
-        If an option is out of its range.
-
-    Examples
-    --------
     >>> found = kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
     >>> sorted(found.centroids[:, 0].tolist()), found.objective, bool(found.labels[0] == found.labels[1])
     ([0.5, 10.5], 0.25, True)
     """
-    require_n_clusters(n_clusters)
+    require_number(n_clusters, "n_clusters", least=1, whole=True)
     rows = features_of(z, least=n_clusters, needed_for=f"k-means with {n_clusters} clusters")
     points = points_of(rows, "euclidean")
     return kmeans_points(points, n_clusters, seed=seed, n_restarts=n_restarts, max_iter=max_iter, tol=tol)
-
-
-def require_n_clusters(n_clusters: int) -> None:
-    """Refuses a number of clusters below 1."""
-    if n_clusters < 1:
-        raise QueryError(f"n_clusters is {n_clusters}, expected at least 1.")
 
 
 def kmeans_points(
@@ -150,11 +121,13 @@ def kmeans_points(
     tol: float = 1e-4,
     marks: Array | None = None,
 ) -> Clusters:
-    """The same for points: of rows of length 1 if these are for cosine distances; ``marks`` are their fingerprints."""
-    if n_restarts < 1 or max_iter < 1 or not tol >= 0:
-        raise QueryError(
-            f"n_restarts is {n_restarts}, max_iter {max_iter} and tol {tol}, expected numbers of at least 1, 1 and 0."
-        )
+    """:func:`kmeans` of points; of rows of length 1 if these are for cosine distances.
+
+    ``marks`` are their fingerprints.
+    """
+    require_number(n_restarts, "n_restarts", least=1, whole=True)
+    require_number(max_iter, "max_iter", least=1, whole=True)
+    require_number(tol, "tol", least=0)
     marks = fingerprints(points) if marks is None else marks
     _, distinct = np.unique(marks, return_inverse=True)
     n_distinct = int(distinct.max()) + 1
@@ -172,7 +145,7 @@ def kmeans_points(
         best = _finished(x, labels, *_sums(x, labels, n_clusters), 0)
     else:
         runs = (_run(x, n_clusters, (seed, restart), max_iter, tol) for restart in range(n_restarts))
-        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these, and cost more
+        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these
             best = min(runs, key=lambda run: run[2])
     in_order = np.empty(len(points), dtype=np.int64)
     in_order[order] = best[0].numpy()
@@ -191,21 +164,21 @@ _Run = tuple[torch.Tensor, torch.Tensor, float, int]  # labels, centroids float6
 
 
 def _run(x: torch.Tensor, n_clusters: int, seed: tuple[int, int], max_iter: int, tol: float) -> _Run:
-    """From one start."""
+    """k-means from one start."""
     generator = np.random.default_rng(seed)
     few = reduced(x, generator)
     centroids = few[torch.from_numpy(spread_rows(few, n_clusters, generator))].double()
     enough = tol * float(torch.linalg.vector_norm(x, dim=1).double().square().mean()) / x.shape[1]
     labels = torch.full((len(x),), -1)
     if few is not x:
-        labels = _lloyd(few, labels, centroids, _ROUNDS_IN_SEEDING, enough)[0]
+        labels = _lloyd(few, labels, centroids, _SEEDING_ROUNDS, enough)[0]
     return _finished(x, *_lloyd(x, labels, centroids, max_iter, enough))
 
 
 def _finished(
     x: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor, counts: torch.Tensor, n_iterations: int
 ) -> _Run:
-    """With the centroids that these labels make, and the mean squared distance from them."""
+    """A run with the centroids of these labels, and the mean squared distance from them."""
     centroids = sums / counts[:, None]
     single = centroids.float()
     total = 0.0
@@ -218,7 +191,7 @@ def _finished(
 def _lloyd(
     x: torch.Tensor, labels: torch.Tensor, centroids: torch.Tensor, max_iter: int, enough: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-    """Labels, none of them unused, the sums and the numbers of the rows of each, and how often it went round.
+    """Labels, none of them unused, the sums and the numbers of the rows of each cluster, and the number of iterations.
 
     It starts from labels, or from centroids where these are -1.
     """
@@ -236,9 +209,9 @@ def _lloyd(
         active = torch.nonzero(below.amin(dim=1) < above + slack)[:, 0]
         if not len(active):
             return labels, sums, counts, iteration
-        own = _compare(x, lengths, active, centroids, above, below)
-        moved = active[own != labels[active]]
-        before, labels[active] = labels[moved], own
+        nearest = _compare(x, lengths, active, centroids, above, below)
+        moved = active[nearest != labels[active]]
+        before, labels[active] = labels[moved], nearest
         if iteration == 1 and not started:
             sums, counts = _sums(x, labels, n_clusters)
         else:
@@ -266,7 +239,7 @@ def _compare(
     above: torch.Tensor,
     below: torch.Tensor,
 ) -> torch.Tensor:
-    """The nearest centroid of some rows; their bounds become the distances to it and to the others."""
+    """Nearest centroids of the ``active`` rows; sets their bounds to the distances to it and to the others."""
     single = centroids.float()
     half = (0.5 * centroids.square().sum(dim=1)).float()
     found = []
@@ -275,19 +248,19 @@ def _compare(
         at = part if every else active[part]
         rows = x[part] if every else torch.from_numpy(x.numpy()[active[part].numpy()])
         scores = product(rows, single).sub_(half)  # (m, n_clusters), half the squared length less half the distance's
-        own = torch.from_numpy(scores.numpy().argmax(axis=1))
-        values = scores.gather(1, own[:, None])[:, 0]
+        nearest = torch.from_numpy(scores.numpy().argmax(axis=1))
+        values = scores.gather(1, nearest[:, None])[:, 0]
         squares = lengths[at].square()
         above[at] = (squares - 2 * values).clamp_(min=0).sqrt_()
-        scores.scatter_(1, own[:, None], -math.inf)
+        scores.scatter_(1, nearest[:, None], -math.inf)
         others = _shared(scores, below.shape[1], -math.inf)
         below[at] = others.mul_(-2).add_(squares[:, None]).clamp_(min=0).sqrt_()
-        found.append(own)
+        found.append(nearest)
     return torch.cat(found)
 
 
 def _shared(values: torch.Tensor, n_bounds: int, least: float) -> torch.Tensor:
-    """Largest values (m, n_bounds) of the clusters that share a bound, from those of all (m, n_clusters)."""
+    """Largest values (m, n_bounds) over the clusters that share a bound, from those of all (m, n_clusters)."""
     if values.shape[1] == n_bounds:
         return values
     together = -(-values.shape[1] // n_bounds)
@@ -303,7 +276,7 @@ def _fill_empty(
     sums: torch.Tensor,
     counts: torch.Tensor,
 ) -> bool:
-    """Gives each empty cluster the row farthest from its centroid that is not alone; whether there was one."""
+    """Give each empty cluster the row farthest from its centroid that is not alone; returns whether there was one."""
     empty = torch.nonzero(counts == 0)[:, 0].tolist()
     candidates = iter(torch.argsort(above, descending=True).tolist() if empty else [])
     for cluster in empty:
@@ -318,7 +291,7 @@ def _fill_empty(
 def _add(
     sums: torch.Tensor, counts: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, labels: torch.Tensor, sign: int
 ) -> None:
-    """Adds rows to the sums of clusters, or takes them off."""
+    """Add rows to the sums of their clusters (``sign`` 1) or subtract them (-1)."""
     for part in blocks(len(rows), x.shape[1]):
         some = torch.from_numpy(x.numpy()[rows[part].numpy()])
         sums.index_add_(0, labels[part], some.double(), alpha=sign)
@@ -333,28 +306,19 @@ def _sums(x: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> tuple[torch
     return sums, torch.bincount(labels, minlength=n_clusters)
 
 
-_FOR = "cluster learnability"
-_ONE_DIRECTION = 1e-6  # of a row of length 1: within float32 rounding of all others
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLearnability:
-    """A value and how it came about."""
+    """Cluster learnability, and what it rests on."""
 
-    value: float
-    """Share of validation rows whose cluster was told, 0 to 1; higher is more learnable."""
+    value: float  # share of validation rows whose cluster their neighbours predict, 0 to 1; higher is more learnable
     n_clusters: int
     k: int
     n_train: int
     n_val: int
-    objective: float
-    """Of k-means: mean squared distance of a row of length 1 from its centroid."""
-    n_duplicates: int
-    """Rows that equal an earlier one; all of them are on one side of the split."""
-    n_near_duplicates: int
-    """Validation rows a thousand times nearer to a training row than the median."""
-    value_without_near_duplicates: float | None
-    """The share among the other validation rows, if those are more than 0.5 %."""
+    objective: float  # of k-means: mean squared distance of a row of length 1 from its centroid
+    n_duplicates: int  # rows that equal an earlier one; equal rows are on one side of the split
+    n_near_duplicates: int  # validation rows a thousand times nearer to a training row than the median
+    value_without_near_duplicates: float | None  # among the other validation rows, if those are more than 0.5 %
     notes: tuple[str, ...] = ()
 
 
@@ -367,18 +331,15 @@ def cluster_learnability(
     train_share: float = 0.5,
     seed: int = 0,
 ) -> ClusterLearnability:
-    """How often the nearest neighbours of an image tell its k-means cluster.
+    """How often nearest neighbours predict the k-means cluster of an image that they have not seen.
 
     Features are scaled to length 1, so that Euclidean and cosine distances order rows alike. All rows, training and
-    validation, are clustered by k-means; the k nearest training rows of a validation row vote for its cluster, of
-    clusters with equal votes that of the nearest voter. With one cluster the value is 1; with one cluster for each row
-    it is 0, for no validation row's cluster is among those of the training rows.
+    validation, are clustered by k-means; the k nearest training rows of a validation row vote for its cluster, and of
+    clusters with equal votes that of the nearest voter wins. With one cluster the value is 1; with one cluster for each
+    row it is 0, for no validation row's cluster occurs among the training rows.
 
-    Rows that equal each other are drawn together, so that none is told by its own copy; of z_val, rows that equal one
-    of z are left out. Rows that nearly equal each other are counted where they lie on both sides.
-
-    Nothing depends on the order of the rows: the split and the start of k-means are drawn for rows in an order of their
-    own.
+    Equal rows are drawn together, so that no row is predicted from its copy; rows of z_val that equal one of z are left
+    out. Near duplicates on both sides are counted. Nothing depends on the order of the rows.
 
     Parameters
     ----------
@@ -390,7 +351,7 @@ def cluster_learnability(
     k : int
         Neighbours that vote.
     train_share : float
-        Share of z that is learnt from where there is no z_val, above 0 and below 1.
+        Share of z that is learnt from if there is no z_val, above 0 and below 1.
     seed : int
         Of the split and of k-means.
 
@@ -417,44 +378,16 @@ def cluster_learnability(
     >>> cluster_learnability(z, n_clusters=4).value
     1.0
     """
-    wanted = None if n_clusters is None else [n_clusters]
-    return cluster_learnability_grid(z, z_val, n_clusters=wanted, k=[k], train_share=train_share, seed=seed)[0]
-
-
-def cluster_learnability_grid(
-    z: Any,
-    z_val: Any = None,
-    *,
-    n_clusters: Iterable[int] | None = None,
-    k: Iterable[int] = (1,),
-    train_share: float = 0.5,
-    seed: int = 0,
-) -> tuple[ClusterLearnability, ...]:
-    """The same for numbers of clusters and of neighbours, each with each, those of neighbours changing faster.
-
-    As for Figure 2 of the paper; k-means is run once for each number of clusters, and neighbours are sought once.
-
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`cluster_learnability`.
-    """
-    numbers_of_neighbours = list(k)
-    for number in numbers_of_neighbours:
-        require_k(number)
-    if not 0 < train_share < 1:
-        raise QueryError(f"train_share is {train_share}, expected a share above 0 and below 1.")
+    require_number(k, "k", least=1, whole=True)
+    require_number(train_share, "train_share", above=0, below=1)
     rows = features_of(z, least=4 if z_val is None else 1, needed_for=_FOR)
     n_given = len(rows)
     if z_val is not None:
         other = features_of(z_val, "z_val", needed_for=_FOR)
         width_checked(other, rows.shape[1], "z_val", _FOR)
         rows = np.concatenate([rows, other])
-    numbers_of_clusters = [round(math.sqrt(len(rows)))] if n_clusters is None else list(n_clusters)
-    for number in numbers_of_clusters:
-        require_n_clusters(number)
-    if not numbers_of_clusters or not numbers_of_neighbours:
-        raise QueryError("n_clusters or k is empty, expected at least one number each.")
+    n_clusters = round(math.sqrt(len(rows))) if n_clusters is None else n_clusters
+    require_number(n_clusters, "n_clusters", least=1, whole=True)
     require_varied(rows, "z", needed_for=_FOR)
     points = points_of(rows, "cosine")
     if points.squares.max() < _ONE_DIRECTION**2:
@@ -466,25 +399,19 @@ def cluster_learnability_grid(
     if z_val is not None:
         train, val = np.arange(n_given), n_given + np.flatnonzero(firsts[n_given:] >= n_given)
         if not len(val):
-            raise DataError(f"Every row of z_val equals a row of z, so {_FOR} would tell each by its own copy.")
+            raise DataError(f"Every row of z_val equals a row of z, so {_FOR} would predict each from its copy.")
     else:
         train, val = _split(marks, firsts, train_share, seed)
-    most = max(numbers_of_neighbours)
-    if most > len(train):
+    if k > len(train):
         raise DataError(
-            f"z has {len(train)} row{'s' * (len(train) != 1)} to learn from, but {most} neighbours are to vote: give "
-            "it more images, or ask for fewer neighbours."
+            f"z has {len(train)} row{'s' * (len(train) != 1)} to learn from, but {k} neighbours are to vote: give it "
+            "more images, or ask for fewer neighbours."
         )
-    partitions = [kmeans_points(points, number, seed=seed, marks=marks) for number in numbers_of_clusters]
-    distances, neighbours = nearest_points(points, max(most, min(2, len(train))), queries=val, among=train)
-    n_duplicates = len(rows) - len(np.unique(firsts))
+    clusters = kmeans_points(points, n_clusters, seed=seed, marks=marks)
+    distances, neighbours = nearest_points(points, max(k, min(2, len(train))), queries=val, among=train)
+    right = voted(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
     near = near_duplicates(distances) if distances.shape[1] > 1 else np.zeros(len(val), dtype=bool)
-    found = []
-    for clusters in partitions:
-        for voters in numbers_of_neighbours:
-            right = voted(clusters.labels[neighbours[:, :voters]]) == clusters.labels[val]
-            found.append(_record(clusters, right, near, voters, len(train), n_duplicates))
-    return tuple(found)
+    return _record(clusters, right, near, k, len(train), len(rows) - len(np.unique(firsts)))
 
 
 def voted(labels: Array) -> Array:
@@ -501,7 +428,7 @@ def voted(labels: Array) -> Array:
 
 
 def _split(marks: Array, firsts: Array, train_share: float, seed: int) -> tuple[Array, Array]:
-    """Training and validation rows, ascending, at least one of each; equal rows, of one ``firsts``, on one side."""
+    """Training and validation rows, ascending, at least one each; equal rows, which share a ``firsts``, on one side."""
     order = np.argsort(marks, kind="stable")
     _, start, group = np.unique(firsts[order], return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(start))  # of each group, by its first row in the order
@@ -518,16 +445,16 @@ def _record(
 ) -> ClusterLearnability:
     n_val, n_near = len(right), int(near.sum())
     without, notes = None, []
-    if worth_telling(n_duplicates, n_train + n_val):
+    if is_notable(n_duplicates, n_train + n_val):
         notes.append(
             f"{n_duplicates:,} of {n_train + n_val:,} rows equal an earlier one; copies lie on one side of the split."
         )
-    if worth_telling(n_near, n_val):
+    if is_notable(n_near, n_val):
         without = float(right[~near].mean()) if n_near < n_val else None
         value = "" if without is None else f"; of the others {without:.4g} are"
         notes.append(
             f"{n_near:,} of {n_val:,} validation rows are near duplicates of training rows, a thousand times nearer "
-            f"than is usual, and are told by these{value}: remove near duplicates from the images."
+            f"than is usual, and are predicted by these{value}: remove near duplicates from the images."
         )
     return ClusterLearnability(
         value=float(right.mean()),
@@ -543,28 +470,13 @@ def _record(
     )
 
 
-_PIECE_BYTES = 1 << 22
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodingRateReduction:
-    """Coding rates in nats an image.
+    """Coding rates, in nats an image."""
 
-    Attributes
-    ----------
-    value : float
-        ``rate`` less ``rate_within``; higher is better.
-    rate : float
-        Of all features together.
-    rate_within : float
-        Mean of the rates within clusters, weighted by their sizes.
-    n_clusters, n : int
-    eps2 : float
-    """
-
-    value: float
-    rate: float
-    rate_within: float
+    value: float  # rate less rate_within; higher is better
+    rate: float  # of all features together
+    rate_within: float  # mean of the rates within clusters, weighted by their sizes
     n_clusters: int
     n: int
     eps2: float
@@ -583,24 +495,25 @@ def coding_rate_reduction(
     z : float array, shape (n, dim)
         Features of images, neither centred nor scaled; rows are divided by their Euclidean length here.
     clusters : n numbers or names, optional
-        Classes, or clusters found elsewhere.
+        Classes, or clusters from elsewhere.
     n_clusters : int, optional
         For k-means of the normalised features; the square root of n, rounded, by default.
     eps2 : float
-        Squared distortion up to which features are told. 0.5 is the default of the method's own code, whose argument
-        ``eps`` is this square; CLID uses that code as it comes.
+        Squared distortion up to which features are coded. 0.5 is the default of the authors' code, whose argument
+        ``eps`` is this square; CLID uses that code unchanged.
     seed : int
         Of k-means.
 
     Returns
     -------
     CodingRateReduction
-        With ``value`` in nats, 0 or above; higher is better.
+        ``value`` is in nats, 0 or above; higher is better.
 
     Raises
     ------
     DataError
-        If there are fewer than 4 rows; on NaN or infinity; if a feature is all 0; if clusters do not match, or are one.
+        If there are fewer than 4 rows; on NaN or infinity; if a row is all 0; if clusters do not match the rows, or
+        there is one only.
     QueryError
         If eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters and n_clusters are both given.
 
@@ -615,14 +528,8 @@ def coding_rate_reduction(
     >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
     (1.098612, 0.804719)
     """
-    if not (math.isfinite(eps2) and eps2 > 0):
-        raise QueryError(f"eps2 is {eps2}, expected a number above 0, such as 0.5.")
-    rows = features_of(z, least=4, needed_for="coding-rate reduction")
-    unit = np.empty(rows.shape, dtype=np.float64)
-    step = max(1, _PIECE_BYTES // (8 * rows.shape[1]))
-    for start in range(0, len(rows), step):
-        which = np.arange(start, min(start + step, len(rows)))
-        unit[start : start + step] = unit_rows(rows, which).numpy()
+    require_number(eps2, "eps2", above=0)
+    unit: Array = all_unit_rows(features_of(z, least=4, needed_for="coding-rate reduction")).numpy()
     numbers = _clusters(unit, clusters, n_clusters, seed)
     order = np.argsort(numbers, kind="stable")
     sizes = np.bincount(numbers)
@@ -638,14 +545,13 @@ def coding_rate_reduction(
 def _clusters(unit: Array, clusters: Any, n_clusters: int | None, seed: int) -> Array:
     """Number of the cluster of each row, from 0 without gaps."""
     if clusters is not None and n_clusters is not None:
-        raise QueryError("Got both clusters and n_clusters, expected the clusters or how many k-means shall find.")
+        raise QueryError("Got both clusters and n_clusters, expected the clusters or their number for k-means.")
     if clusters is None:
         wanted = round(math.sqrt(len(unit))) if n_clusters is None else n_clusters
         if not 2 <= wanted < len(unit):
             raise QueryError(
                 f"n_clusters is {wanted}, expected a number from 2 to {len(unit) - 1}, less than the rows."
             )
-
         clusters = kmeans(unit, wanted, seed=seed).labels
     numbers: Array = np.unique(labels_of(clusters, len(unit), "clusters"), return_inverse=True)[1]
     if not numbers.any():
@@ -657,7 +563,7 @@ def _clusters(unit: Array, clusters: Any, n_clusters: int | None, seed: int) -> 
 
 
 def _rate(unit: Array, eps2: float) -> float:
-    """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, which have the same one."""
+    """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, whose determinants are equal."""
     n, dim = unit.shape
     narrow = unit if dim <= n else np.ascontiguousarray(unit.T)
     moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1]).mul_(dim / (n * eps2))

@@ -1,4 +1,4 @@
-"""Intrinsic dimension of a representation by TwoNN: from how much farther the second neighbour is than the first."""
+"""Intrinsic dimension of features by TwoNN, and their entropy from the intrinsic dimension around each row."""
 
 from __future__ import annotations
 
@@ -7,49 +7,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, QueryError
+from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
-from .arrays import features_of, require_varied
-from .nearest import nearest_points, points_of
+from ..nearest import nearest_points, points_of
+from .arrays import features_of, require_choice, require_number, require_varied
 
 with requires_extra("evaluate", needed_for="The intrinsic dimension"):
     import numpy as np
     import torch
 
 DISTANCES = ("euclidean", "cosine", "squared_cosine")
-FITS = {"linear": 0.1, "maximum_likelihood": 0.0}
-"""Forms of the fit, and the share of the largest ratios that each discards unless it is told."""
-
-EQUAL = 1e-12
-"""Logarithms of ratios below it are the rounding of equal distances."""
-
-LEAST = 12
-"""Distinct rows below which the fit is refused."""
-
+FITS = {"linear": 0.1, "maximum_likelihood": 0.0}  # forms of the fit, and the share of the largest ratios each discards
+EQUAL = 1e-12  # logarithms of ratios below it are the rounding of equal distances
+LEAST_ROWS = 12  # distinct ones
 _NEAR = 1e-3  # distance of near duplicates, relative to the usual one of first neighbours
-_WORTH_TELLING = 0.005  # share of the rows
+_NOTABLE = 0.005  # share of the rows that are duplicates from which notes say so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntrinsicDimension:
-    """An estimate by TwoNN and what it rests on."""
+    """An estimate by TwoNN, and what it rests on."""
 
-    value: float
-    """Dimensions; higher means more expressive."""
+    value: float  # dimensions; higher means more expressive
     fit: str
     distance: str
     n: int
-    n_duplicates: int
-    """Rows that equal an earlier one; they are left out."""
-    n_used: int
-    """Distinct rows, whose ratios are ranked."""
-    n_discarded: int
-    """Largest ratios that the fit leaves out, or takes for larger than those it sees."""
-    n_near_duplicates: int
-    """Distinct rows whose first neighbour is a thousand times nearer than the median of first neighbours."""
-    value_without_near_duplicates: float | None
-    """The same estimate of one row of each group of them, if they are more than 0.5 % of the rows."""
+    n_duplicates: int  # rows that equal an earlier one; they are left out
+    n_used: int  # distinct rows, whose ratios are ranked
+    n_discarded: int  # largest ratios that the fit leaves out, or treats as censored
+    n_near_duplicates: int  # distinct rows whose first neighbour is a thousand times nearer than the median
+    value_without_near_duplicates: float | None  # of one row of each group, if they are more than 0.5 % of the rows
     notes: tuple[str, ...] = ()
 
 
@@ -58,17 +46,16 @@ def intrinsic_dimension(
 ) -> IntrinsicDimension:
     """The dimension of the manifold that features lie on, by TwoNN.
 
-    With the ratio mu of the distances of a row to its second and to its first neighbour, mu is Pareto distributed with
-    the dimension as its exponent where the density hardly changes up to the second neighbour. "linear" fits a line
-    through the origin to the points (log mu, -log(1 - F)), F = i / n for the i-th smallest of n ratios, without the
-    largest share of ``discard``, and never with the very largest, where F is 1. "maximum_likelihood" is
-    (n - 1) / sum(log mu), the maximum of the likelihood made unbiased; a share that it discards counts as larger than
-    the largest that is left, as the likelihood of censored ratios has it.
+    The ratio mu of the distances of a row to its second and to its first neighbour is Pareto distributed with the
+    dimension as its exponent where the density hardly changes up to the second neighbour. "linear" fits a line through
+    the origin to the points (log mu, -log(1 - F)), F = i / n for the i-th smallest of n ratios, without the largest
+    share of ``discard``, and never with the very largest, where F is 1. "maximum_likelihood" is (n - 1) / sum(log mu),
+    the maximum of the likelihood made unbiased; ratios that it discards count as censored at the largest that is left.
 
-    Rows that equal an earlier one, whose ratio would be infinite, are left out before and counted: copies of rows do
-    not change the value. Rotation, scaling, shifts and the order of rows do not change it, either. Rows that nearly
-    equal another do: their ratios are so large that 5 % of them take a third of five dimensions away. They stay, as the
-    method has no rule for them, but are counted, and ``notes`` say so where they are more than 0.5 % of the rows.
+    Rows that equal an earlier one, whose ratio would be infinite, are left out first and counted: copies of rows do not
+    change the value. Rotation, scaling, shifts and the order of rows do not change it, either. Near duplicates do:
+    their ratios are so large that 5 % of them take a third of five dimensions away. They stay, for the method has no
+    rule for them, but are counted, and ``notes`` say so where they are more than 0.5 % of the rows.
 
     Parameters
     ----------
@@ -77,11 +64,11 @@ def intrinsic_dimension(
     fit : str
         "linear" or "maximum_likelihood".
     discard : float, optional
-        Share of the largest ratios, from 0 to below 1; 0.1 for the line by default, as its authors advise, else 0.
+        Share of the largest ratios, from 0 to below 1; by default 0.1 for the line, as its authors advise, else 0.
     distance : str
         "euclidean"; "cosine": that of rows scaled to length 1, sqrt(2 - 2 cos); or "squared_cosine": 2 - 2 cos, as
         CLID prints in its note 3. Squared distances have squared ratios, and thus exactly half the dimension; CLID
-        itself, which brings the values of a population to [0, 1], is the same with either.
+        itself, which scales the values of a population to [0, 1], is the same with either.
 
     Returns
     -------
@@ -98,8 +85,8 @@ def intrinsic_dimension(
     References
     ----------
     Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal neighborhood information"; Lu et al.
-    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of scikit-dimension
-    0.5's TwoNN; up to 0.3 its line had (i - 1) / n.
+    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of TwoNN in scikit-dimension 0.5; up to 0.3 its line
+    had (i - 1) / n.
 
     Examples
     --------
@@ -107,14 +94,11 @@ def intrinsic_dimension(
     >>> round(found.value), found.n_duplicates, found.n_discarded
     (3, 0, 200)
     """
-    if fit not in FITS:
-        raise QueryError(f"fit is {fit!r}, expected {' or '.join(map(repr, FITS))}.")
-    if distance not in DISTANCES:
-        raise QueryError(f"distance is {distance!r}, expected {', '.join(map(repr, DISTANCES))}.")
+    require_choice(fit, "fit", tuple(FITS))
+    require_choice(distance, "distance", DISTANCES)
     discard = FITS[fit] if discard is None else discard
-    if not 0 <= discard < 1:
-        raise QueryError(f"discard is {discard}, expected a share from 0 to below 1.")
-    rows = features_of(z, least=LEAST, needed_for="the intrinsic dimension by TwoNN")
+    require_number(discard, "discard", least=0, below=1)
+    rows = features_of(z, least=LEAST_ROWS, needed_for="the intrinsic dimension by TwoNN")
     require_varied(rows, "z", needed_for="the intrinsic dimension")
     metric = "euclidean" if distance == "euclidean" else "cosine"
 
@@ -123,11 +107,11 @@ def intrinsic_dimension(
         n_kept = min(int(len(apart) * (1 - discard)), len(apart) - (fit == "linear"))
         return (_slope if fit == "linear" else _most_likely)(log_ratios[:n_kept], len(apart)), len(apart) - n_kept
 
-    apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST, needed_for="TwoNN")
+    apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST_ROWS, needed_for="TwoNN")
     value, n_discarded = fitted(apart)
     near, without = near_duplicates(apart), None
-    if worth_telling(near.sum(), len(near)):
-        without = without_near_duplicates(rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST)
+    if is_notable(near.sum(), len(near)):
+        without = without_near_duplicates(rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST_ROWS)
     return IntrinsicDimension(
         value=value,
         fit=fit,
@@ -143,21 +127,19 @@ def intrinsic_dimension(
 
 
 def near_duplicates(apart: Array) -> Array:
-    """Which rows have a first neighbour that is a thousand times nearer than first neighbours usually are, bool (n,).
+    """Rows whose first neighbour is a thousand times nearer than first neighbours usually are, bool (n,).
 
-    Parameters
-    ----------
-    apart : float array, shape (n, at least 2)
-        Distances to the nearest rows, ascending. Usual is the median over rows of the first; of rows whose second is a
-        thousand times as far as the first, of the second, so that it holds even if every row has a near duplicate.
+    ``apart`` (n, at least 2) are the distances to the nearest rows, ascending. Usual is the median over rows of the
+    first; of rows whose second is a thousand times as far as the first, of the second, so that it holds even if every
+    row has a near duplicate.
     """
     near: Array = apart[:, 0] <= _near(apart)
     return near
 
 
-def worth_telling(n_duplicates: int, n: int) -> bool:
-    """Whether a reader has to know."""
-    return n_duplicates > _WORTH_TELLING * n
+def is_notable(n_duplicates: int, n: int) -> bool:
+    """Whether so many duplicates among ``n`` rows call for a note."""
+    return n_duplicates > _NOTABLE * n
 
 
 def without_near_duplicates(
@@ -174,11 +156,11 @@ def without_near_duplicates(
 
 
 def notes_on_duplicates(n_duplicates: int, n_near: int, n: int, without: float | None) -> tuple[str, ...]:
-    """What a reader has to know of a metric that leaves exact duplicates out, and takes near ones for neighbours."""
+    """Notes for a metric that leaves equal rows out, and treats near duplicates as neighbours."""
     notes = []
-    if worth_telling(n_duplicates, n):
+    if is_notable(n_duplicates, n):
         notes.append(f"{n_duplicates:,} of {n:,} rows equal an earlier one and are left out.")
-    if worth_telling(n_near, n - n_duplicates):
+    if is_notable(n_near, n - n_duplicates):
         value = "" if without is None else f"; with one row of each group of them it is {without:.4g}"
         notes.append(
             f"{n_near:,} of {n - n_duplicates:,} rows are near duplicates, a thousand times nearer to another row than "
@@ -190,44 +172,40 @@ def notes_on_duplicates(n_duplicates: int, n_near: int, n: int, without: float |
 def distinct_neighbours(
     rows: Array, k: int, *, metric: str, least: int, needed_for: str, within: float = 0.0
 ) -> tuple[Array, int]:
-    """Distances (n_used, k) of distinct rows to their nearest ones, and how many rows equal an earlier one.
+    """Distances (n_used, k) of distinct rows to their nearest ones, and the number of rows that equal an earlier one.
 
-    Those that are no farther than ``within`` from an earlier one count as equal to it.
-
-    Raises
-    ------
-    DataError
-        If fewer than ``least`` rows are distinct.
+    Rows no farther than ``within`` from an earlier one count as equal to it. Refuses fewer than ``least`` distinct
+    rows.
     """
     points = points_of(rows, metric)
-    kept = np.arange(len(points))
-    while len(kept) >= max(least, k + 1):
-        distances, neighbours = nearest_points(points, k, queries=kept, among=kept)
-        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < kept)  # of equal neighbours the first is named
+    distinct = np.arange(len(points))
+    while len(distinct) >= max(least, k + 1):
+        distances, neighbours = nearest_points(points, k, queries=distinct, among=distinct)
+        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
         if not copies.any():
-            return distances, len(points) - len(kept)
-        kept = kept[~copies]
+            return distances, len(points) - len(distinct)
+        distinct = distinct[~copies]
     raise DataError(
-        f"z has {len(kept)} distinct row{'s' * (len(kept) != 1)} among {len(points)}, but {needed_for} needs at least "
-        f"{max(least, k + 1)}: give it more images, and each of them once."
+        f"z has {len(distinct)} distinct row{'s' * (len(distinct) != 1)} among {len(points)}, but {needed_for} needs "
+        f"at least {max(least, k + 1)}: give it more images, and each of them once."
     )
 
 
 def _near(apart: Array) -> float:
-    """Distance of near duplicates."""
+    """Distance up to which rows are near duplicates."""
     lone = np.where(apart[:, 0] <= _NEAR * apart[:, 1], apart[:, 1], apart[:, 0])
     return _NEAR * float(np.median(lone))
 
 
 def _slope(log_ratios: Array, n: int) -> float:
-    """Of the line through the origin, by least squares; the ratios are the smallest of n, ascending."""
+    """Slope of the line through the origin by least squares; the ratios are the smallest of n, ascending."""
     _require_spread(log_ratios)
     heights = -np.log1p(-np.arange(1, len(log_ratios) + 1) / n)
     return float(log_ratios @ heights) / float(log_ratios @ log_ratios)
 
 
 def _most_likely(log_ratios: Array, n: int) -> float:
-    """Exponent of a Pareto distribution of which only the smallest ratios of n are known."""
+    """Exponent of a Pareto distribution of which only the smallest of n ratios are known."""
     _require_spread(log_ratios)
     return (len(log_ratios) - 1) / float(log_ratios.sum() + (n - len(log_ratios)) * log_ratios[-1])
 
@@ -242,22 +220,17 @@ def _require_spread(log_ratios: Array) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalDimensionEntropy:
-    """An estimate of the entropy and what it rests on."""
+    """An estimate of the entropy, and what it rests on."""
 
-    value: float
-    """Nats."""
+    value: float  # nats; higher is more expressive
     k: int
     normalised: bool
-    mean_dimension: float
-    """Mean of the local dimensions."""
+    mean_dimension: float  # mean of the local dimensions
     n: int
-    n_duplicates: int
-    """Rows that equal an earlier one; they are left out."""
-    n_used: int
-    n_near_duplicates: int
-    """Distinct rows whose first neighbour is a thousand times nearer than the median of first neighbours."""
-    value_without_near_duplicates: float | None
-    """The same estimate of one row of each group of them, if they are more than 0.5 % of the rows."""
+    n_duplicates: int  # rows that equal an earlier one; they are left out
+    n_used: int  # distinct rows
+    n_near_duplicates: int  # distinct rows whose first neighbour is a thousand times nearer than the median
+    value_without_near_duplicates: float | None  # of one row of each group, if they are more than 0.5 % of the rows
     notes: tuple[str, ...] = ()
 
 
@@ -265,17 +238,17 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     """Differential entropy of features from the local dimension and the distance of the k-th neighbour.
 
     Around each row, with its neighbours at the distances T_1 <= ... <= T_k, the dimension is
-    D = ((k - 1) / sum over j < k of log(T_k / T_j)), and the log density log(k - 1) - D log T_k - log V(D), where V(D)
-    is the volume of the unit ball; the entropy is the mean of its negative. That is what CLID prints: the density is a
+    D = (k - 1) / sum over j < k of log(T_k / T_j), and the log density log(k - 1) - D log T_k - log V(D), where V(D) is
+    the volume of the unit ball; the entropy is the mean of its negative. That is what CLID prints: the density is a
     number of rows per volume, not a share of them, so that the value falls by log n for n rows of the same
-    distribution. ``normalised=True`` divides the density by the n - 1 rows among which neighbours are sought, which
+    distribution. ``normalised=True`` divides the density by the n - 1 rows among which neighbours are searched, which
     adds log(n - 1) and makes the value an estimate of the entropy of the distribution.
 
-    It rests on the unit of the features: scaled by c it grows by the mean dimension times log c. D is that of the
-    maximum likelihood, (k - 1) / (k - 2) times too large on average, and so the value is off by about
-    D log(T_k) / (k - 2) nats: a larger k helps where there are rows enough. Rotation, shifts and the order of rows do
-    not change it; rows that equal an earlier one are left out and counted. Rows that nearly do lower it; they are
-    counted, and ``notes`` say so where they are more than 0.5 % of the rows.
+    The value depends on the unit of the features: scaled by c it grows by the mean dimension times log c. D is the
+    maximum of the likelihood, (k - 1) / (k - 2) times too large on average, so that the value is off by about
+    D log(T_k) / (k - 2) nats: a larger k helps where there are enough rows. Rotation, shifts and the order of rows do
+    not change it; rows that equal an earlier one are left out and counted. Near duplicates lower it; they are counted,
+    and ``notes`` say so where they are more than 0.5 % of the rows.
 
     Parameters
     ----------
@@ -284,6 +257,7 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     k : int
         Neighbours, at least 3.
     normalised : bool
+        Whether the density is divided by the number of rows.
 
     Returns
     -------
@@ -308,15 +282,14 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     >>> abs(found.value) < 0.2, round(found.mean_dimension, 1)
     (True, 2.0)
     """
-    if k < 3:
-        raise QueryError(f"k is {k}, expected at least 3 neighbours.")
+    require_number(k, "k", least=3, whole=True)
     needed_for = f"the local dimension from {k} neighbours"
-    least = max(LEAST, k + 1)
+    least = max(LEAST_ROWS, k + 1)
     rows = features_of(z, least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
     distances, n_duplicates = distinct_neighbours(rows, k, metric="euclidean", least=least, needed_for=needed_for)
     near, without = near_duplicates(distances), None
-    if worth_telling(near.sum(), len(near)):
+    if is_notable(near.sum(), len(near)):
         without = without_near_duplicates(
             rows, distances, lambda other: _entropy(other, normalised)[0], metric="euclidean", least=least
         )

@@ -1,7 +1,7 @@
-"""What label-free metrics are computed from: features of images, of their views and of their turns, featurised once.
+"""Arguments of label-free metrics: features of images, views and turned images, computed once, or read from files.
 
-Features lie in the folders where every evaluation keeps them, so that a later run finds them, one that was killed goes
-on where it was, and metrics that need the same images share them.
+Features are stored in the folders of all evaluations, so that a later run reuses them, an interrupted one resumes, and
+metrics that need the same images share them.
 """
 
 from __future__ import annotations
@@ -13,31 +13,50 @@ from pathlib import Path
 from typing import Any
 
 from ...cards.catalogue import catalogue
-from ...cards.schema import EncoderCard
+from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
 from ...datasets.imagefiles import notes_on
 from ...datasets.recipes import Recipe, recipe_of
+from ...datasets.rgb import RGB
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...errors import DataError, QueryError, UnknownName
-from ...features import Features, load_features
-from ...features import featurise as compute_features
+from ...features import Features, featurise, load_features
 from ...features.store import INDEX
 from ...optional import requires_extra
-from ...progress import ImageProgress as Progress
+from ...progress import Progress
 from ...results.vocabulary import NEEDS, LabelFreeMetric
 from ..arrays import chosen_rows
 from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
+from .arrays import require_number
 from .catalogue import SAMPLES
-from .mine import pixels_of_images
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
+    from torchvision import transforms
 
-N_IMAGES: int = SAMPLES["n_images"]
-"""Images whose features are taken at most."""
+N_IMAGES: int = SAMPLES["n_images"]  # whose features are computed at most
+N_PIXELS: int = SAMPLES["n_pixels"]  # images whose pixels are held in memory at most: 0.5 GB at 64 px
+_LARGEST_PX = 64
+_VIEWS = "augmented"  # ending of the split of views
 
-OF_SHORT_FEATURES, OF_LONG_FEATURES = SAMPLES["n_and_q_up_to_1024_dimensions"], SAMPLES["n_and_q_above"]
-LONGEST_SHORT_DIM = 1_024
+ARGUMENTS = {
+    "features": ("z",),
+    "views": ("z",),
+    "rotations": ("z", "z_val"),
+    "labelled": ("z", "y", "z_val", "y_val"),
+    "source and target": ("z", "y", "z_target"),
+    "pixels": ("images", "z", "images_val", "z_val"),
+}
+"""The arrays that each need takes, by the names in an npz file."""
+
+_SAMPLES_OF = {  # samples that each need is made of
+    "features": ("part",),
+    "views": ("views",),
+    "rotations": ("rotations of train", "rotations of val"),
+    "labelled": PARTS,
+    "source and target": ("train", "target"),
+    "pixels": PARTS,
+}
 
 Load = Callable[[str], tuple[Any, Any]]
 
@@ -47,15 +66,15 @@ class Sample:
     """Features of some images of a set."""
 
     features: Features  # of these images, or of more
-    images: ImageSet  # one image a row of z, or a view
-    z: Any  # float32 (n, dim): an array, or rows that stay on the disk
+    images: ImageSet  # one image or view a row of z
+    z: Any  # float32 (n, dim): an array, or rows on disk
     y: np.ndarray  # int64 (n,)
-    seconds: float  # that featurising took in this run; nearly none where features were found
+    seconds: float  # of computing features in this run; nearly none where they were stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much was asked for; what there is may be less."""
+    """Sizes that were asked for; a data set may have fewer images."""
 
     n_images: int
     n: int  # images with views
@@ -64,17 +83,17 @@ class Sizes:
 
     @classmethod
     def usual(cls, dim: int, *, seed: int) -> Sizes:
-        """What is asked for where nobody says otherwise, for features of so many dimensions.
+        """The default sizes for features of so many dimensions.
 
         >>> Sizes.usual(2048, seed=0)
         Sizes(n_images=25600, n=5000, q=10, seed=0)
         """
-        n, q = OF_SHORT_FEATURES if dim <= LONGEST_SHORT_DIM else OF_LONG_FEATURES
+        n, q = SAMPLES["n_and_q_up_to_1024_dimensions" if dim <= 1024 else "n_and_q_above"]
         return cls(n_images=N_IMAGES, n=n, q=q, seed=seed)
 
 
 class Featuriser:
-    """One encoder, loaded once, with where its features go."""
+    """One encoder, loaded once, and where its features are stored."""
 
     def __init__(
         self,
@@ -89,16 +108,16 @@ class Featuriser:
         from ...loading import load as load_encoder
 
         self.card, self.root, self.how, self.progress, self.sizes = card, root, how, progress, sizes
-        self.notes: list[str] = []  # what there was less of than asked for
-        found: tuple[Any, Any] = (load or load_encoder)(card.id)
-        self.encoder, self.preprocess = found
+        self.notes: list[str] = []  # of samples that are smaller than asked for
+        loaded: tuple[Any, Any] = (load or load_encoder)(card.id)
+        self.encoder, self.preprocess = loaded
 
     def of_images(self, label: str, images: ImageSet) -> Sample:
-        """Features of images as they are, of at most so many of them."""
+        """Features of images as they are, of at most ``n_images`` of them."""
         chosen = drawn_images(images, self._capped(images, self.sizes.n_images), seed=self.sizes.seed)
         subset = images.subset(chosen, split=images.split)
         if len(chosen) == len(images) or (self._folder(images) / INDEX).exists():
-            return self._sample(label, images, subset, chosen)  # those of all images lie there, or may lie there
+            return self._sample(label, images, subset, chosen)  # from the stored features of all images
         drawn = images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
         return self._sample(label, drawn, subset, np.arange(len(chosen)))
 
@@ -127,7 +146,7 @@ class Featuriser:
         self, label: str, featurised: ImageSet, images: ImageSet, chosen: np.ndarray, *, preprocess: Any = None
     ) -> Sample:
         begun_s = time.perf_counter()
-        features = compute_features(
+        features = featurise(
             self.encoder,
             preprocess or self.preprocess,
             featurised,
@@ -142,69 +161,44 @@ class Featuriser:
             progress=None if self.progress is None else self.progress(label),
         )
         seconds = time.perf_counter() - begun_s
-        lost = [image.position for image in features.skipped]
-        kept = np.setdiff1d(np.arange(len(featurised)), np.array(lost, np.int64))  # positions of the rows
-        rows = np.flatnonzero(np.isin(kept, chosen))
-        if lost:
-            self.notes.append(f"{len(lost):,} images of {featurised.name} ({featurised.split}) could not be read.")
-            readable = np.flatnonzero(np.isin(chosen, kept))
-            images = images.subset(readable, split=images.split)
+        skipped = [image.position for image in features.skipped]
+        readable = np.setdiff1d(np.arange(len(featurised)), np.array(skipped, np.int64))  # positions of the rows
+        rows = np.flatnonzero(np.isin(readable, chosen))
+        if skipped:
+            self.notes.append(f"{len(skipped):,} images of {featurised.name} ({featurised.split}) could not be read.")
+            images = images.subset(np.flatnonzero(np.isin(chosen, readable)), split=images.split)
         return Sample(
             features=features, images=images, z=chosen_rows(features.x, rows), y=features.y[rows], seconds=seconds
         )
 
 
-N_PIXELS: int = SAMPLES["n_pixels"]
-"""Images whose pixels are held in memory at most: 0.5 GB at 64 px."""
-
-_NEEDED = {  # sets of features that a need is made of
-    "features": ("part",),
-    "views": ("views",),
-    "rotations": ("rotations of train", "rotations of val"),
-    "labelled": PARTS,
-    "source and target": ("train", "target"),
-    "pixels": PARTS,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inputs:
-    """Everything that metrics of one encoder on one data set take, need by need."""
+    """All arguments that metrics of one encoder on one data set take, by need."""
 
     card: EncoderCard
     dataset: str
-    part: str  # whose features and views
+    part: str  # of the data, that features and views are of
     sizes: Sizes
     recipe: Recipe | None  # of the views, if any were asked for
     samples: Mapping[str, Sample]
-    refused: Mapping[str, str]  # why a need cannot be met, in a sentence
-    notes: tuple[str, ...]  # what a user should know: caps, augmentations that are left out
+    refused: Mapping[str, str]  # by need, why it cannot be met, in a sentence
+    notes: tuple[str, ...]  # for the user: caps, augmentations that are left out
     data_hash: Mapping[str, str]  # fingerprints of both parts of the data set
 
     def samples_for(self, need: str) -> dict[str, Sample]:
-        """The samples that a need is made of, by their names.
-
-        Raises
-        ------
-        QueryError
-            If the need cannot be met, or was not asked for; says why.
-        """
+        """The samples that a need is made of, by their names; refuses one that cannot be met, and says why."""
         if need in self.refused:
             raise QueryError(self.refused[need])
-        names = [self.part if name == "part" else name for name in _NEEDED[need]]
+        names = [self.part if name == "part" else name for name in _SAMPLES_OF[need]]
         if not set(names) <= self.samples.keys():
-            raise QueryError(f"Nothing was featurised for {need!r}; name it among the needs of these inputs.")
+            raise QueryError(f"No features were computed for {need!r}; name it among the needs of these inputs.")
         return {name: self.samples[name] for name in names}
 
     def arguments(self, need: str) -> dict[str, Any]:
         """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
 
-        Views and turns come as arrays in memory, everything else stays on the disk until it is read.
-
-        Raises
-        ------
-        QueryError
-            As :meth:`samples_for`.
+        Views and turned images come as arrays in memory, everything else stays on disk until it is read.
         """
         samples = list(self.samples_for(need).values())
         first, last = samples[0], samples[-1]
@@ -239,44 +233,14 @@ def inputs_of(
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> Inputs:
-    """Featurises what label-free metrics need, each set of images once.
+    """Compute the features that label-free metrics need, each set of images once.
 
-    Parameters
-    ----------
-    name : str
-        Id of an encoder of the zoo, with its representation if it is not that of the card.
-    data : ImageData
-    needs : collection of str
-        Keys of :data:`zoo.results.vocabulary.NEEDS`.
-    target : ImageData, optional
-        The data set to transfer to, for "source and target".
-    part : {"train", "val"}
-        Whose images "features" and "views" are of.
-    n_images : int
-        Images of each part at most, drawn by seed.
-    n, q : int, optional
-        Images with views, and views of each; by default 1,000 with 50 up to 1,024 dimensions, and 5,000 with 10 above,
-        or as many images as there are. Of the turned images there are n, too.
-    seed : int
-        Of all draws of images and of views.
-    recipe : str or Recipe, optional
-        Of the views; by default the training augmentations that the card tells.
-    root : Path, optional
-        Folder of all evaluations.
-    how : Featurising, optional
-    load : callable, optional
-        From the id to encoder and preprocessing; :func:`zoo.load` by default. Views are normalised as the card says.
-    progress : callable, optional
-        From the name of a set to what is told of its progress.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such encoder, need, part or augmentation.
-    QueryError
-        If a number makes no sense.
-    CorruptImage, DataError, MissingExtra and what :func:`zoo.load` raises
-        As :func:`zoo.evaluation.evaluating.featurise_data`.
+    ``name`` is the id of an encoder, with its representation if that is not the card's. Of each part of the data at
+    most ``n_images`` images are drawn, and ``n`` with ``q`` views each; by default 1,000 with 50 up to 1,024 dimensions
+    and 5,000 with 10 above, or as many images as there are. Turned images are of n images, too. "features" and "views"
+    are of the ``part``, "source and target" transfers to ``target``. Views follow ``recipe``, by default the training
+    augmentations of the card, and are normalised as the card says. ``load`` returns encoder and preprocessing of an id
+    (:func:`zoo.load` by default), and ``progress`` makes the progress bar of a set from its name.
     """
     card = catalogue()[name]
     for need in needs:
@@ -285,8 +249,8 @@ def inputs_of(
     if part not in PARTS:
         raise UnknownName("part of a data set", part, PARTS)
     for what, number, least in (("n_images", n_images, 1), ("n", n, 2), ("q", q, 2)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
-            raise QueryError(f"{what} is {number!r}; expected a whole number of at least {least}.")
+        if number is not None:
+            require_number(number, what, least=least, whole=True)
     usual = Sizes.usual(card.representation.dim, seed=seed)
     sizes = Sizes(n_images=n_images, n=n or usual.n, q=q or usual.q, seed=seed)
     refused: dict[str, str] = {}
@@ -303,7 +267,7 @@ def inputs_of(
         refused["source and target"] = (
             f"No data set to transfer to was named beside {data.name!r}; name one, with --target or target=."
         )
-    wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _NEEDED[need]}
+    wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _SAMPLES_OF[need]}
     samples: dict[str, Sample] = {}
     if wanted:
         featuriser = Featuriser(
@@ -333,7 +297,7 @@ def inputs_of(
 
 def _grouped(sample: Sample, n_each: int) -> np.ndarray:
     """Features of the views of each image together, float32 (n_images, n_each, dim)."""
-    z = np.asarray(sample.z)  # views of an unreadable image are all missing, so that the others stay together
+    z = np.asarray(sample.z)  # without all views of an unreadable image, so that the others stay together
     return z.reshape(-1, n_each, z.shape[1])
 
 
@@ -344,34 +308,38 @@ def _pixel_pairs(sample: Sample, card: EncoderCard, seed: int) -> tuple[np.ndarr
     return pixels_of_images(images, card.preprocess), chosen_rows(sample.z, chosen)
 
 
-ARGUMENTS = {
-    "features": ("z",),
-    "views": ("z",),
-    "rotations": ("z", "z_val"),
-    "labelled": ("z", "y", "z_val", "y_val"),
-    "source and target": ("z", "y", "z_target"),
-    "pixels": ("images", "z", "images_val", "z_val"),
-}
-"""The arrays that each need takes, by the names of an npz file."""
-_VIEWS = "augmented"  # how the splits of views end
+def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: int = _LARGEST_PX) -> np.ndarray:
+    """The crop of each image that the encoder sees, scaled down: float32 (n, 3, px, px) in [0, 1].
+
+    ``px`` is the smaller one of ``largest_px`` and the side of the crop.
+
+    >>> from zoo.datasets import digits_data
+    >>> pixels_of_images(digits_data().val, catalogue()["pocket_init_rn"].preprocess).shape
+    (451, 3, 32, 32)
+    """
+    px = min(largest_px, preprocess.crop_px)
+    shown = transforms.Compose(
+        [
+            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation),
+            transforms.Resize(
+                preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
+            ),
+            transforms.CenterCrop(preprocess.crop_px),
+            transforms.Resize(px),
+        ]
+    )
+    found = np.empty((len(images), 3, px, px), np.float32)
+    for place, image in enumerate(images.images):
+        found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255
+    return found
 
 
 def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
     """The arrays of a folder of features, an npy file or an npz file, by the names in :data:`ARGUMENTS`.
 
-    Parameters
-    ----------
-    path : Path
-        A folder that ``zoo features`` or ``zoo metric`` wrote: z stays on the disk, and is that of views, with ``ids``,
-        where the folder is one of views. An npy file holds z, (n, dim) or (n_images, n_views, dim). An npz file holds
-        the arrays under their names, and may hold ``ids``.
-    beside : Path, optional
-        A folder or npy file with the features of validation images: z_val, and y_val.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, or holds no z.
+    A folder is one that ``zoo features`` or ``zoo metric`` wrote: z stays on disk; ``ids`` come with it where the
+    features are of views. An npy file holds z, (n, dim) or (n_images, n_views, dim); an npz file holds arrays by name,
+    and may hold ``ids``. ``beside`` is a folder or npy file with the features of validation images: z_val and y_val.
     """
     found = _read(path)
     if beside is not None:
@@ -381,13 +349,7 @@ def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
 
 
 def arguments_for(one: LabelFreeMetric, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arrays that a metric takes.
-
-    Raises
-    ------
-    QueryError
-        If they are not all there; says which are missing.
-    """
+    """The arrays that a metric takes; refuses a file that lacks some of them."""
     wanted = ARGUMENTS[one.needs]
     missing = [name for name in wanted if name not in arrays]
     if missing:

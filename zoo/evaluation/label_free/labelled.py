@@ -1,33 +1,35 @@
-"""Labelled features of training and of validation images, checked for metrics that learn from the labels."""
+"""Metrics from labels or known classes: label entropy, one-shot accuracy, rotation prediction, neural collapse."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from numbers import Integral
 from typing import Any, Literal
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, classes_of, labels_of, numbered, width_checked
 from ..logistic import LogisticProbe
+from ..nearest import in_range
 from ..neighbours import NeighbourProbe
-from .arrays import features_of, require_varied, views_of
-from .nearest import in_range
+from .arrays import features_of, require_choice, require_number, require_varied, views_of
 from .scatter import Views, grouped, unit_roundoff
 
-with requires_extra("models", needed_for="A label-free metric"):
-    import numpy as np
-
-with requires_extra("evaluate", needed_for="Label entropy"):
+with requires_extra("evaluate", needed_for="A metric of labelled features"):
     import numpy as np
     import torch
     from scipy.special import entr
 
+CLASSIFIERS = ("nearest", "logistic")
+DEFINITIONS = ("papyan", "dubois")
+_LEAST_IMAGES = 4  # to learn from
+_LARGEST = 1e30  # products of features with weights stay within float32
+_ONE_SHOT, _ROTATION, _COLLAPSE = "one-shot accuracy", "rotation prediction", "neural collapse"
+
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LabelledFeatures:
-    """Features (n, dim), the number of each row's class among ``classes`` (ascending), int64 (n,)."""
+    """Features (n, dim), and the number of each row's class among ``classes`` (ascending), int64 (n,)."""
 
     z: Array
     y: Array
@@ -35,14 +37,7 @@ class LabelledFeatures:
 
 
 def labelled_of(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledFeatures:
-    """What a classifier is trained on.
-
-    Raises
-    ------
-    DataError
-        If features are not a finite table of ``least`` rows or are all the same, if there is not one label a row, or
-        if there is one class only.
-    """
+    """Training data of a classifier; refuses fewer than ``least`` rows, equal rows, and a single class."""
     rows = features_of(z, "z", least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
     labels = _labels(y, len(rows), "y")
@@ -51,13 +46,7 @@ def labelled_of(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledFeatu
 
 
 def validation_of(train: LabelledFeatures, z_val: Any, y_val: Any, *, needed_for: str) -> LabelledFeatures:
-    """What it is tested on, of the same width and of classes that training has.
-
-    Raises
-    ------
-    DataError
-        If features have another width, labels do not match rows, or a class has no training image.
-    """
+    """Validation data of the same width as training; refuses classes without a training image."""
     rows = features_of(z_val, "z_val", needed_for=needed_for)
     width_checked(rows, train.z.shape[1], "z_val", needed_for)
     labels = _labels(y_val, len(rows), "y_val")
@@ -80,29 +69,19 @@ def _labels(y: Any, n: int, name: str) -> Array:
     return labels_of(y.detach().cpu() if hasattr(y, "detach") else y, n, name)
 
 
-_LEAST = 4
-_LARGEST = 1e30  # products of features with weights stay within float32
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelEntropy:
-    """Mean entropy in nats, between 0 and log ``n_classes``, and the classifier that it is of.
+    """Mean entropy of a classifier's predictions, and that classifier."""
 
-    ``standard_error`` is over the ``n_val`` images (None for one); ``C`` is the inverse regularisation, ``converged``
-    whether the classifier reached its optimum for it. ``accuracy`` in percent is that on these images, None where
-    their labels are unknown; ``held_out_accuracy`` that on the part of the training images on which C was chosen, None
-    where C was given.
-    """
-
-    value: float
-    standard_error: float | None
-    C: float
+    value: float  # nats, between 0 and log n_classes
+    standard_error: float | None  # over the n_val images; None for one
+    C: float  # inverse regularisation
     converged: bool
     n_train: int
     n_val: int
     n_classes: int
-    accuracy: float | None
-    held_out_accuracy: float | None
+    accuracy: float | None  # percent, on the validation images; None where their labels are unknown
+    held_out_accuracy: float | None  # percent, on the training images that C was chosen on; None where C was given
 
 
 def source_label_entropy(
@@ -131,7 +110,7 @@ def source_label_entropy(
         Inverse regularisation, as scikit-learn defines it; nothing is chosen then. With a given C the value depends on
         the scale of the features.
     select : {"log_loss", "error"}
-        What the choice of C makes least. Entropies mean most where probabilities are honest, hence log loss.
+        What the choice of C minimises: log loss by default, for entropies need calibrated probabilities.
     seed : int
         Of the images on which C is chosen.
     device : str, optional
@@ -140,13 +119,14 @@ def source_label_entropy(
     Returns
     -------
     LabelEntropy
-        ``value`` in nats; LOWER is better: the paper ranks encoders by its negative.
+        ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative.
 
     Raises
     ------
     DataError
-        If features are not finite, are all the same or have different widths, there are fewer than 4 training images,
-        labels do not match rows, there is one class only, or a class of y_val has no training image.
+        If features are not finite, are all the same or have different widths; if there are fewer than 4 training
+        images; if labels do not match the rows, or there is one class only; or if a class of y_val has no training
+        image.
     QueryError
         If an option is out of its range.
 
@@ -163,7 +143,7 @@ def source_label_entropy(
     (True, 2)
     """
     name = "source label entropy"
-    train = labelled_of(z, y, least=_LEAST, needed_for=name)
+    train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
     validation = validation_of(train, z_val, y_val, needed_for=name)
     return _entropy_of(train.z, train.y, validation.z, validation.y, _probe(C, select, seed, device))
 
@@ -178,9 +158,9 @@ def target_label_entropy(
     seed: int = 0,
     device: str | None = None,
 ) -> LabelEntropy:
-    """H(Y|X) of the same classifier's predictions for images of another data set, whose labels nobody looks at.
+    """H(Y|X) of a linear classifier's predictions for images of another data set, whose labels are not used.
 
-    The classes of the two data sets may have nothing in common.
+    The classifier is that of :func:`source_label_entropy`; the data sets need not share classes.
 
     Parameters
     ----------
@@ -194,7 +174,7 @@ def target_label_entropy(
     Returns
     -------
     LabelEntropy
-        ``value`` in nats; LOWER is better: the paper ranks encoders by its negative. ``accuracy`` is None.
+        ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative. ``accuracy`` is None.
 
     Raises
     ------
@@ -214,23 +194,23 @@ def target_label_entropy(
     (0.693, True)
     """
     name = "target label entropy"
-    train = labelled_of(z, y, least=_LEAST, needed_for=name)
+    train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
     rows = features_of(z_target, "z_target", needed_for=name)
     width_checked(rows, train.z.shape[1], "z_target", name)
     return _entropy_of(train.z, train.y, rows, None, _probe(C, select, seed, device))
 
 
 def _probe(c: float | None, select: str, seed: int, device: str | None) -> LogisticProbe:
-    return LogisticProbe(C=c, select=select, seed=seed, device=device, precision="float32")  # on every machine
+    # float32, so that every processor gives the same value
+    return LogisticProbe(C=c, select=select, seed=seed, device=device, precision="float32")
 
 
 def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: LogisticProbe) -> LabelEntropy:
     largest, largest_val = (max(float(one.max()), -float(one.min())) for one in (z, z_val))
     if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
         raise DataError(
-            f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images that entropy was "
-            "asked of, too far from 1 or from each other for a classifier: scale the features of all images by the "
-            "same number."
+            f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images to classify, too "
+            "far from 1 or from each other for a classifier: scale the features of all images by the same number."
         )
     probe.fit(z, y)
     probabilities = probe.predict_proba(z_val)  # (m, n_classes)
@@ -238,7 +218,7 @@ def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: Lo
     report = probe.report_
     error_percent = report["validation_error_percent"]
     return LabelEntropy(
-        value=abs(float(entropies.mean())),  # 0, where certainty gives -0
+        value=abs(float(entropies.mean())),  # 0 in place of -0
         standard_error=float(entropies.std(ddof=1)) / len(entropies) ** 0.5 if len(entropies) > 1 else None,
         C=float(report["C"]),
         converged=bool(report["converged"]),
@@ -250,24 +230,16 @@ def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: Lo
     )
 
 
-CLASSIFIERS = ("nearest", "logistic")
-_ONE_SHOT = "one-shot accuracy"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShotAccuracy:
-    """Mean accuracy in percent over draws of the labelled images, and each draw's.
+    """Mean accuracy over draws of the labelled images; chance is 100 / ``n_classes``."""
 
-    ``standard_error`` (percentage points, None for one draw) is that of the mean over draws; the validation images are
-    the same in all of them. ``n_train`` images were there to draw from. Chance is 100 / ``n_classes``.
-    """
-
-    value: float
-    standard_error: float | None
-    draws: tuple[float, ...]
+    value: float  # percent
+    standard_error: float | None  # percentage points, of the mean over draws; None for one draw
+    draws: tuple[float, ...]  # accuracy of each draw, all on the same validation images
     classifier: str
     n_classes: int
-    n_train: int
+    n_train: int  # images to draw from
     n_val: int
 
 
@@ -283,10 +255,10 @@ def one_shot_accuracy(
     seed: int = 0,
     device: str | None = None,
 ) -> OneShotAccuracy:
-    """Accuracy on validation images of a classifier from one image a class, drawn at random, mean over draws.
+    """Accuracy on validation images of a classifier from one image a class, drawn at random; mean over draws.
 
-    The same seed draws the same images for every encoder whose rows are in the same order, so that encoders are
-    compared on equal terms; what classes are called changes nothing.
+    The same seed draws the same images for every encoder whose rows are in the same order; names of classes change
+    nothing.
 
     Parameters
     ----------
@@ -295,6 +267,7 @@ def one_shot_accuracy(
     z_val, y_val : arrays, shapes (m, dim) and (m,)
         Validation images of these classes.
     n_draws : int
+        Draws of the labelled images, at least 1.
     classifier : {"nearest", "logistic"}
         The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity,
         neither centred nor scaled otherwise, as the paper's other neighbours; of equally near ones the lower class.
@@ -302,19 +275,20 @@ def one_shot_accuracy(
     C : float
         Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
     seed : int
+        Of the draws.
     device : str, optional
         Of torch; None takes a GPU if there is one.
 
     Returns
     -------
     OneShotAccuracy
-        ``value`` in percent; higher is better.
+        ``value`` is in percent; higher is better.
 
     Raises
     ------
     DataError
-        If features are not finite, are all the same or have different widths, labels do not match rows, there is one
-        class only, or a class of y_val has no image in y.
+        If features are not finite, are all the same or have different widths; if labels do not match the rows, or there
+        is one class only; or if a class of y_val has no image in y.
     QueryError
         If an option is out of its range.
 
@@ -329,10 +303,8 @@ def one_shot_accuracy(
     >>> found.value, len(found.draws)
     (100.0, 10)
     """
-    if classifier not in CLASSIFIERS:
-        raise QueryError(f"classifier is {classifier!r}, expected one of {', '.join(map(repr, CLASSIFIERS))}.")
-    if not isinstance(n_draws, Integral) or isinstance(n_draws, bool) or n_draws < 1:
-        raise QueryError(f"n_draws is {n_draws!r}, expected a whole number of at least 1.")
+    require_choice(classifier, "classifier", CLASSIFIERS)
+    require_number(n_draws, "n_draws", least=1, whole=True)
     train = labelled_of(z, y, least=2, needed_for=_ONE_SHOT)
     validation = validation_of(train, z_val, y_val, needed_for=_ONE_SHOT)
     rows, rows_val = in_range(train.z), in_range(validation.z)
@@ -340,7 +312,7 @@ def one_shot_accuracy(
         rows, rows_val = _unit(rows), _unit(rows_val)
     probe: NeighbourProbe | LogisticProbe = NeighbourProbe(k=1, device=device)
     if classifier == "logistic":
-        probe = LogisticProbe(C=C, device=device, seed=seed, precision="float32")  # on every machine
+        probe = LogisticProbe(C=C, device=device, seed=seed, precision="float32")
     generator = np.random.default_rng(seed)
     accuracies = []
     for _ in range(n_draws):
@@ -362,7 +334,7 @@ def one_shot_accuracy(
 def _one_each(y: Array, generator: np.random.Generator) -> Array:
     """A row of each class, in the order of classes: the first of its rows in a random order of all rows.
 
-    Classes are drawn from by where their rows are, not by their numbers, so that naming them otherwise draws the same.
+    It depends on where the rows of a class are, not on the class's number, so that renamed classes draw the same.
     """
     order = generator.permutation(len(y))
     first = np.unique(y[order], return_index=True)[1]
@@ -371,37 +343,25 @@ def _one_each(y: Array, generator: np.random.Generator) -> Array:
 
 
 def _unit(rows: Array) -> Array:
-    """Rows of length 1, or 0."""
+    """Rows of length 1, or 0, float32."""
     wide = rows.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     unit: Array = (wide / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return unit
 
 
-ROTATIONS_DEGREES = (0, 90, 180, 270)
-"""In the order in which they are expected."""
-_ROTATION = "rotation prediction"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationAccuracy:
-    """Accuracy in percent, 25 being chance, and how it came about.
-
-    ``value`` is over all turned validation images; ``standard_error`` (percentage points) takes the four turns of an
-    image as one observation, and is None for a single validation image; ``per_rotation`` are the accuracies for 0, 90,
-    180 and 270 degrees. ``k`` is smaller than was asked for where there are fewer training rows. ``n_train`` and
-    ``n_val`` count images, not turned ones. ``n_shared`` validation images have, unturned, exactly the features of a
-    training image.
-    """
+    """Accuracy over all turned validation images in percent (chance is 25), and what it rests on."""
 
     value: float
-    standard_error: float | None
-    per_rotation: tuple[float, float, float, float]
-    k: int
+    standard_error: float | None  # percentage points; the four turns of an image are one observation
+    per_rotation: tuple[float, float, float, float]  # for 0, 90, 180 and 270 degrees
+    k: int  # smaller than asked for where there are fewer training rows
     temperature: float
-    n_train: int
+    n_train: int  # images, not turned ones
     n_val: int
-    n_shared: int
+    n_shared: int  # validation images that have, unturned, exactly the features of a training image
 
 
 def rotation_accuracy(
@@ -414,9 +374,9 @@ def rotation_accuracy(
     seed: int = 0,
     device: str | None = None,
 ) -> RotationAccuracy:
-    """Accuracy at telling 0, 90, 180 and 270 degrees apart, from features of turned images.
+    """Accuracy of nearest neighbours in predicting the rotation of images by 0, 90, 180 or 270 degrees.
 
-    Neighbours are sought by cosine similarity among the turned training images, and vote with the weight
+    Neighbours are searched by cosine similarity among the turned training images, and vote with the weight
     exp(similarity / temperature) (:class:`zoo.evaluation.neighbours.NeighbourProbe`). Of equal votes the smaller turn
     wins, so that features which do not change with the turn give 25 percent.
 
@@ -425,27 +385,29 @@ def rotation_accuracy(
     z : array, shape (n_images, 4, dim)
         Features of training images, each turned by 0, 90, 180 and 270 degrees, in that order.
     z_val : array, shape (n_images, 4, dim)
-        The same of other images. No image belongs in both, for an image would then find itself.
+        The same of other images. No image may be in both, for it would then find itself.
     k : int
         Neighbours that vote. The paper does not say how many.
     temperature : float
+        Of the weights of the votes.
     one_each : bool
         Train on one turn of each image, drawn by ``seed``, as a loader that turns images at random would give them.
-        By default all four are used, which no draw of a seed can change.
+        By default all four are used, so that the value does not depend on a seed.
     seed : int
+        Of the turns that ``one_each`` draws.
     device : str, optional
         Of torch; None takes a GPU if there is one.
 
     Returns
     -------
     RotationAccuracy
-        ``value`` in percent; higher is better.
+        ``value`` is in percent; higher is better.
 
     Raises
     ------
     DataError
-        If the shape is not (n_images, 4, dim), there are fewer than 4 training or 2 validation images, widths differ,
-        features are not finite or all the same, or the validation images are all among the training images.
+        If a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2 validation
+        images; if features are not finite or all the same; or if all validation images are among the training images.
     QueryError
         If an option is out of its range.
 
@@ -455,7 +417,7 @@ def rotation_accuracy(
 
     Examples
     --------
-    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has a direction of its own
+    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has its direction
     >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
     >>> found.value, found.n_train
     (100.0, 6)
@@ -463,14 +425,14 @@ def rotation_accuracy(
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
     width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)
-    if n_train < _LEAST:
-        raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST} to learn from.")
+    if n_train < _LEAST_IMAGES:
+        raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST_IMAGES} to learn from.")
     require_varied(rows, "z", needed_for=_ROTATION)
     n_shared = _shared(rows[::4], rows_val[::4])
     if n_shared == n_val:
         raise DataError(
-            f"All {n_val} images of z_val are also in z, but {_ROTATION} tests on images that it has not learnt "
-            "from: divide the images first, with all four turns of an image on one side."
+            f"All {n_val} images of z_val are also in z, but {_ROTATION} is tested on images that were not in "
+            "training: split the images first, with all four turns of an image on one side."
         )
     turns = np.tile(np.arange(4), n_train)
     if one_each:
@@ -478,8 +440,8 @@ def rotation_accuracy(
         rows, turns = rows[drawn], turns[drawn]
         if len(np.unique(turns)) < 4:
             raise DataError(
-                f"Of the turns of {n_train} images, drawn one each with the seed {seed}, some were never drawn, "
-                "expected all four: give it more images, or leave out one_each."
+                f"One turn of each of {n_train} images, drawn with the seed {seed}, does not give all four turns: give "
+                "it more images, or leave out one_each."
             )
     probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(in_range(rows), turns)
     correct = (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
@@ -509,7 +471,7 @@ def _turned(z: Any, name: str) -> tuple[Array, int]:
 
 
 def _shared(rows: Array, rows_val: Array) -> int:
-    """How many validation rows equal a training row to the last digit."""
+    """Number of validation rows that equal a training row exactly."""
     dtype = np.result_type(rows, rows_val)
     known = {_digest(row) for row in rows.astype(dtype, copy=False)}
     return sum(_digest(row) in known for row in rows_val.astype(dtype, copy=False))
@@ -521,29 +483,14 @@ def _digest(row: Array) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeuralCollapse:
-    """Variability within classes.
+    """Variability within classes relative to that between them."""
 
-    Attributes
-    ----------
-    value : float
-        NC1, dimensionless; 0 is full collapse.
-    definition : str
-    n_classes : int
-        Images, or labels.
-    n_members : tuple of int
-        Rows of the class with the fewest, and with the most.
-    rank_between : int
-        Directions in which the means differ and which therefore count.
-    variance_within, variance_between : float
-        Traces of the two population covariances, in squared units of the features.
-    """
-
-    value: float
+    value: float  # NC1, dimensionless; 0 is full collapse
     definition: str
-    n_classes: int
-    n_members: tuple[int, int]
-    rank_between: int
-    variance_within: float
+    n_classes: int  # images, or labels
+    n_members: tuple[int, int]  # rows of the class with the fewest, and with the most
+    rank_between: int  # directions in which the means differ and which therefore count
+    variance_within: float  # traces of the two population covariances, in squared units of the features
     variance_between: float
 
 
@@ -563,23 +510,23 @@ def neural_collapse(
     definition : {"papyan", "dubois"}
         "papyan": tr(Sigma_W pinv(Sigma_B)) / n_classes with population covariances, Sigma_B that of the means of
         classes; directions in which the means differ by rounding only do not count. "dubois", as in the published
-        statistics of 169 encoders: not divided by the number of classes, unbiased covariances, that within the mean
-        over classes, and of the covariance between only eigenvalues above 1 % of the largest and above 1e-4 count, so
-        that it depends on the scale of the features. Their ``nc1norm`` is this over the root of the rank of the
-        correlation matrix.
+        statistics of 169 encoders: not divided by the number of classes, with unbiased covariances, Sigma_W the mean
+        over classes, and only eigenvalues of Sigma_B above 1 % of the largest and above 1e-4, so that it depends on the
+        scale of the features. Their ``nc1norm`` is this over the root of the rank of the correlation matrix.
 
     Returns
     -------
     NeuralCollapse
-        With ``value`` 0 or above; smaller means that features vary less within classes.
+        ``value`` is dimensionless, 0 or above; neither higher nor lower is better by itself: lower means that features
+        vary less within classes.
 
     Raises
     ------
     DataError
-        If there is one class, or one with one member; on NaN or infinity; if ids or labels do not match; if all rows or
-        all means are equal, or no direction counts.
+        If there is one class, or one with one member; on NaN or infinity; if ids or labels do not match the rows; if
+        all rows or all means are equal, or no direction counts.
     QueryError
-        If both ids and y are given, or a definition that is not known.
+        If both ids and y are given, or an unknown definition.
 
     References
     ----------
@@ -592,12 +539,11 @@ def neural_collapse(
     >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
     (0.0, 0.5)
     """
-    if definition not in ("papyan", "dubois"):
-        raise QueryError(f"definition is {definition!r}, expected 'papyan' or 'dubois'.")
+    require_choice(definition, "definition", DEFINITIONS)
     if y is not None and ids is not None:
         raise QueryError("Got both ids and y, expected one of them: classes are images or labels.")
-    rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for="neural collapse")
-    require_varied(rows, "z", needed_for="neural collapse")
+    rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for=_COLLAPSE)
+    require_varied(rows, "z", needed_for=_COLLAPSE)
     views = grouped(rows, numbers)
     spread = views.squared_deviations()
     means = views.centred_means()
@@ -605,7 +551,7 @@ def neural_collapse(
     if not bool((means.square().mean(dim=0) > noise.square()).any()):
         raise DataError(
             f"The means of all {views.n_images} classes are the same, so that neural collapse is not defined: expected "
-            "classes or images that the representation tells apart."
+            "classes or images that differ in the representation."
         )
     scale = float(views.scale[noise > 0].min())  # one for all columns, for the pseudo-inverse depends on it
     means, noise = means * (scale / views.scale), noise * (scale / views.scale)
@@ -626,7 +572,7 @@ def neural_collapse(
 
 
 def _papyan(views: Views, means: torch.Tensor, noise: torch.Tensor, scale: float) -> tuple[float, int]:
-    """Deviations in the directions of the means, each in units of how much the means vary in it."""
+    """Deviations in the directions of the means, each in units of the standard deviation of the means in it."""
     _, lengths, directions = torch.linalg.svd(means / views.n_images**0.5, full_matrices=False)
     counted = lengths > (directions.square() @ noise.square()).sqrt()
     axes = (directions[counted] / lengths[counted][:, None]).T  # (dim, rank)
@@ -649,14 +595,14 @@ def _dubois(views: Views, means: torch.Tensor, scale: float) -> tuple[float, int
     to_scale = scale / views.scale
     total, at = 0.0, 0
     for piece in views.deviations():
-        own = weights[views.ids[at : at + len(piece)]]
-        total += float((((piece * to_scale) @ axes).square().sum(dim=1) * own).sum())
+        weights_of_rows = weights[views.ids[at : at + len(piece)]]
+        total += float((((piece * to_scale) @ axes).square().sum(dim=1) * weights_of_rows).sum())
         at += len(piece)
     return total, int(counted.sum())
 
 
 def _classes(z: Any, y: Any) -> tuple[Any, Any]:
-    """Rows and the number of the class of each."""
+    """Rows, and the number of the class of each."""
     shape = tuple(getattr(z, "shape", np.shape(z)))
     n = int(np.prod(shape[:-1])) if len(shape) > 1 else 0
     if len(shape) == 3 and len(np.shape(y)) == 1 and len(y) == shape[0]:
@@ -669,4 +615,4 @@ def _classes(z: Any, y: Any) -> tuple[Any, Any]:
             "rows, but neural collapse needs at least 2 classes of at least 2 rows."
         )
     flat = (z if hasattr(z, "reshape") else np.asarray(z)).reshape(n, shape[-1]) if len(shape) == 3 else z
-    return views_of(flat, labels, needed_for="neural collapse")
+    return views_of(flat, labels, needed_for=_COLLAPSE)

@@ -1,4 +1,4 @@
-"""Label-free metrics of one encoder on one data set: each computed, timed, or refused in a sentence."""
+"""Label-free metrics of one encoder on one data set, computed and timed, or refused, and their rows of results."""
 
 from __future__ import annotations
 
@@ -12,28 +12,33 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ...results.rows import Measurement
-from ...results.vocabulary import LabelFreeMetric
-from ...results.vocabulary import label_free_metric as metric
+from ...results.vocabulary import LabelFreeMetric, label_free_metric
 from ..evaluating import SOURCE, features_digest
 from .catalogue import OPTIONS, PROTOCOL, compute
 from .inputs import Inputs, Sizes
 from .spectrum import spectrum_of
 
-_KINDS: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}
-_OF_NONE: dict[str, Any] = {"n_clusters": int, "last": int, "discard": (int, float), "C": (int, float), "critic": str}
+_TYPES: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}  # by the type of the default
+_TYPES_OF_NONE: dict[str, Any] = {
+    "n_clusters": int,
+    "last": int,
+    "discard": (int, float),
+    "C": (int, float),
+    "critic": str,
+}
 _WORDS = {bool: "true or false", int: "a whole number", (int, float): "a finite number", str: "a word"}
 Options = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One metric, or why it cannot be had."""
+    """The value of one metric, or why it has none."""
 
     metric: LabelFreeMetric
     value: float | None  # None where it was refused
-    details: Mapping[str, Any]  # what else its function tells
+    details: Mapping[str, Any]  # other fields of the function's record
     reason: str  # a sentence; "" where there is a value
-    notes: tuple[str, ...]  # sentences for whoever reads the value
+    notes: tuple[str, ...]  # sentences for readers of the value
     dataset: str
     split: str  # in the words of results/
     n_images: int  # different ones, without those of a validation set; 0 where it was refused before that
@@ -47,32 +52,13 @@ class Measured:
 def measure(
     metrics: Iterable[str], inputs: Inputs, *, seed: int = 0, options: Options | None = None
 ) -> Iterator[Measured]:
-    """Computes metrics one after the other; those that need the same arrays follow each other.
+    """Compute metrics one after the other; those that need the same arrays follow each other.
 
-    Parameters
-    ----------
-    metrics : iterable of str
-        Names in the table of contents.
-    inputs : Inputs
-        From :func:`zoo.evaluation.label_free.inputs.inputs_of`, with what these metrics need.
-    seed : int
-        Of the metrics that draw something.
-    options : mapping from a metric to its options, optional
-        As ``{"lidar": {"delta": 1e-4}}``.
-
-    Yields
-    ------
-    Measured
-        As soon as it is computed. Where images or features do not allow a metric, its ``reason`` says why.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric; before any is computed.
-    QueryError
-        If an option is of no metric that is asked for, or unknown to it; likewise.
+    Yields each as soon as it is computed. Where images or features do not allow a metric, its ``reason`` says why.
+    ``inputs`` have what these metrics need; ``seed`` is for metrics that draw something; ``options`` are by metric, as
+    ``{"lidar": {"delta": 1e-4}}``. Unknown metrics and options are refused before any is computed.
     """
-    wanted = [metric(name) for name in dict.fromkeys(metrics)]
+    wanted = [label_free_metric(name) for name in dict.fromkeys(metrics)]
     given = {name: dict(chosen) for name, chosen in (options or {}).items()}
     check_options([one.name for one in wanted], given)
     return _measured(wanted, inputs, seed, given)
@@ -139,15 +125,7 @@ def rows_of_measured(
 ) -> dict[Measurement, dict[str, Any]]:
     """Rows of ``results/`` with their provenance, for :func:`zoo.results.recording.record`; refused metrics have none.
 
-    Parameters
-    ----------
-    measured : iterable of Measured
-    inputs : Inputs
-        From which they were computed.
-    source : str
-        Who measured.
-    day : date, optional
-        Today by default.
+    ``source`` is who measured, and ``day`` today by default.
     """
     digests: dict[str, str] = {}
     rows = {}
@@ -159,13 +137,24 @@ def rows_of_measured(
             digests[name] = digests.get(name) or features_digest(sample.features)
         origin = next(iter(samples.values())).features.origin
         settings = _settings(one, inputs)
-        told = ", ".join(f"{name}={json.dumps(value, sort_keys=True, default=str)}" for name, value in settings.items())
+        changed = ", ".join(
+            f"{name}={json.dumps(value, sort_keys=True, default=str)}" for name, value in settings.items()
+        )
         row = Measurement(
-            encoder=origin.encoder, metric=one.metric.name, dataset=one.dataset, split=one.split, n_train=None,
-            seed=one.seed, value=one.value, unit=one.metric.unit, ci_low=None, ci_high=None,
-            protocol=f"{PROTOCOL} ({told})" if told else PROTOCOL, source=source,
+            encoder=origin.encoder,
+            metric=one.metric.name,
+            dataset=one.dataset,
+            split=one.split,
+            n_train=None,
+            seed=one.seed,
+            value=one.value,
+            unit=one.metric.unit,
+            ci_low=None,
+            ci_high=None,
+            protocol=f"{PROTOCOL} ({changed})" if changed else PROTOCOL,
+            source=source,
             date=(day or date.today()).isoformat(),
-        )  # fmt: skip
+        )
         rows[row] = {
             "weights_hash": origin.weights_hash,
             "preprocess_hash": origin.preprocess_hash,
@@ -184,7 +173,7 @@ def rows_of_measured(
 
 
 def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
-    """What of a measurement is not as it usually is, by name."""
+    """Settings of a measurement that differ from the usual ones, by name."""
     found = {name: value for name, value in one.options.items() if value != OPTIONS[one.metric.name].get(name)}
     usual = Sizes.usual(inputs.card.representation.dim, seed=inputs.sizes.seed)
     sizes = {"views": ("n", "q"), "rotations": ("n",)}.get(one.metric.needs, ("n_images",))
@@ -196,7 +185,7 @@ def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
     precision = next(iter(inputs.samples_for(one.metric.needs).values())).features.origin.precision
     if precision != "float32":
         found["precision"] = precision
-    if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_own:
+    if one.metric.needs == "views" and inputs.recipe is not None and not inputs.recipe.is_of_card:
         found["augmentations"] = list(inputs.recipe.augmentations)
     if one.seed != inputs.sizes.seed:
         found["seed_of_images"] = inputs.sizes.seed
@@ -209,31 +198,26 @@ def _split(need: str, inputs: Inputs) -> str:
     if need == "features":
         return inputs.part
     if need == "views":
-        own = inputs.recipe is None or inputs.recipe.is_own
-        return f"{inputs.part} {'pretraining-augmented' if own else 'augmented'}"
+        of_training = inputs.recipe is None or inputs.recipe.is_of_card
+        return f"{inputs.part} {'pretraining-augmented' if of_training else 'augmented'}"
     return "train -> val"
 
 
 def check_options(metrics: Iterable[str], options: Options) -> None:
-    """Refuses options of metrics that are not measured, unknown ones, and values of another kind.
-
-    Raises
-    ------
-    QueryError
-    """
-    names = [metric(name).name for name in metrics]
+    """Refuse options of metrics that are not measured, unknown options, and values of another type."""
+    names = [label_free_metric(name).name for name in metrics]
     for name, chosen in options.items():
-        if metric(name).name not in names:
+        if label_free_metric(name).name not in names:
             raise QueryError(f"Options are given for {name!r}, which is not measured; expected {', '.join(names)}.")
         known = OPTIONS[name]
         for option, value in chosen.items():
             if option not in known:
                 raise QueryError(f"{name!r} has no option {option!r}; expected one of {', '.join(known) or 'none'}.")
-            kind = _KINDS.get(type(known[option])) or _OF_NONE.get(option)
-            if kind is None:
+            expected = _TYPES.get(type(known[option])) or _TYPES_OF_NONE.get(option)
+            if expected is None:
                 raise QueryError(f"{name}.{option} takes an array; call the function from Python.")
             if value is None and known[option] is None:
                 continue
-            fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+            fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
             if not fits or (isinstance(value, float) and not math.isfinite(value)):
-                raise QueryError(f"{name}.{option} is {value!r}, expected {_WORDS[kind]}.")
+                raise QueryError(f"{name}.{option} is {value!r}, expected {_WORDS[expected]}.")

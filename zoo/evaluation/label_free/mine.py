@@ -1,4 +1,4 @@
-"""Mutual information of images and their features, estimated from below by MINE."""
+"""MINE: a lower bound of the mutual information of images and their features, by a critic that is trained for it."""
 
 from __future__ import annotations
 
@@ -7,51 +7,52 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
-from ...cards.schema import Preprocess
-from ...datasets import ImageSet
-from ...datasets.rgb import RGB
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, width_checked
 from ..threads import threads_for
-from .arrays import features_of, require_varied
+from .arrays import features_of, require_choice, require_number, require_varied
 
 with requires_extra("models", needed_for="MINE"):
     import numpy as np
     import torch
     from torch import Tensor, nn
-    from torchvision import transforms
     from torchvision.models import resnet18
 
 CRITICS = ("perceptron", "small", "resnet18")
 _SMALL_FROM_PX, _RESNET_FROM_PX = 8, 64
 _EMBEDDING, _HIDDEN, _CHANNELS = 128, 128, (16, 32, 64)
 
+_FOR = "mutual information"
+_LEAST_IMAGES, _LEAST_VALIDATION, _LEAST_STOPPING, _MOST_STOPPING = 256, 32, 16, 4096
+_VALIDATION_SHARE = 0.2
+_SAMPLED_IMAGES = 16_384  # whose moments stand for those of all
+_ROWS_AT_A_TIME = 256
+_PAIRS_AT_A_TIME = 8192
+_CONSTANT = 1e-12  # relative spread below which numbers differ by rounding only
+
+_MOVING_AVERAGE_RATE = 0.01  # of the mean of exp T; the weight of a batch in the gradient is at most its inverse
+_CHECKS = 20
+_CHECKED_PAIRS, _FINAL_PAIRS = 1 << 15, 1 << 18  # scored for a check, and for the value that is returned
+_LEAST_SHIFTS = 8
+_WATCHED_ROWS = 4096  # at most, for choosing a step, and for the bound on training pairs
+
 
 def critic_named(name: str | None, image_shape: tuple[int, ...]) -> str:
     """The critic of that name, or, for None, the one for images of that size.
 
-    "resnet18" from 64 px (the shorter side), "small" (three residual stages) from 8 px, "perceptron" below that and
-    for vectors.
+    "resnet18" from 64 px (the shorter side), "small" (three residual stages) from 8 px, "perceptron" below that and for
+    vectors.
 
-    Raises
-    ------
-    QueryError
-        If there is none of that name, or it does not take such images.
-
-    Examples
-    --------
     >>> critic_named(None, (3, 32, 32)), critic_named(None, (3, 224, 160)), critic_named(None, (5,))
     ('small', 'resnet18', 'perceptron')
     """
     px = min(image_shape[1:], default=1)
     if name is None:
         return "resnet18" if px >= _RESNET_FROM_PX else "small" if px >= _SMALL_FROM_PX else "perceptron"
-    if name not in CRITICS:
-        raise QueryError(f"critic is {name!r}, expected one of {', '.join(map(repr, CRITICS))}, or None.")
+    require_choice(name, "critic", CRITICS)
     if name != "perceptron" and px < _SMALL_FROM_PX:
         raise QueryError(
             f"critic is {name!r}, which takes images of at least {_SMALL_FROM_PX} px, but an image has the shape "
@@ -63,8 +64,8 @@ def critic_named(name: str | None, image_shape: tuple[int, ...]) -> str:
 class Critic(nn.Module):
     """T(image, feature): a network for the image, whose output and the feature enter a perceptron of two layers.
 
-    Its first layer is linear in both, and is computed once for each image and each feature; a pair costs the rest.
-    Scores are 0 before training.
+    Its first layer is linear in both, and is computed once for each image and each feature, so that a pair costs only
+    the rest. Scores are 0 before training.
     """
 
     def __init__(self, name: str, image_shape: tuple[int, ...], dim: int) -> None:
@@ -77,7 +78,7 @@ class Critic(nn.Module):
         nn.init.zeros_(self.score.weight)
 
     def halves(self, images: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Images (b, ...) and features (b, dim) -> what each gives to the first layer, (b, hidden) both."""
+        """Contributions of images (b, ...) and of features (b, dim) to the first layer, (b, hidden) each."""
         return self.of_image(self.tower(images)), self.of_feature(z)
 
     def forward(self, of_image: Tensor, of_feature: Tensor) -> Tensor:
@@ -87,15 +88,19 @@ class Critic(nn.Module):
 
 
 class _Stage(nn.Module):
-    """A residual block at half the resolution; normalised within an image, so that no image depends on its batch."""
+    """A residual block at half the resolution, normalised within an image, so that no image depends on its batch."""
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
         self.skip = nn.Conv2d(n_in, n_out, 1, stride=2, bias=False)
         self.residual = nn.Sequential(
-            nn.GroupNorm(8, n_in), nn.ReLU(), nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False),
-            nn.GroupNorm(8, n_out), nn.ReLU(), nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
-        )  # fmt: skip
+            nn.GroupNorm(8, n_in),
+            nn.ReLU(),
+            nn.Conv2d(n_in, n_out, 3, stride=2, padding=1, bias=False),
+            nn.GroupNorm(8, n_out),
+            nn.ReLU(),
+            nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """(b, n_in, h, w) -> (b, n_out, h / 2, w / 2), rounded up."""
@@ -104,7 +109,7 @@ class _Stage(nn.Module):
 
 
 def _tower(name: str, image_shape: tuple[int, ...]) -> nn.Module:
-    """Images -> (b, _EMBEDDING)."""
+    """Network for images: (b, ...) -> (b, _EMBEDDING)."""
     if name == "perceptron":
         return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(image_shape), _EMBEDDING), nn.ReLU())
     n_channels, *size = image_shape
@@ -132,39 +137,18 @@ class Bound:
 
 
 def log_mean_exp(scores: Tensor) -> Tensor:
-    """log of the mean of exp, of all scores, whatever their size."""
+    """Log of the mean of exp over all scores, without overflow."""
     return torch.logsumexp(scores.flatten(), dim=0) - math.log(scores.numel())
 
 
 def donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> Bound:
-    """E_P[T] - log E_{PxP}[exp T] from scores of pairs that belong together and of pairs that do not.
+    """E_P[T] - log E_{PxP}[exp T] from scores of pairs that belong together and of others (MINE, Eq. 5 and 10).
 
-    Parameters
-    ----------
-    joint : tensor (n,)
-        T(x_i, z_i).
-    shifted : tensor (n_shifts, n)
-        T(x_i, z_{i - s}), indices modulo n, for each s of ``shifts``.
-    shifts : list of int
-        Between 1 and n - 1.
+    ``joint`` (n,) is T(x_i, z_i) and ``shifted`` (n_shifts, n) is T(x_i, z_{i - s}), indices modulo n, for each s of
+    ``shifts``, between 1 and n - 1. The standard error is that of the linearisation in the images, each of which is in
+    one pair of the first kind and, as image and as feature, in ``2 n_shifts`` of the second. Refuses scores that are
+    not finite.
 
-    Returns
-    -------
-    Bound
-        Its standard error is that of its linearisation in the images, each of which is in one pair of the first kind
-        and, as image and as feature, in ``2 n_shifts`` of the second.
-
-    Raises
-    ------
-    DataError
-        If a score is not finite.
-
-    References
-    ----------
-    Belghazi et al. 2018, MINE, Eq. 5 and 10.
-
-    Examples
-    --------
     >>> donsker_varadhan(torch.ones(4), torch.ones(2, 4), [1, 2])
     Bound(value=0.0, standard_error=0.0)
     """
@@ -185,14 +169,6 @@ def donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> Bound
     )
 
 
-_NEEDED_FOR = "mutual information"
-_LEAST, _LEAST_VALIDATION, _LEAST_STOPPING, _MOST_STOPPING = 256, 32, 16, 4096
-_VALIDATION_SHARE = 0.2
-_SAMPLED = 16_384  # images whose moments stand for those of all
-_ROWS_AT_A_TIME = 256
-_CONSTANT = 1e-12  # relative spread below which numbers differ by rounding only
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
     """Images (n, channels, height, width) or vectors (n, dim), as they were given, and their features (n, dim)."""
@@ -202,22 +178,13 @@ class Pairs:
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """Of one image."""
+        """Shape of one image."""
         return tuple(int(side) for side in self.images.shape[1:])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Split:
-    """Row numbers, each in a random order: to train on, to choose the step on, to evaluate on."""
-
-    fitted: Array
-    stopping: Array
-    validation: Array
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Moments:
-    """Mean of images by channel and of features, and what they are multiplied by after it is taken off, float64."""
+class Standardisation:
+    """Means of images by channel and of features, and the factors after subtracting them, float64."""
 
     image_mean: Array
     image_factor: Array
@@ -227,65 +194,33 @@ class Moments:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StandardisedPairs:
-    """Pairs whose batches come standardised, as float32 on a device."""
+    """Pairs that are read as standardised float32 batches on a device."""
 
     images: Any
-    z: torch.Tensor  # (n, dim), on the CPU
-    moments: Moments
+    z: Tensor  # (n, dim), on the CPU
+    by: Standardisation
     device: torch.device
 
-    def read(self, rows: Array) -> tuple[torch.Tensor, torch.Tensor]:
+    def read(self, rows: Array) -> tuple[Tensor, Tensor]:
         """Images and features of some rows."""
         block = _block(self.images, rows)
-        mean, factor = (part.astype(block.dtype) for part in (self.moments.image_mean, self.moments.image_factor))
+        mean, factor = (part.astype(block.dtype) for part in (self.by.image_mean, self.by.image_factor))
         images = torch.from_numpy(((block - mean) * factor).astype(np.float32, copy=False))
         return images.to(self.device), self.z[torch.from_numpy(rows)].to(self.device)
 
 
-def checked_options(
-    *, n_steps: Any, batch_size: Any, n_shuffles: Any, learning_rate: Any, weight_decay: Any, stopping_share: Any
-) -> None:
-    """Refuses options that have no meaning.
-
-    Raises
-    ------
-    QueryError
-    """
-    for name, number, least in (("n_steps", n_steps, 1), ("batch_size", batch_size, 2), ("n_shuffles", n_shuffles, 1)):
-        if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
-            raise QueryError(f"{name} is {number!r}, expected a whole number of at least {least}.")
-    for name, value, low, high in (
-        ("learning_rate", learning_rate, math.ulp(0.0), math.inf),
-        ("weight_decay", weight_decay, 0.0, math.inf),
-        ("stopping_share", stopping_share, 0.0, 0.5),
-    ):
-        if not (isinstance(value, Real) and math.isfinite(value) and low <= float(value) <= high):
-            expected = "from 0 to 0.5" if high == 0.5 else "above 0" if low else "of at least 0"
-            raise QueryError(f"{name} is {value!r}, expected a finite number {expected}.")
-
-
 def pairs_of(images: Any, z: Any, images_val: Any, z_val: Any) -> tuple[Pairs, Pairs | None]:
-    """Training pairs, and validation pairs where they are given.
-
-    Raises
-    ------
-    DataError
-        If images and features do not belong together, are too few, not finite or all the same, or if validation has
-        other shapes.
-    """
-    train = _pairs(images, z, "images", "z", least=_LEAST)
-    require_varied(train.z, "z", needed_for=_NEEDED_FOR)
+    """Training pairs, and validation pairs if they are given; refuses those that do not fit each other."""
+    train = _pairs(images, z, "images", "z", least=_LEAST_IMAGES)
+    require_varied(train.z, "z", needed_for=_FOR)
     if _all_equal(train.images):
-        raise DataError(
-            f"All {len(train.z)} images are equal, so that there is nothing to know of them: {_NEEDED_FOR} needs "
-            "different images."
-        )
+        raise DataError(f"All {len(train.z)} images are equal: {_FOR} needs different images.")
     if (images_val is None) != (z_val is None):
         raise DataError("Got only one of images_val and z_val, expected both or neither.")
     if images_val is None:
         return train, None
     validation = _pairs(images_val, z_val, "images_val", "z_val", least=_LEAST_VALIDATION)
-    width_checked(validation.z, train.z.shape[1], "z_val", _NEEDED_FOR)
+    width_checked(validation.z, train.z.shape[1], "z_val", _FOR)
     if validation.image_shape != train.image_shape:
         raise DataError(
             f"An image of images_val has the shape {validation.image_shape} and one of images {train.image_shape}, "
@@ -294,24 +229,26 @@ def pairs_of(images: Any, z: Any, images_val: Any, z_val: Any) -> tuple[Pairs, P
     return train, validation
 
 
-def split_of(n: int, stopping_share: float, generator: np.random.Generator, *, hold_out: bool) -> Split:
-    """Divides ``n`` training rows; ``validation`` is empty unless some are to be held out."""
+def split_of(
+    n: int, stopping_share: float, generator: np.random.Generator, *, hold_out: bool
+) -> tuple[Array, Array, Array]:
+    """Rows to train on, to choose the step on, and to evaluate on (none unless ``hold_out``), each in random order."""
     order = generator.permutation(n)
     validation, rest = np.split(order, [round(_VALIDATION_SHARE * n) if hold_out else 0])
     n_stopping = 0
     if stopping_share:
         n_stopping = min(max(round(stopping_share * len(rest)), _LEAST_STOPPING), _MOST_STOPPING)
     stopping, fitted = np.split(rest, [n_stopping])
-    return Split(fitted, stopping, validation)
+    return fitted, stopping, validation
 
 
-def moments_of(pairs: Pairs, rows: Array) -> Moments:
-    """Moments of the pairs of some rows; of images, those of a sample where there are many.
+def standardisation_of(pairs: Pairs, rows: Array) -> Standardisation:
+    """Means and factors over the pairs of some rows; those of images over a sample where there are many.
 
-    Features that do not vary among them are multiplied by 0, for a critic has learnt nothing from them.
+    The factor of features that do not vary among them is 0, for a critic has learnt nothing from them.
     """
     peak, count, total = 0.0, 0, np.zeros(pairs.image_shape[0])
-    blocks = [rows[at : at + _ROWS_AT_A_TIME] for at in range(0, min(len(rows), _SAMPLED), _ROWS_AT_A_TIME)]
+    blocks = [rows[part] for part in _slices(min(len(rows), _SAMPLED_IMAGES), _ROWS_AT_A_TIME)]
     for block in (_by_channel(pairs, some) for some in blocks):
         peak, count = max(peak, float(np.abs(block).max())), count + len(block)
         total += block.sum(axis=0)
@@ -320,28 +257,26 @@ def moments_of(pairs: Pairs, rows: Array) -> Moments:
         squares += np.square((block - mean) / (peak or 1.0)).sum(axis=0)
     spread = np.sqrt(squares / count)  # in units of the peak
     image_factor = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > _CONSTANT) / (peak or 1.0)
-    own = pairs.z[rows].astype(np.float64)
-    largest = np.abs(own).max(axis=0)
-    own /= np.where(largest > 0, largest, 1)
-    z_mean, z_spread = own.mean(axis=0), own.std(axis=0)
-    factor = np.divide(1.0, z_spread, out=np.zeros_like(z_spread), where=z_spread > _CONSTANT)
+    z = pairs.z[rows].astype(np.float64)
+    largest = np.abs(z).max(axis=0)
+    unit = np.where(largest > 0, largest, 1)
+    z /= unit
+    z_mean, z_spread = z.mean(axis=0), z.std(axis=0)
+    z_factor = np.divide(1.0, z_spread, out=np.zeros_like(z_spread), where=z_spread > _CONSTANT)
     shape = (-1,) + (1,) * (len(pairs.image_shape) - 1)
-    return Moments(
-        mean.reshape(shape), image_factor.reshape(shape), z_mean * largest, factor / np.where(largest > 0, largest, 1)
-    )
+    return Standardisation(mean.reshape(shape), image_factor.reshape(shape), z_mean * largest, z_factor / unit)
 
 
-def standardised_pairs(pairs: Pairs, moments: Moments, device: torch.device) -> StandardisedPairs:
+def standardised_pairs(pairs: Pairs, by: Standardisation, device: torch.device) -> StandardisedPairs:
     """Pairs to read batches from."""
     z = np.empty(pairs.z.shape, dtype=np.float32)
-    for at in range(0, len(z), _ROWS_AT_A_TIME):
-        part = slice(at, at + _ROWS_AT_A_TIME)
-        z[part] = (pairs.z[part] - moments.z_mean) * moments.z_factor
-    return StandardisedPairs(pairs.images, torch.from_numpy(z), moments, device)
+    for part in _slices(len(z), _ROWS_AT_A_TIME):
+        z[part] = (pairs.z[part] - by.z_mean) * by.z_factor
+    return StandardisedPairs(pairs.images, torch.from_numpy(z), by, device)
 
 
 def batches_of(rows: Array, batch_size: int, generator: np.random.Generator) -> Iterator[Array]:
-    """Batches without end: every pass in a new order; what does not fill a batch waits for another pass."""
+    """Batches without end: every pass in a new order, without the rest that does not fill a batch."""
     size = min(batch_size, len(rows))
     while True:
         order = rows[generator.permutation(len(rows))]
@@ -350,7 +285,7 @@ def batches_of(rows: Array, batch_size: int, generator: np.random.Generator) -> 
 
 
 def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> Pairs:
-    rows = features_of(z, z_name, least=least, needed_for=_NEEDED_FOR)
+    rows = features_of(z, z_name, least=least, needed_for=_FOR)
     if not hasattr(images, "shape") or not hasattr(images, "__getitem__"):
         images = np.asarray(images)
     shape = tuple(images.shape)
@@ -358,34 +293,33 @@ def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> Pairs:
         raise DataError(f"{name} has the shape {shape}, expected (n, channels, height, width), or (n, dim) of vectors.")
     if shape[0] != len(rows):
         raise DataError(f"{name} has {shape[0]} images and {z_name} {len(rows)} rows, expected one row an image.")
-    for at in range(0, len(rows), _ROWS_AT_A_TIME):
-        block = _block(images, slice(at, at + _ROWS_AT_A_TIME))
+    for part in _slices(len(rows), _ROWS_AT_A_TIME):
+        block = _block(images, part)
         if block.dtype.kind != "f":
             raise DataError(f"{name} holds {block.dtype}, expected real numbers.")
         fine = np.isfinite(block).reshape(len(block), -1).all(axis=1)
         if not fine.all():
-            raise DataError(f"Image {at + int(fine.argmin())} of {name} holds NaN or infinity, expected finite pixels.")
+            raise DataError(
+                f"Image {part.start + int(fine.argmin())} of {name} holds NaN or infinity, expected finite pixels."
+            )
     return Pairs(images, rows)
 
 
 def _all_equal(images: Any) -> bool:
     first = _block(images, slice(0, 1))
-    return all(
-        bool((_block(images, slice(at, at + _ROWS_AT_A_TIME)) == first).all())
-        for at in range(0, images.shape[0], _ROWS_AT_A_TIME)
-    )
+    return all(bool((_block(images, part) == first).all()) for part in _slices(images.shape[0], _ROWS_AT_A_TIME))
 
 
 def _by_channel(pairs: Pairs, rows: Array) -> Array:
-    """Numbers of each channel, float64 (n_numbers, n_channels)."""
+    """Values of each channel of some images, float64 (n_values, n_channels)."""
     block = _block(pairs.images, rows).astype(np.float64)
     flat: Array = np.moveaxis(block, 1, -1).reshape(-1, block.shape[1])
     return flat
 
 
 def _block(images: Any, rows: Array | slice) -> Array:
-    """Some images in memory: float64 if they are, otherwise float32; of another kind if they are no real numbers."""
-    if isinstance(images, torch.Tensor):
+    """Some images in memory: float64 if they are, otherwise float32; unchanged if they are no real numbers."""
+    if isinstance(images, Tensor):
         index = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(images.device)
         some = images.detach()[index].cpu()
         return (some if some.is_complex() or some.dtype == torch.float64 else some.float()).numpy()
@@ -393,17 +327,9 @@ def _block(images: Any, rows: Array | slice) -> Array:
     return block if block.dtype.kind not in "fiub" or block.dtype == np.float64 else block.astype(np.float32)
 
 
-_MOVING_AVERAGE_RATE = 0.01  # of the mean of exp T; the weight of a batch in the gradient is at most its inverse
-_CHECKS = 20
-_CHECKED_PAIRS, _SCORED_PAIRS = 1 << 15, 1 << 18  # scored for a check, and for the number that is reported
-_LEAST_SHIFTS = 8
-_WATCHED = 4096  # rows at most for choosing a step, and for the bound on training pairs
-_IMAGES_AT_A_TIME, _PAIRS_AT_A_TIME = 256, 8192
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticCheck:
-    """What ``progress`` is told: the bound in nats on the watched pairs after a number of steps."""
+    """The bound in nats on the watched pairs after a number of steps, for ``progress``."""
 
     step: int
     n_steps: int
@@ -412,23 +338,17 @@ class CriticCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutualInformation:
-    """A lower bound of I(image; feature) in nats, on validation pairs, and how it came about.
+    """A lower bound of I(image; feature) on validation pairs, and what it rests on."""
 
-    ``standard_error`` is over the validation images, for the trained critic as it is. ``value_train`` is the bound on
-    training pairs: far above ``value``, the critic has learnt pairs by heart. The critic is that of ``chosen_step`` of
-    ``n_steps``, the best one on ``n_stopping`` training images that it was not trained on (where that is 0, the last).
-    It was trained on ``n_train`` pairs and evaluated on ``n_val``, against ``n_shifts`` other features for each image.
-    """
-
-    value: float
-    standard_error: float
-    value_train: float
-    n_train: int
-    n_stopping: int
+    value: float  # nats; higher is better
+    standard_error: float  # over the validation images, for the trained critic as it is
+    value_train: float  # bound on training pairs; far above value, the critic has memorised pairs
+    n_train: int  # pairs
+    n_stopping: int  # training images that the step was chosen on and the critic was not trained on
     n_val: int
     n_steps: int
-    chosen_step: int
-    n_shifts: int
+    chosen_step: int  # the best one on the n_stopping images; the last one where that is 0
+    n_shifts: int  # other features that each image was set against
     critic: str
     validation_held_out_from_training: bool
 
@@ -455,13 +375,13 @@ def mutual_information(
     The gradient's bias is corrected by a moving average of E[exp T]. Images (by channel) and features are standardised
     by the training pairs first, so that their units do not matter. Pairs that do not belong together are made by
     shifting features against images. The paper trains for 50,000 steps of 128 pairs of 1.28 million images, five
-    passes; far fewer images are learnt by heart long before that, and the bound on validation pairs falls below 0.
-    Therefore some training images are set aside, and the critic is kept as it was when it did best on them; an
-    untrained one counts, too, whose bound is 0.
+    passes; a critic memorises far fewer images long before that, and the bound on validation pairs falls below 0.
+    Therefore some training images are set aside, and the critic of the step that does best on them is used; an
+    untrained one, whose bound is 0, counts, too.
 
-    The bound cannot see more than about the logarithm of the number of pairs it is evaluated on, and features that
-    are a function of the image have, if continuous, infinite mutual information with it: what is compared is what a
-    critic of this size finds.
+    The bound cannot exceed about the logarithm of the number of pairs it is evaluated on, while features that are a
+    continuous function of the image have infinite mutual information with it: values compare what a critic of this size
+    detects.
 
     Parameters
     ----------
@@ -472,35 +392,36 @@ def mutual_information(
     images_val, z_val : optional
         Validation pairs, at least 32. Otherwise a fifth of the pairs, drawn by ``seed``.
     n_steps : int
-        Batches trained on. The default is for some thousand images of 32 px, and takes about a minute of one core.
+        Batches to train on. The default is for some thousand images of 32 px, about a minute of one core.
     batch_size : int
+        Pairs in a batch.
     learning_rate, weight_decay : float
         Of Adam; the defaults are the paper's.
     critic : {"perceptron", "small", "resnet18"}, optional
-        The network for the image. None: by the size of the images (:func:`.mine_critic.critic_named`): the paper's
-        ResNet-18 from 64 px.
+        The network for the image. None: the paper's ResNet-18 from 64 px (the shorter side), three residual stages
+        ("small") from 8 px, and a perceptron below that and for vectors.
     n_shuffles : int
         Features of other images in the batch that each image is set against; more make the gradient less noisy.
     stopping_share : float
-        Of the training pairs, at most 4096 of them. 0: the critic after the last step, as in the paper.
+        Share of the training pairs, at most 4096, that the step is chosen on. 0: the last step, as in the paper.
     seed : int
-        Of everything random. On a CPU, a seed gives the same number with any number of threads, but for "resnet18",
-        whose sums depend on it; the other critics use one thread.
+        Of everything random. On a CPU, a seed gives the same number with any number of threads, except for
+        "resnet18", whose sums depend on it; the other critics use one thread.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     progress : callable, optional
-        Told a :class:`CriticCheck` some twenty times.
+        Called with a :class:`CriticCheck` some twenty times.
 
     Returns
     -------
     MutualInformation
-        ``value`` in nats; higher is better. A lower bound up to sampling error, hence sometimes a little below 0.
+        ``value`` is in nats; higher is better. A lower bound up to sampling error, hence sometimes a little below 0.
 
     Raises
     ------
     DataError
-        If there are fewer than 256 images or 32 validation images, images or features are not finite, are all the
-        same, do not match each other, or are of other shapes in validation; or if training diverges.
+        If there are fewer than 256 images or 32 validation images; if images or features are not finite, are all the
+        same, do not match each other, or have other shapes in validation; or if training diverges.
     QueryError
         If an option is out of its range.
 
@@ -516,27 +437,29 @@ def mutual_information(
     >>> bool(0.1 < found.value < 0.6), found.critic  # log(2) / 2 = 0.35
     (True, 'perceptron')
     """
-    checked_options(
-        n_steps=n_steps, batch_size=batch_size, n_shuffles=n_shuffles, learning_rate=learning_rate,
-        weight_decay=weight_decay, stopping_share=stopping_share,
-    )  # fmt: skip
+    require_number(n_steps, "n_steps", least=1, whole=True)
+    require_number(batch_size, "batch_size", least=2, whole=True)
+    require_number(n_shuffles, "n_shuffles", least=1, whole=True)
+    require_number(learning_rate, "learning_rate", above=0)
+    require_number(weight_decay, "weight_decay", least=0)
+    require_number(stopping_share, "stopping_share", least=0, most=0.5)
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     generator = np.random.default_rng(seed)
     given, given_val = pairs_of(images, z, images_val, z_val)
     name = critic_named(critic, given.image_shape)
-    split = split_of(len(given.z), stopping_share, generator, hold_out=given_val is None)
-    moments = moments_of(given, split.fitted)
-    train = standardised_pairs(given, moments, on)
-    tested, tested_rows = train, split.validation
+    fitted, stopping, tested_rows = split_of(len(given.z), stopping_share, generator, hold_out=given_val is None)
+    standardisation = standardisation_of(given, fitted)
+    train = tested = standardised_pairs(given, standardisation, on)
     if given_val is not None:
-        tested, tested_rows = standardised_pairs(given_val, moments, on), generator.permutation(len(given_val.z))
-    watched = split.stopping if len(split.stopping) else split.fitted[:_WATCHED]
+        tested = standardised_pairs(given_val, standardisation, on)
+        tested_rows = generator.permutation(len(given_val.z))
+    watched = stopping if len(stopping) else fitted[:_WATCHED_ROWS]
     with _surroundings(on, name, seed):
         network = Critic(name, given.image_shape, given.z.shape[1]).float().to(on)
-        batches = batches_of(split.fitted, batch_size, generator)
+        batches = batches_of(fitted, batch_size, generator)
         optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
-        log_average: torch.Tensor | None = None
-        best, chosen_step, kept = 0.0, 0, copy.deepcopy(network.state_dict())  # untrained: scores and bound are 0
+        log_average: Tensor | None = None
+        best, chosen_step, weights = 0.0, 0, copy.deepcopy(network.state_dict())  # untrained: scores and bound are 0
         every = max(1, n_steps // _CHECKS)
         for step in range(1, n_steps + 1):
             rows = next(batches)
@@ -548,25 +471,30 @@ def mutual_information(
                 value = _bound(network, train, watched, _shifts(len(watched), _CHECKED_PAIRS, generator)).value
                 if progress is not None:
                     progress(CriticCheck(step=step, n_steps=n_steps, value=value))
-                if not len(split.stopping) or value > best:
-                    best, chosen_step, kept = value, step, copy.deepcopy(network.state_dict())
-        network.load_state_dict(kept)
-        shifts_val = _shifts(len(tested_rows), _SCORED_PAIRS, generator)
-        found = _bound(network, tested, tested_rows, shifts_val)
-        seen = split.fitted[:_WATCHED]
-        found_train = _bound(network, train, seen, _shifts(len(seen), _CHECKED_PAIRS, generator))
+                if not len(stopping) or value > best:
+                    best, chosen_step, weights = value, step, copy.deepcopy(network.state_dict())
+        network.load_state_dict(weights)
+        shifts_val = _shifts(len(tested_rows), _FINAL_PAIRS, generator)
+        bound = _bound(network, tested, tested_rows, shifts_val)
+        trained_rows = fitted[:_WATCHED_ROWS]
+        bound_train = _bound(network, train, trained_rows, _shifts(len(trained_rows), _CHECKED_PAIRS, generator))
     return MutualInformation(
-        value=found.value, standard_error=found.standard_error, value_train=found_train.value,
-        n_train=len(split.fitted), n_stopping=len(split.stopping), n_val=len(tested_rows), n_steps=n_steps,
-        chosen_step=chosen_step, n_shifts=len(shifts_val), critic=name,
+        value=bound.value,
+        standard_error=bound.standard_error,
+        value_train=bound_train.value,
+        n_train=len(fitted),
+        n_stopping=len(stopping),
+        n_val=len(tested_rows),
+        n_steps=n_steps,
+        chosen_step=chosen_step,
+        n_shifts=len(shifts_val),
+        critic=name,
         validation_held_out_from_training=given_val is None,
-    )  # fmt: skip
+    )
 
 
-def _backward(
-    network: Critic, batch: tuple[torch.Tensor, torch.Tensor], shifts: list[int], log_average: torch.Tensor | None
-) -> torch.Tensor:
-    """Leaves the gradient of a batch in the network, and gives the log of the moving average of E[exp T]."""
+def _backward(network: Critic, batch: tuple[Tensor, Tensor], shifts: list[int], log_average: Tensor | None) -> Tensor:
+    """Accumulates the gradient of a batch in the network, and returns the log of the moving average of E[exp T]."""
     of_image, of_feature = network.train().halves(*batch)
     joint = network(of_image, of_feature)  # (b,)
     shifted = network(of_image, torch.stack([of_feature.roll(shift, 0) for shift in shifts]))  # (n_shuffles, b)
@@ -584,13 +512,13 @@ def _backward(
 
 
 def _bound(network: Critic, pairs: StandardisedPairs, rows: Array, shifts: list[int]) -> Bound:
-    """The bound on pairs, whose rows come in a random order, so that shifted ones are pairs of unrelated images."""
+    """The bound on pairs whose rows come in a random order, so that shifted ones are pairs of unrelated images."""
     network.eval()
     with torch.no_grad():
-        halves = [network.halves(*pairs.read(some)) for some in _parts(rows, _IMAGES_AT_A_TIME)]
+        halves = [network.halves(*pairs.read(rows[part])) for part in _slices(len(rows), _ROWS_AT_A_TIME)]
         of_image, of_feature = (torch.cat(part) for part in zip(*halves, strict=True))  # (n, hidden) both
 
-        def scores(shift: int) -> torch.Tensor:
+        def scores(shift: int) -> Tensor:
             other = of_feature.roll(shift, 0)
             return torch.cat([network(of_image[at], other[at]) for at in _slices(len(rows), _PAIRS_AT_A_TIME)])
 
@@ -598,23 +526,19 @@ def _bound(network: Critic, pairs: StandardisedPairs, rows: Array, shifts: list[
 
 
 def _shifts(n: int, n_pairs: int, generator: np.random.Generator) -> list[int]:
-    """By how much features are shifted against ``n`` images to make some ``n_pairs`` pairs, but never few."""
+    """Random shifts of features against ``n`` images: for about ``n_pairs`` pairs, at least 8 if n allows."""
     number = min(n - 1, max(_LEAST_SHIFTS, n_pairs // n))
     drawn: list[int] = np.sort(1 + generator.permutation(n - 1)[:number]).tolist()
     return drawn
 
 
 def _slices(n: int, step: int) -> list[slice]:
-    return [slice(at, at + step) for at in range(0, n, step)]
-
-
-def _parts(rows: Array, step: int) -> list[Array]:
-    return [rows[part] for part in _slices(len(rows), step)]
+    return [slice(at, min(at + step, n)) for at in range(0, n, step)]
 
 
 @contextmanager
 def _surroundings(device: torch.device, critic: str, seed: int) -> Iterator[None]:
-    """Gradients, whatever the caller has set, and sums in one order; the caller's randomness stays as it is."""
+    """Enable gradients, fix the order of sums and seed the generator, whatever the caller has set; restores all."""
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         torch.default_generator.manual_seed(seed)  # the CPU's alone, where the critic is made
@@ -625,52 +549,3 @@ def _surroundings(device: torch.device, critic: str, seed: int) -> Iterator[None
         elif critic != "resnet18":
             stack.enter_context(threads_for(0))
         yield
-
-
-LARGEST_PX = 64
-
-
-def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: int = LARGEST_PX) -> np.ndarray:
-    """What an encoder is shown of each image, made small.
-
-    Parameters
-    ----------
-    images : ImageSet
-        n images of any mode and size.
-    preprocess : Preprocess
-        Of the encoder's card: its resize and centre crop come first.
-    largest_px : int
-        Side of the result, unless the encoder's input is smaller.
-
-    Returns
-    -------
-    float32 array, shape (n, 3, px, px)
-        In [0, 1].
-
-    Raises
-    ------
-    CorruptImage
-        If an image cannot be read.
-
-    Examples
-    --------
-    >>> from zoo.cards.catalogue import catalogue
-    >>> from zoo.datasets import digits_data
-    >>> pixels_of_images(digits_data().val, catalogue()["pocket_init_rn"].preprocess).shape
-    (451, 3, 32, 32)
-    """
-    px = min(largest_px, preprocess.crop_px)
-    shown = transforms.Compose(
-        [
-            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation),
-            transforms.Resize(
-                preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
-            ),
-            transforms.CenterCrop(preprocess.crop_px),
-            transforms.Resize(px),
-        ]
-    )
-    found = np.empty((len(images), 3, px, px), np.float32)
-    for place, image in enumerate(images.images):
-        found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255
-    return found

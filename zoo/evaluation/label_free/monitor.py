@@ -1,15 +1,14 @@
-"""Label-free metrics of a run while it trains: two lines in the loop, no framework."""
+"""Spectral metrics, LiDAR and alignment of an encoder while it trains: two lines in the loop."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ...optional import requires_extra
 from ..arrays import Array
-from .arrays import require_finite, tensor_of
+from .arrays import require_finite, require_number, tensor_of
 from .rank import CERTAIN, alpha_req, correlation_rank, effective_rank, feature_rank
 from .spectrum import Gram, Moments, Spectrum, mirrored
 
@@ -17,35 +16,35 @@ with requires_extra("models", needed_for="Following the metrics of a run"):
     import numpy as np
     import torch
 
-_WORTH_TELLING = 0.1  # relative error of a metric above which there is no value
+_LARGEST_ERROR = 0.1  # relative error of a metric above which it has no value
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 class Monitor:
     """Spectral metrics, and with views LiDAR and alignment, of all features since the last :meth:`reset`.
 
-    It holds sums in float64 only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their
-    deviations from the mean of their image and one of these means. A matrix takes 8 bytes times dim squared (34 MB for
-    2,048 features) on the device of the first batch, where the products are made; on a GPU only the first update,
-    :meth:`compute` and :meth:`state` wait for it. Singular values are known down to about 1e-6 of the largest, and
-    :attr:`notes` says of which metric that is not enough.
+    It keeps float64 sums only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their
+    deviations from the mean of their image and one of these means. A matrix takes 8 dim**2 bytes (34 MB for 2,048
+    features) on the device of the first batch, where the products are made; on a GPU only the first update,
+    :meth:`compute` and :meth:`state` wait for the device. Singular values are resolved down to about 1e-6 of the
+    largest, and :attr:`notes` names the metrics for which that is not enough.
 
     Parameters
     ----------
     eps : float
-        Of RankMe and LiDAR.
+        Of :func:`rankme` and :func:`lidar`.
     delta : float
-        Of LiDAR.
+        Of :func:`lidar`, in squared units of the features.
     alpha : float
-        Power of the distance in alignment, above 0.
+        Power of the distance in :func:`alignment`, above 0.
     first, last : int
-        Ranks that alpha-ReQ fits.
+        Ranks that :func:`alpha_req` fits.
 
     Attributes
     ----------
     notes : dict of str to str
-        After :meth:`compute`: by metric, why it has no value, how far it is certain if that is less than usual, and
-        what else a reader of it should know.
+        After :meth:`compute`: by metric, why it has no value, its relative error where that is above 1e-5, and
+        remarks of the metric.
 
     Raises
     ------
@@ -70,14 +69,13 @@ class Monitor:
         first: int = 4,
         last: int | None = None,
     ) -> None:
-        if not 0 < alpha < math.inf:
-            raise QueryError(f"alpha is {alpha}, expected a power above 0.")
+        require_number(alpha, "alpha", above=0)
         self.eps, self.delta, self.alpha = eps, delta, alpha
         self.first, self.last = first, last
         self.reset()
 
     def reset(self) -> None:
-        """Forgets what was seen."""
+        """Forget all features."""
         self.notes: dict[str, str] = {}
         self._rows = Gram()  # features, or deviations of views from the mean of their image
         self._means = Gram()  # of images, empty without views
@@ -85,15 +83,12 @@ class Monitor:
         self._lengthless = torch.zeros((), dtype=torch.float64)  # views that are 0 and have no direction
         self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
 
-    @torch.inference_mode(False)  # what is made in it may be changed nowhere else
+    @torch.inference_mode(False)  # tensors that are made in it cannot be changed outside of it
     @torch.no_grad()
     def update(self, batch: Any) -> None:
-        """Adds features (n, dim), or views (n_images, n_views, dim): a tensor of any device, or an array.
+        """Add features (n, dim), or views (n_images, n_views, dim): a tensor of any device, or an array.
 
-        Raises
-        ------
-        DataError
-            If they are neither, hold NaN (on a GPU :meth:`compute` says so), or differ in kind from those before.
+        Refuses NaN (on a GPU :meth:`compute` does), and features after views or another number of views than before.
         """
         if not hasattr(batch, "shape"):
             batch = np.asarray(batch)
@@ -107,7 +102,7 @@ class Monitor:
         if known not in (None, 1 if len(shape) == 2 else shape[1]):
             raise DataError(
                 f"A batch has the shape {shape}, but those before it had {known} view{'s' * (known != 1)} of each "
-                "image: follow both with a monitor of their own."
+                "image: use one monitor for each kind."
             )
         if len(shape) == 2:
             self._rows.update(batch)
@@ -115,15 +110,11 @@ class Monitor:
             self._add_views(batch, *shape)
 
     def compute(self) -> dict[str, float]:
-        """The metrics by name; one that has no value is not among them, and :attr:`notes` says why.
+        """The metrics by name; one that has no value is missing, and :attr:`notes` says why.
 
         Of features: rankme, feature_rank, correlation_rank, alpha_req. Of views the same of all views together, which
-        makes rankme the same as rankme_augmented, and lidar, and the alignment of normalised views.
-
-        Raises
-        ------
-        DataError
-            If nothing was seen yet, or NaN was.
+        makes rankme the same as rankme_augmented, and lidar, and the alignment of normalised views. Refuses a monitor
+        without features, or with NaN among them.
         """
         moments = self._all_rows()
         spectrum = Spectrum(moments)
@@ -157,13 +148,7 @@ class Monitor:
         return self._rows.count // self._means.count if self._means.count else 1
 
     def covariances(self) -> tuple[Array, Array]:
-        """Unbiased covariance of views around the mean of their image, and of these means: float64 (dim, dim) each.
-
-        Raises
-        ------
-        DataError
-            If there were no views of two images or more.
-        """
+        """Unbiased covariance of views around the mean of their image, and of these means: float64 (dim, dim) each."""
         n_images = self._means.count
         if n_images < 2:
             raise DataError(
@@ -177,7 +162,7 @@ class Monitor:
         )
 
     def merge(self, other: Monitor) -> None:
-        """Adds what the monitor of another process has seen; one that was pickled, or :meth:`from_state`."""
+        """Add what the monitor of another process has seen: one that was pickled, or made by :meth:`from_state`."""
         if self._rows.count and other._rows.count and self.n_views != other.n_views:
             raise DataError(
                 f"Monitors of {self.n_views} and of {other.n_views} views of each image were to be merged, expected "
@@ -192,12 +177,13 @@ class Monitor:
     def state(self) -> dict[str, Array]:
         """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
 
-        Every process has to have seen something. See :meth:`.spectrum.Gram.state` on what adding costs.
+        Every process has to have seen something. :meth:`.spectrum.Gram.state` describes the precision of such sums.
         """
         sums = {
-            "distances": self._distances.cpu().numpy(), "lengthless": self._lengthless.cpu().numpy(),
+            "distances": self._distances.cpu().numpy(),
+            "lengthless": self._lengthless.cpu().numpy(),
             "by_precision": self._by_precision.numpy(),
-        }  # fmt: skip
+        }
         for name, gram in (("rows", self._rows), ("means", self._means)):
             if gram.count or name == "rows":
                 sums |= {f"{name}.{key}": value for key, value in gram.state().items()}
@@ -205,7 +191,7 @@ class Monitor:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], **options: Any) -> Monitor:
-        """A monitor that has seen what :meth:`state` was taken of, or all of it if states were added up."""
+        """A monitor with the sums that :meth:`state` returned, of one process or added over several."""
         new = cls(**options)
         if missing := {"distances", "lengthless", "by_precision"} - state.keys():
             raise DataError(f"The state has no {', '.join(sorted(missing))}: pass what state() returned, or its sums.")
@@ -237,7 +223,7 @@ class Monitor:
         self._lengthless = self._lengthless.to(rows.device) + (largest == 0).sum()
 
     def _all_rows(self) -> Moments:
-        """Of everything that was seen; of views from the sums within and between images."""
+        """Moments of all rows; of views from the sums within and between images."""
         rows = self._rows.moments()
         if not self._means.count:
             return rows
@@ -256,34 +242,42 @@ class Monitor:
 
     def _rankme(self, spectrum: Spectrum) -> float:
         found = effective_rank(spectrum, eps=self.eps)
-        self._tell("rankme", found.relative_error, "many singular values are below what rounding leaves of sums")
+        self._check_error("rankme", found.relative_error, "many singular values are below the rounding of sums")
         return found.value
 
     def _lidar(self) -> float:
-        from .scatter import lidar_and_error
+        from .scatter import lidar_of_covariances
 
         within, between = self.covariances()
-        own, rows = self._rows.moments(), self._all_rows()
+        deviations, rows = self._rows.moments(), self._all_rows()
         size = (rows.second_moment.diagonal() / rows.count).clamp_min(0).sqrt().cpu().numpy() * rows.unit
-        error = own.error_as_they_are.cpu().numpy() * (own.unit**2 / (self.n_rows - self._means.count))
-        found, off = lidar_and_error(
-            within, between, n_images=self._means.count, n_views=self.n_views, delta=self.delta, eps=self.eps,
-            rounding=self._roundoff() * size, error=error,
-        )  # fmt: skip
-        self._tell("lidar", off, "in some direction views of an image differ by hardly more than rounding of sums")
+        error = deviations.error_as_they_are.cpu().numpy() * (deviations.unit**2 / (self.n_rows - self._means.count))
+        found, relative_error = lidar_of_covariances(
+            within,
+            between,
+            n_images=self._means.count,
+            n_views=self.n_views,
+            delta=self.delta,
+            eps=self.eps,
+            rounding=self._roundoff() * size,
+            error=error,
+        )
+        self._check_error(
+            "lidar", relative_error, "in some direction views of an image differ by hardly more than rounding of sums"
+        )
         if found.notes:
             self.notes["lidar"] = " ".join([*found.notes, *filter(None, [self.notes.get("lidar")])])
         return found.value
 
-    def _tell(self, metric: str, relative_error: float, reason: str) -> None:
-        """Notes that a metric is less certain than usual, or refuses it."""
-        if relative_error > _WORTH_TELLING:
+    def _check_error(self, metric: str, relative_error: float, reason: str) -> None:
+        """Note that a metric is less certain than usual, or refuse it."""
+        if relative_error > _LARGEST_ERROR:
             raise DataError(f"The value would be certain to {relative_error:.0e} only, for {reason}.")
         if relative_error > CERTAIN:
             self.notes[metric] = f"The value is certain to {relative_error:.0e} only, for {reason}."
 
     def _roundoff(self) -> float:
-        """The coarsest rounding of what was seen."""
+        """The coarsest relative rounding of the batches so far."""
         seen = self._by_precision.tolist()
         return max((unit for unit, count in zip(_ROUNDOFF.values(), seen, strict=True) if count), default=0.0)
 
@@ -300,7 +294,7 @@ def _correlation_rank(spectrum: Spectrum) -> float:
     found = correlation_rank(spectrum)
     if found.n_uncertain:
         raise DataError(
-            f"{found.n_uncertain} eigenvalues of the correlation matrix are too close to the threshold to be told from "
-            "it by sums."
+            f"{found.n_uncertain} eigenvalues of the correlation matrix are too close to the threshold for the "
+            "precision of sums."
         )
     return found.value

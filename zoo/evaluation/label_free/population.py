@@ -1,6 +1,6 @@
-"""What only a population of encoders has: CLID and W-CLID, which standardise over it, and joint ranks.
+"""CLID and W-CLID, which standardise over a population of encoders, and joint ranks.
 
-Every function takes numbers with one entry an encoder, in the same order, and gives numbers in that order.
+Every function takes arrays with one entry an encoder, in the same order, and returns values in that order.
 """
 
 from __future__ import annotations
@@ -17,35 +17,16 @@ with requires_extra("evaluate", needed_for="CLID"):
     import numpy as np
     from scipy.stats import rankdata
 
+_N_PARAMETERS = 3  # two weights and an intercept
+_LEAST_RESIDUAL = 1e-9  # share of its variation that one predictor must have besides the other
+
 
 def standardised(values: Sequence[float] | Array, *, name: str = "values") -> Array:
-    """Numbers of a population moved and scaled to [0, 1]: its least becomes 0 and its largest 1.
+    """Values of a population, float64 (n_encoders,), scaled to [0, 1]: the least becomes 0 and the largest 1.
 
-    Parameters
-    ----------
-    values : array, shape (n_encoders,)
-        In any unit.
-    name : str
-        What the caller calls them, for errors.
+    ``name`` is theirs in errors. Refuses fewer than two encoders, and equal values (CLID, arXiv:2206.01251, section
+    2.2).
 
-    Returns
-    -------
-    float64 array (n_encoders,)
-        Unchanged, but for rounding, when all values are multiplied by a positive number or shifted.
-
-    Raises
-    ------
-    DataError
-        If they are not finite numbers in a row.
-    QueryError
-        If there are fewer than two, or all are the same.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 2.2.
-
-    Examples
-    --------
     >>> standardised([10, 30, 20]).tolist()
     [0.0, 1.0, 0.5]
     """
@@ -54,7 +35,7 @@ def standardised(values: Sequence[float] | Array, *, name: str = "values") -> Ar
         raise QueryError(
             f"{name} has {len(numbers)} value, but standardising over a population needs at least 2 encoders."
         )
-    halves = numbers / 2  # the span of numbers is finite then, whatever they are
+    halves = numbers / 2  # whose span is finite
     least, largest = halves.min(), halves.max()
     if least == largest:
         raise QueryError(
@@ -66,12 +47,7 @@ def standardised(values: Sequence[float] | Array, *, name: str = "values") -> Ar
 
 
 def numbers_of(values: Any, name: str) -> Array:
-    """Finite numbers, one an encoder, float64 (n_encoders,).
-
-    Raises
-    ------
-    DataError
-    """
+    """Finite numbers, one an encoder, float64 (n_encoders,)."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -86,26 +62,15 @@ def numbers_of(values: Any, name: str) -> Array:
     return numbers
 
 
-__all__ = ["WeightedClid", "clid", "joint_rank_product", "standardised", "w_clid", "weighted_clid"]
-
-_PARAMETERS = 3  # two weights and an intercept
-_ADMISSIBLE = 1e-9  # share of its variation that the second predictor must keep once the first is accounted for
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedClid:
-    """W-CLID of a population, and the regression it comes from.
+    """W-CLID of a population, and the regression it comes from."""
 
-    ``values`` are predicted accuracies in the unit of ``accuracy``, one an encoder; higher is better. ``weights`` are
-    those of cluster learnability and of intrinsic dimension, each standardised to [0, 1]; they and ``intercept`` were
-    fitted on all ``n`` encoders, while with ``leave_one_out`` each value comes from a fit without that encoder.
-    """
-
-    values: tuple[float, ...]
-    weights: tuple[float, float]
+    values: tuple[float, ...]  # predicted accuracies in the unit of ``accuracy``; higher is better
+    weights: tuple[float, float]  # of standardised learnability and dimension, fitted on all encoders
     intercept: float
-    n: int
-    leave_one_out: bool
+    n: int  # encoders
+    leave_one_out: bool  # whether each value comes from a fit without that encoder
 
 
 def clid(cluster_learnability: Sequence[float] | Array, intrinsic_dimension: Sequence[float] | Array) -> Array:
@@ -116,11 +81,12 @@ def clid(cluster_learnability: Sequence[float] | Array, intrinsic_dimension: Seq
     cluster_learnability : array, shape (n_encoders,)
         As a fraction or in percent.
     intrinsic_dimension : array, shape (n_encoders,)
+        In dimensions.
 
     Returns
     -------
-    float64 array (n_encoders,) between 0 and 2, dimensionless; higher is better. A value says how an encoder stands
-    within this population and changes with it.
+    float64 array, shape (n_encoders,)
+        Between 0 and 2, dimensionless; higher is better. A value is relative to this population and changes with it.
 
     Raises
     ------
@@ -153,13 +119,19 @@ def w_clid(
     Parameters
     ----------
     cluster_learnability, intrinsic_dimension : array, shape (n_encoders,)
+        As for :func:`clid`.
     accuracy : array, shape (n_encoders,)
-        What is regressed on, for example in-domain accuracy in percent.
+        The dependent variable, for example in-domain accuracy in percent.
     leave_one_out : bool
         Each encoder's value comes from weights that were fitted without it. Otherwise every encoder is predicted from
         a fit that has seen its accuracy, as in the paper, which flatters a correlation with that same accuracy.
-        (Standardising sees no accuracy, and moving or scaling a predictor does not change what a fit predicts; so all
-        fits share it.)
+        (Standardising uses no accuracy, and shifting or scaling a predictor does not change the predictions of a fit,
+        so all fits share it.)
+
+    Returns
+    -------
+    WeightedClid
+        ``values`` (n_encoders,) are in the unit of ``accuracy``; higher is better.
 
     Raises
     ------
@@ -184,10 +156,10 @@ def w_clid(
     n = len(pair)
     if len(truth) != n:
         raise DataError(f"accuracy has {len(truth)} values, expected one for each of the {n} encoders.")
-    least = _PARAMETERS + 1 + leave_one_out
+    least = _N_PARAMETERS + 1 + leave_one_out
     if n < least:
         raise QueryError(
-            f"W-CLID was asked for with {n} encoders, but fitting {_PARAMETERS} numbers"
+            f"W-CLID was asked for with {n} encoders, but fitting {_N_PARAMETERS} numbers"
             f"{', with one encoder left out,' if leave_one_out else ''} needs at least {least}."
         )
     if (truth == truth[0]).all():
@@ -205,82 +177,22 @@ def w_clid(
     else:
         values = design @ fit
     return WeightedClid(
-        values=tuple(values.tolist()), weights=(float(fit[0]), float(fit[1])), intercept=float(fit[2]), n=n,
+        values=tuple(values.tolist()),
+        weights=(float(fit[0]), float(fit[1])),
+        intercept=float(fit[2]),
+        n=n,
         leave_one_out=leave_one_out,
-    )  # fmt: skip
-
-
-def weighted_clid(
-    cluster_learnability: Sequence[float] | Array,
-    intrinsic_dimension: Sequence[float] | Array,
-    weights: Sequence[float],
-    *,
-    intercept: float = 0.0,
-) -> Array:
-    """W-CLID elsewhere: weights that were learnt in one domain, for learnability and dimension measured in another.
-
-    Parameters
-    ----------
-    cluster_learnability, intrinsic_dimension : array, shape (n_encoders,)
-        Standardised to [0, 1] over their own population here.
-    weights : two numbers
-        Of learnability and of dimension: :attr:`WeightedClid.weights`.
-    intercept : float
-        Moves all values; no ranking depends on it.
-
-    Returns
-    -------
-    float64 array (n_encoders,); higher is better.
-
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`clid`, and if weights are not two finite numbers.
-
-    Examples
-    --------
-    >>> weighted_clid([1, 2], [5, 4], (20.0, 10.0), intercept=50.0).tolist()
-    [60.0, 70.0]
-    """
-    pair = _pair(cluster_learnability, intrinsic_dimension)
-    factors = numbers_of(weights, "weights")
-    if len(factors) != 2 or not np.isfinite(intercept):
-        raise DataError(
-            f"weights holds {len(factors)} numbers and intercept is {intercept}, expected two weights (of learnability "
-            "and of dimension) and a finite intercept."
-        )
-    values: Array = pair @ factors + intercept
-    return values
+    )
 
 
 def joint_rank_product(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Array:
     """Joint rank of two predictors: the geometric mean of an encoder's ranks by one and by the other.
 
-    Parameters
-    ----------
-    first, second : array, shape (n_encoders,)
-        Scores of which the higher is better, in any units; turn the sign of a loss, an error or an entropy. Rank 1 is
-        the best encoder's, and equal scores share the mean of their ranks.
+    Both are (n_encoders,) scores of which the higher is better; turn the sign of a loss, an error or an entropy. Rank 1
+    is the best encoder's, and equal scores share the mean of their ranks. The result, from 1 to n_encoders, is better
+    where it is LOWER; equal products of ranks give exactly equal numbers. CLID, arXiv:2206.01251, section 3.5 and Table
+    3, does not say from which end ranks are counted, on which the product depends; rank 1 is taken to be the best.
 
-    Returns
-    -------
-    float64 array (n_encoders,) from 1 to n_encoders; LOWER is better. Negate it to correlate it with accuracies. Pairs
-    of ranks with equal products give exactly equal numbers.
-
-    Raises
-    ------
-    DataError
-        If both are not finite numbers of the same encoders.
-    QueryError
-        If there are fewer than two encoders.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 3.5 and Table 3. A product of ranks depends on which end is counted from; the paper
-    does not say, and rank 1 is taken to be the best.
-
-    Examples
-    --------
     >>> joint_rank_product([0.9, 0.5, 0.7], [10, 40, 20]).round(3).tolist()
     [1.732, 1.732, 2.0]
     """
@@ -293,7 +205,7 @@ def joint_rank_product(first: Sequence[float] | Array, second: Sequence[float] |
 
 
 def _pair(cluster_learnability: Any, intrinsic_dimension: Any) -> Array:
-    """Both standardised, (n, 2)."""
+    """Both standardised, (n_encoders, 2)."""
     learnability = numbers_of(cluster_learnability, "cluster learnability")
     dimension = numbers_of(intrinsic_dimension, "intrinsic dimension")
     if len(learnability) != len(dimension):
@@ -310,10 +222,10 @@ def _pair(cluster_learnability: Any, intrinsic_dimension: Any) -> Array:
 
 
 def _fitted(design: Array, truth: Array, *, without: str) -> Array:
-    """Weights and intercept, (3,), of least squares."""
+    """Two weights and the intercept of least squares, (3,)."""
     centred = design[:, :2] - design[:, :2].mean(axis=0)
     lengths = np.linalg.norm(centred, axis=0)
-    if lengths.min() <= _ADMISSIBLE or _shared(centred / lengths) >= 1 - _ADMISSIBLE:
+    if lengths.min() <= _LEAST_RESIDUAL or _shared(centred / lengths) >= 1 - _LEAST_RESIDUAL:
         raise QueryError(
             "Cluster learnability and intrinsic dimension do not vary independently of each other among the "
             f"{len(design)} encoders{without}, so that no weights are determined: take more encoders, or CLID."

@@ -1,4 +1,4 @@
-"""How many dimensions a representation uses, and how fast their variances fall: RankMe, ranks, alpha-ReQ."""
+"""RankMe, the classical rank, the rank of the correlation matrix, and alpha-ReQ: how many dimensions features use."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array
-from .arrays import views_of
+from .arrays import require_number, views_of
 from .spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, SingularValues, spectrum_of
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
 
-CERTAIN = 1e-5
-"""Bound of the relative error up to which RankMe is given as a number without more words."""
+CERTAIN = 1e-5  # relative error up to which RankMe is returned without a remark
 
-_LAST = 100
-_LEAST_RANKS = 3
-_NULL, _SHARE_THERE = 1e-5, 0.9  # singular values, of the largest, that are null; share of the range that must be there
-_NOISE = 16 * np.finfo(np.float64).eps  # of singular values that float64 finds in features without them
+_LAST_RANK, _LEAST_RANKS = 100, 3  # that alpha-ReQ fits
+_NULL = 1e-5  # singular values up to this share of the largest count as 0
+_LEAST_SHARE_OF_RANKS = 0.9  # that alpha-ReQ still fits when it leaves out a null tail
+_NOISE = 16 * np.finfo(np.float64).eps  # relative size of singular values that rounding makes of zeros
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveRank:
-    """RankMe, and a bound of how far rounding has moved it, relative to it."""
+    """RankMe, and a bound of its relative error by rounding."""
 
     value: float
     relative_error: float
@@ -41,32 +40,23 @@ class ThresholdRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrelationRank:
-    """Rank of the correlation matrix.
-
-    ``threshold`` is the eigenvalue that had to be passed, ``n_constant`` the features without a correlation, which add
-    nothing to the rank.
-    """
+    """Rank of the correlation matrix."""
 
     value: float
-    threshold: float
-    n_constant: int
+    threshold: float  # an eigenvalue counts above it
+    n_constant: int  # features that never change: they have no correlation and add nothing
     n_uncertain: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
-    """A power law fitted to eigenvalues: the one of rank i falls as ``i ** -value``.
-
-    ``first`` and ``last`` are the ranks that were fitted, from 1; ``r_squared`` the share of the weighted variance of
-    the logarithms that the line explains; ``uncertainty`` a bound of what rounding has done to the
-    exponent.
-    """
+    """A power law fitted to eigenvalues: the one of rank i falls as ``i ** -value``."""
 
     value: float
-    r_squared: float
-    first: int
+    r_squared: float  # share of the weighted variance of the logarithms that the line explains
+    first: int  # rank, from 1, of the first and of the last eigenvalue that were fitted
     last: int
-    uncertainty: float
+    uncertainty: float  # bound of the error of the exponent by rounding
 
 
 def rankme(z: Any, *, eps: float = 1e-7) -> float:
@@ -75,23 +65,24 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     Parameters
     ----------
     z : float array, shape (n_images, dim)
-        One row an image, neither centred nor scaled; or a :func:`.spectrum.spectrum_of`, or sums
-        (:class:`.spectrum.Gram`). The paper takes 25,600 images.
+        One row an image, neither centred nor scaled: an array, a tensor, an iterator of batches, sums
+        (:class:`.spectrum.Gram`), or :func:`.spectrum.spectrum_of` any of these. The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.
 
     Returns
     -------
-    float from 1 to min(n_images, dim) but for what eps adds, in dimensions; higher is better, 1 means full collapse.
-    Within 1e-5 of the exact value of the features as they are stored, whatever their spectrum.
+    float
+        From 1 to min(n_images, dim), plus what eps adds, in dimensions; higher is better, 1 means full collapse.
+        Within 1e-5 of the exact value for the features as they are stored, whatever their spectrum.
 
     Raises
     ------
     DataError
         If there are fewer than two rows, all are equal, or one holds NaN; if sums were given that are not precise
-        enough for this spectrum (:func:`effective_rank` says how far off they are).
+        enough for this spectrum (:func:`effective_rank` bounds the error).
     QueryError
-        If eps is not from 0 to 1.
+        If eps is below 0, or 1 or above.
 
     References
     ----------
@@ -106,7 +97,7 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     if found.relative_error > CERTAIN:
         raise DataError(
             f"RankMe of these features ({found.value:.6g}) is known to {found.relative_error:.0e} only, for many of "
-            "their singular values are below what rounding leaves of sums: pass the features, or take effective_rank."
+            "their singular values are below the rounding of sums: pass the features, or take effective_rank."
         )
     return found.value
 
@@ -114,12 +105,10 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
 def effective_rank(z: Any, *, eps: float = 1e-7) -> EffectiveRank:
     """:func:`rankme` with a bound of its error, also from sums that are not precise enough for the spectrum.
 
-    Examples
-    --------
     >>> effective_rank(np.eye(5)).relative_error < 1e-9
     True
     """
-    _require_share(eps, "eps")
+    require_number(eps, "eps", least=0, below=1)
     spectrum = spectrum_of(z).require(2, "RankMe")
     found = spectrum.resolve(AS_THEY_ARE, lambda one: _effective_rank(one, eps).relative_error <= CERTAIN)
     return _effective_rank(found, eps)
@@ -137,15 +126,17 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
 
     Returns
     -------
-    float, a whole number from 1 to min(n_images, dim), in dimensions; higher is better.
+    float
+        A whole number from 1 to min(n_images, dim), in dimensions; higher is better.
 
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given that cannot tell on which
-        side of the threshold a value is (:func:`threshold_rank` says how many).
+        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given and a value is too close
+        to the threshold for their precision (:func:`threshold_rank` counts such values).
     QueryError
-        If the threshold is above the largest value, which with eps = 1e-7 happens from ten million images on.
+        If eps is below 0, or 1 or above; if the threshold is above the largest value, as with eps = 1e-7 from ten
+        million images on.
 
     References
     ----------
@@ -160,7 +151,7 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     found = threshold_rank(spectrum, eps=eps)
     if found.n_uncertain and spectrum.is_of_sums:
         raise DataError(
-            f"{found.n_uncertain} singular values are too close to the threshold of the rank to be told from it by "
+            f"{found.n_uncertain} singular values are too close to the threshold of the rank for the precision of "
             "sums: pass the features, or take threshold_rank."
         )
     return found.value
@@ -169,12 +160,10 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
 def threshold_rank(z: Any, *, eps: float = 1e-7) -> ThresholdRank:
     """:func:`feature_rank`, and how many values are too close to the threshold, also from sums.
 
-    Examples
-    --------
     >>> threshold_rank(np.eye(3))
     ThresholdRank(value=3.0, n_uncertain=0)
     """
-    _require_share(eps, "eps")
+    require_number(eps, "eps", least=0, below=1)
     spectrum = spectrum_of(z).require(2, "the rank")
     relative = max(spectrum.n, spectrum.dim) * eps
     if relative >= 1:
@@ -211,7 +200,7 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
     DataError
         If there are fewer than two rows, all are equal, or one holds NaN.
     QueryError
-        If a tolerance is below 0 or not finite.
+        If a tolerance is negative or not finite.
 
     References
     ----------
@@ -222,9 +211,8 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
     >>> correlation_rank([[0.0, 0.0, 7.0], [1.0, 2.0, 7.0], [2.0, 4.0, 7.0]]).value
     1.0
     """
-    for name, tolerance in (("atol", atol), ("rtol", rtol)):
-        if not 0 <= tolerance < np.inf:
-            raise QueryError(f"{name} is {tolerance}, expected a number from 0 on.")
+    require_number(atol, "atol", least=0)
+    require_number(rtol, "rtol", least=0)
     spectrum = spectrum_of(z).require(2, "effective dimensionality")
 
     def n_close(one: SingularValues) -> int:
@@ -255,11 +243,12 @@ def rankme_augmented(z: Any, *, ids: Any = None, eps: float = 1e-7) -> float:
 
     Returns
     -------
-    float, as :func:`rankme`; higher is better.
+    float
+        In dimensions, as :func:`rankme`; higher is better.
 
     Raises
     ------
-    DataError
+    DataError, QueryError
         As :func:`rankme`, and if there are fewer than two images or an image has one view only.
 
     References
@@ -284,9 +273,9 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     z : float array, shape (n_images, dim)
         As :func:`rankme` takes it.
     first, last : int
-        The first and the last rank that are fitted, counted from 1. The paper does not tell its range; its published
-        code fits ranks 4 to 100, the default, up to min(n_images - 1, dim) if that is less, and without the last tenth
-        at most where those eigenvalues are 0 (a layer norm makes one so). Stringer et al., whose method it is, fit 11
+        First and last rank of the fit, counted from 1. The paper does not state its range. The default is that of its
+        published code, ranks 4 to 100, or to min(n_images - 1, dim) if that is less; up to a tenth of the range is left
+        out at its end where eigenvalues are 0 (a layer norm makes one 0). Stringer et al., whose method it is, fit 11
         to 500.
     weighted : bool
         With weights 1 / rank, as both do: each stretch of the logarithmic axis then counts the same.
@@ -294,13 +283,14 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     Returns
     -------
     PowerLaw
-        ``value`` is the exponent; neither high nor low is better: 1 is held to be best, more means collapse.
+        ``value`` is the exponent, dimensionless; neither higher nor lower is better: 1 is held to be best, more means
+        collapse.
 
     Raises
     ------
     DataError
-        If there are fewer than 12 rows, all are equal, or one holds NaN; if an eigenvalue in the range is 0, or not
-        to be told from the rounding of the features.
+        If there are fewer than 12 rows, all are equal, or one holds NaN; if an eigenvalue in the range is 0 or below
+        the rounding of the features.
     QueryError
         If the range has fewer than 3 ranks, or more than there are.
 
@@ -316,27 +306,30 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     (1.0, 1.0)
     """
     spectrum = spectrum_of(z).require(12, "alpha-ReQ")
-    there = min(spectrum.n - 1, spectrum.dim)
-    end = min(_LAST, there) if last is None else last
-    if first < 1 or end - first + 1 < _LEAST_RANKS or end > there:
+    n_ranks = min(spectrum.n - 1, spectrum.dim)
+    end = min(_LAST_RANK, n_ranks) if last is None else last
+    if first < 1 or end - first + 1 < _LEAST_RANKS or end > n_ranks:
         raise QueryError(
-            f"Ranks {first} to {end} were to be fitted, expected at least {_LEAST_RANKS} of the {there} that "
+            f"Ranks {first} to {end} were to be fitted, expected at least {_LEAST_RANKS} of the {n_ranks} that "
             f"{spectrum.n} rows of {spectrum.dim} features have: choose another first and last rank."
         )
     ranks = np.arange(first, end + 1)
     found = spectrum.resolve(CENTRED, lambda one: _blur(one, ranks).max() <= CERTAIN)
     chosen, blur = found.values[ranks - 1], _blur(found, ranks)
     lost = np.isinf(blur) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
-    there = int(lost.argmax())
-    null = found.high[ranks[there:] - 1] <= _NULL * found.values[0]  # not what rounding of an offset buries
-    if last is None and lost.any() and null.all() and there >= _SHARE_THERE * len(ranks):
-        ranks, chosen, blur, lost, end = ranks[:there], chosen[:there], blur[:there], lost[:there], first + there - 1
+    n_left = int(lost.argmax())
+    null = (
+        found.high[ranks[n_left:] - 1] <= _NULL * found.values[0]
+    )  # zeros, not values that an offset's rounding hides
+    if last is None and lost.any() and null.all() and n_left >= _LEAST_SHARE_OF_RANKS * len(ranks):
+        end = first + n_left - 1
+        ranks, chosen, blur, lost = ranks[:n_left], chosen[:n_left], blur[:n_left], lost[:n_left]
     if lost.any():
         rank = first + int(lost.argmax())
         of = "sums" if found.from_sums and np.isinf(blur[rank - first]) else "the features"
         raise DataError(
-            f"Eigenvalue {rank} of the covariance is 0 or below the rounding of {of}, and a power law has none: fit "
-            f"ranks below it (last={rank - 1}), or take the representation for collapsed to {rank - 1} dimensions."
+            f"Eigenvalue {rank} of the covariance is 0 or below the rounding of {of}, which no power law has: fit "
+            f"ranks below it (last={rank - 1}), or treat the representation as collapsed to {rank - 1} dimensions."
         )
     x, y = np.log(ranks), 2 * np.log(chosen)
     weights = 1 / ranks if weighted else np.ones(len(ranks))
@@ -356,32 +349,27 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
 
 
 def _effective_rank(found: SingularValues, eps: float) -> EffectiveRank:
-    """RankMe, and by how much more or less it is anywhere within the intervals of the singular values."""
+    """RankMe, and the most that it can differ from it within the intervals of the singular values."""
     entropy = _terms(found.values / found.values.sum() + eps).sum()
     others_high, others_low = found.high.sum() - found.high, found.low.sum() - found.low
     low = found.low / (found.low + others_high) + eps
     high = found.high / (found.high + others_low) + eps
     ends = np.stack([_terms(low), _terms(high)])
     highest = np.where((low < np.exp(-1)) & (high > np.exp(-1)), np.exp(-1), ends.max(axis=0))  # -x log x peaks at 1/e
-    off = max(highest.sum() - entropy, entropy - ends.min(axis=0).sum(), 0.0)
-    return EffectiveRank(value=float(np.exp(entropy)), relative_error=float(np.expm1(off)))
+    error = max(highest.sum() - entropy, entropy - ends.min(axis=0).sum(), 0.0)
+    return EffectiveRank(value=float(np.exp(entropy)), relative_error=float(np.expm1(error)))
 
 
 def _terms(shares: Array) -> Array:
-    """-x log x, 0 at 0."""
+    """-x log x, and 0 at 0."""
     logs: Array = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
     return -shares * logs
 
 
 def _blur(found: SingularValues, ranks: Array) -> Array:
-    """How far the logarithm of each eigenvalue may be off; infinite where it may be 0."""
+    """Half the width of the interval of the logarithm of each eigenvalue; infinite where the eigenvalue may be 0."""
     low, value, high = (end[ranks - 1] for end in (found.low, found.values, found.high))
     known = low > 0
     blur = np.full(len(ranks), np.inf)
     blur[known] = 2 * np.log(np.maximum(value[known] / low[known], high[known] / value[known]))
     return blur
-
-
-def _require_share(eps: float, name: str) -> None:
-    if not 0 <= eps < 1:
-        raise QueryError(f"{name} is {eps}, expected a number from 0 to 1.")

@@ -1,10 +1,10 @@
-"""Singular values of features in float64, each with an interval that holds the true one.
+"""Singular values of features in float64, each with an interval that holds the true one; sums of products of rows.
 
 Features (n, dim) are read in blocks, so that they may be larger than memory. Their second moments are added up
 (:class:`Gram`; where n < dim, the n x n products of the rows) and LAPACK gives the eigenvalues. Squaring loses singular
-values below about 1e-6 of the largest: a metric says how narrow the intervals have to be for it, and where those of the
-sums are not, the values are taken from a matrix with the scatter of the rows that was never squared: the rows, or the
-triangular factor that QR decompositions of their blocks leave. Sums alone have no rows to go back to.
+values below about 1e-6 of the largest. Each metric states how narrow the intervals have to be; where those of the sums
+are too wide, the values come from a matrix with the scatter of the rows that was never squared: the rows themselves, or
+the triangular factor of QR decompositions of their blocks. Sums alone have no rows to go back to.
 
 The intervals follow from the arithmetic, on any processor and with any number of threads:
 
@@ -30,59 +30,52 @@ from typing import Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
-from .arrays import RowBlocks, require_finite, tensor_of
+from .arrays import RowBlocks, collapsed, require_finite, require_rows, tensor_of
 
 with requires_extra("models", needed_for="A spectral metric"):
     import numpy as np
     import torch
     from torch import Tensor
 
+# Descriptions: singular values of the features, of the features less their mean, and of those over their standard
+# deviation times the root of n, whose squares are the eigenvalues of the correlation matrix.
 AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
-"""What singular values are asked of: features, features less their mean, and those over their standard deviation times
-the root of n, whose squares are the eigenvalues of the correlation matrix."""
 
-ROUNDING = 2.0**-53  # of float64, relative
-_LAPACK = 10  # p(k) / k
-_BLOCK, _STRIPE = 2048, 256  # rows and columns of one product
-_FIRST_ROWS = 512  # whose mean all rows are moved by
-_DIRECT = 3e8  # n * dim * min(n, dim) up to which the decomposition of the rows takes a moment only
+ROUNDING = 2.0**-53  # relative, of float64
+_LAPACK_FACTOR = 10  # p(k) / k
+_BLOCK_ROWS, _STRIPE_COLUMNS = 2048, 256  # of one product
+_SHIFT_ROWS = 512  # the first ones, by whose mean all rows are shifted
+_SVD_OPERATIONS = 3e8  # n * dim * min(n, dim) up to which the singular values of the rows are taken directly
 _QR_NUMBERS = 1 << 25  # of a block of rows
-_IN_RANGE = 2.0**300  # size of features whose squares add up without overflow, and its inverse without underflow
-_MOST_PROCESSES = 4096  # whose states are added up
+_LARGEST = 2.0**300  # features between its inverse and it have squares that add up without overflow or underflow
+_MOST_PROCESSES = 4096  # whose states may be added up
 
 
 class Products:
-    """Sum of the outer products of rows, of which the upper triangle is valid.
-
-    Attributes
-    ----------
-    upper : float64 tensor (dim, dim)
-    longest : int
-        Roundings that a term of an entry may have passed through.
-    """
+    """Sum of the outer products of rows: float64 ``upper`` (dim, dim), of which the upper triangle is valid."""
 
     def __init__(self, dim: int, device: Any = "cpu") -> None:
         self.upper = torch.zeros(dim, dim, dtype=torch.float64, device=device)
-        self.longest = 0
+        self.longest = 0  # roundings that a term of an entry may have passed through
 
     def add(self, rows: Tensor) -> None:
         """Adds float64 rows (m, dim)."""
-        for block in torch.split(rows, _BLOCK):
-            for start in range(0, len(self.upper), _STRIPE):  # of which nothing below the diagonal is multiplied
-                stop = start + _STRIPE
+        for block in torch.split(rows, _BLOCK_ROWS):
+            for start in range(0, len(self.upper), _STRIPE_COLUMNS):  # only blocks on and above the diagonal
+                stop = start + _STRIPE_COLUMNS
                 self.upper[start:stop, start:] += block[:, start:stop].T @ block[:, start:]
             self.longest = max(self.longest, len(block)) + 1
 
 
 def rounding_of_lapack(k: int) -> float:
-    """Bound of the error of eigenvalues or singular values of a matrix of k rows and columns, relative to its norm."""
-    return _LAPACK * k * ROUNDING
+    """Error bound of eigenvalues or singular values of a matrix of k rows and columns, relative to its norm."""
+    return _LAPACK_FACTOR * k * ROUNDING
 
 
 def second_moments(pieces: Iterable[Tensor], dim: int) -> Tensor:
-    """Sum of the outer products of float64 rows that come in pieces (m, dim): float64 (dim, dim), symmetric."""
+    """Sum of the outer products of float64 rows in pieces (m, dim): float64 (dim, dim), symmetric."""
     products = Products(dim)
-    for rows in _joined(pieces, _BLOCK):
+    for rows in _joined(pieces, _BLOCK_ROWS):
         products.add(rows)
     return mirrored(products.upper)
 
@@ -90,8 +83,8 @@ def second_moments(pieces: Iterable[Tensor], dim: int) -> Tensor:
 def triangular_factor(pieces: Iterable[Tensor], dim: int) -> tuple[Tensor, float]:
     """Upper triangular R with R'R the second moments of float64 rows in pieces (m, dim), and its relative error.
 
-    Nothing is squared, so that directions of 1e-10 of the largest are still there. R is that of rows which are, in the
-    Frobenius norm, at most the error times their own norm away.
+    Nothing is squared, so that directions of 1e-10 of the largest survive. R is the exact factor of rows that are, in
+    the Frobenius norm, at most the error times their norm away.
     """
     factor, error = torch.zeros(0, dim, dtype=torch.float64), 0.0
     for rows in _joined(pieces, max(dim, min(4 * dim, _QR_NUMBERS // dim))):
@@ -102,28 +95,28 @@ def triangular_factor(pieces: Iterable[Tensor], dim: int) -> tuple[Tensor, float
 
 
 def eigenvalues(upper: Tensor) -> Tensor:
-    """Of the symmetric matrix (k, k) with this upper triangle: descending, none below 0."""
+    """Eigenvalues of the symmetric matrix (k, k) with this upper triangle: descending, none below 0."""
     found: Tensor = torch.linalg.eigvalsh(upper, UPLO="U").flip(0).clamp_min_(0)
     return found
 
 
 def mirrored(upper: Tensor) -> Tensor:
-    """The upper triangle of a matrix copied to the lower one, in place."""
+    """Copy the upper triangle of a matrix to the lower one, in place."""
     for start in range(0, len(upper), 256):
         stop = start + 256
-        own = upper[start:stop, start:stop]
-        own.copy_(own.triu() + own.triu(1).T)
+        block = upper[start:stop, start:stop]
+        block.copy_(block.triu() + block.triu(1).T)
         upper[stop:, start:stop] = upper[start:stop, stop:].T
     return upper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moments:
-    """What sums say of all rows: float64 tensors, in units of ``unit``.
+    """Mean and scatter of all rows: float64 tensors, in units of ``unit``.
 
     ``scatter`` (dim, dim), of which the upper triangle is valid, is the sum of outer products of deviations from the
-    mean; entry (i, j) is at most sqrt(e_i e_j) off for e = ``error``, (dim,), and ``error_as_they_are`` says so of the
-    :attr:`second_moment`.
+    mean. Its entry (i, j) is off by at most sqrt(e_i e_j) for e = ``error``, (dim,); likewise that of
+    :attr:`second_moment` for e = ``error_as_they_are``.
     """
 
     count: int
@@ -135,28 +128,23 @@ class Moments:
 
     @property
     def second_moment(self) -> Tensor:
-        """Sum of outer products of the rows as they are, (dim, dim); its upper triangle is valid."""
+        """Sum of outer products of the rows as they are, (dim, dim); the upper triangle is valid."""
         return torch.addr(self.scatter, self.mean, self.mean, alpha=self.count)
 
     @property
     def constant(self) -> Tensor:
-        """Which features did not change, or not so that sums tell, bool (dim,)."""
+        """Features that do not vary by more than the error of the sums, bool (dim,)."""
         return self.scatter.diagonal() <= self.error
 
 
 class Gram:
     """Count, sum and second moments of rows that come in batches, in float64.
 
-    Rows are moved by the mean of the first ones before they are multiplied, so that features far from the origin lose
-    nothing, and one that never changes has a sum of squares of exactly 0.
+    Rows are shifted by the mean of the first ones before they are multiplied, so that features far from the origin lose
+    no digits, and a feature that never changes has a sum of squares of exactly 0. Memory: 8 dim**2 bytes (34 MB for
+    2,048 features) on the device of the first batch. On a GPU only the first update waits for the device, and NaN is
+    reported when the sums are read.
 
-    Notes
-    -----
-    Memory: 8 bytes times dim squared (34 MB for 2,048 features, 537 MB for 8,192), on the device of the first batch. On
-    a GPU no update but the first waits for it; NaN is found when the sums are read.
-
-    Examples
-    --------
     >>> gram, other = Gram(), Gram()
     >>> gram.update(np.array([[1.0, 0.0], [3.0, 4.0]]))
     >>> other.update(np.array([[5.0, 2.0]]))
@@ -179,13 +167,7 @@ class Gram:
 
     @torch.no_grad()
     def update(self, batch: Any) -> None:
-        """Adds rows (n, dim), an array or a tensor of any device.
-
-        Raises
-        ------
-        DataError
-            If they are no table of finite numbers, or have another number of features than those before.
-        """
+        """Add rows (n, dim), an array or a tensor of any device; refuses NaN and another number of features."""
         rows = tensor_of(batch, "the batch")
         if not rows.numel():
             return
@@ -199,8 +181,8 @@ class Gram:
     def add(self, rows: Tensor) -> None:
         """:meth:`update` by rows of :func:`.arrays.tensor_of` that were checked."""
         if not self.dim:
-            self._start(rows[:_FIRST_ROWS])
-        for part in torch.split(rows.to(self._shift.device), _BLOCK):
+            self._start(rows[:_SHIFT_ROWS])
+        for part in torch.split(rows.to(self._shift.device), _BLOCK_ROWS):
             moved = part.to(torch.float64, copy=True).sub_(self._shift)
             if self._unit != 1:
                 moved /= self._unit
@@ -209,13 +191,7 @@ class Gram:
         self.count += len(rows)
 
     def merge(self, other: Gram) -> None:
-        """Adds what another one has seen, which stays as it is.
-
-        Raises
-        ------
-        DataError
-            If it has another number of features.
-        """
+        """Add the sums of another one, which stays as it is."""
         if not other.dim:
             return
         if not self.dim:
@@ -230,15 +206,17 @@ class Gram:
         upper, total, more, given = (
             one.to(self._shift.device) * factor
             for one, factor in (
-                (other._products.upper, ratio**2), (other._total, ratio), (other._more_squares, ratio**2),
+                (other._products.upper, ratio**2),
+                (other._total, ratio),
+                (other._more_squares, ratio**2),
                 (other._given_error, ratio**2),
             )
-        )  # fmt: skip
+        )
         squares = upper.diagonal() + more
         for left, right, factor in ((step, total, 1), (total, step, 1), (step, step, other.count)):
             upper.addr_(left, right, alpha=factor)
         squares = (squares.sqrt() + math.sqrt(other.count) * step.abs()).square()
-        self._more_squares += (squares - upper.diagonal()).clamp_min(0)  # of what went into sums that then cancelled
+        self._more_squares += (squares - upper.diagonal()).clamp_min(0)  # of terms that cancelled
         self._given_error += given
         self._products.upper += upper
         self._products.longest = max(self._products.longest, other._products.longest + 6) + 1
@@ -249,13 +227,8 @@ class Gram:
         """The sums as float64 arrays that may be added, each to its own, with those of up to 4,096 processes.
 
         ``count`` (), ``total`` (dim,) and ``moment`` (dim, dim) are of the features as they are, ``lost`` (dim,) bounds
-        what rounding cost. Sums about zero know a feature's spread to no better than 1e-6 of its mean; :meth:`merge`
-        and pickling do.
-
-        Raises
-        ------
-        DataError
-            If there are no rows yet, or squares of the features may overflow.
+        the rounding. Sums about zero resolve the spread of a feature to no better than 1e-6 of its mean; :meth:`merge`
+        and pickling do better. Refuses features so far from 1 that squares may overflow.
         """
         moments = self.moments()
         if moments.unit != 1:
@@ -271,13 +244,7 @@ class Gram:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Gram:
-        """Sums that :meth:`state` gave, of one process or added over several.
-
-        Raises
-        ------
-        DataError
-            If the arrays do not fit each other.
-        """
+        """Sums that :meth:`state` gave, of one process or added over several."""
         new = cls()
         new._total, moment, new._given_error = (
             torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("total", "moment", "lost")
@@ -294,13 +261,7 @@ class Gram:
         return new
 
     def moments(self) -> Moments:
-        """Mean and scatter of all rows so far.
-
-        Raises
-        ------
-        DataError
-            If there are none, or a number that is not finite is among them.
-        """
+        """Mean and scatter of all rows so far; refuses NaN and infinity among them."""
         if not self.count:
             raise DataError("No features were seen yet: update with a batch first.")
         squares = self._products.upper.diagonal() + self._more_squares
@@ -325,12 +286,12 @@ class Gram:
         )
 
     def _start(self, rows: Tensor) -> None:
-        """Shift from the first rows; where a feature is the same in all of them the shift is exactly that."""
+        """Shift by the mean of the first rows; exactly by its value where a feature is the same in all of them."""
         first = rows[0].double()
-        own = rows.double() - first
-        self._shift = first + own.mean(dim=0)
-        largest = max(float(self._shift.abs().max()), float(own.abs().max()))
-        if largest and not 1 / _IN_RANGE < largest < _IN_RANGE:
+        deviations = rows.double() - first
+        self._shift = first + deviations.mean(dim=0)
+        largest = max(float(self._shift.abs().max()), float(deviations.abs().max()))
+        if largest and not 1 / _LARGEST < largest < _LARGEST:
             self._unit = _power_of_two(largest)
         self._products = Products(len(first), self._shift.device)
         self._total, self._more_squares, self._given_error = (torch.zeros_like(self._shift) for _ in range(3))
@@ -340,22 +301,21 @@ class Gram:
 class SingularValues:
     """Singular values, descending, float64 (k,), and the ends of the intervals that hold the true ones.
 
-    They are in units of ``unit``, a power of two, those of standardised features of 1; ``largest`` is the largest one
-    of the features as they are, or a little less; ``n_constant`` features never change.
+    ``unit``, a power of two, is their unit; it is 1 for standardised features.
     """
 
     values: Array
     low: Array
     high: Array
     unit: float
-    largest: float
-    n_constant: int
+    largest: float  # a lower bound of the largest singular value of the features as they are
+    n_constant: int  # features that never change
     from_sums: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unsquared:
-    """A matrix (k, dim) with the scatter of the rows and their mean, in units of ``unit``; which features are constant.
+    """A matrix (k, dim) with the scatter of the rows, and their mean, in units of ``unit``.
 
     No column of the matrix is off by more than ``error`` relative to its length.
     """
@@ -363,23 +323,18 @@ class _Unsquared:
     matrix: Tensor
     mean: Tensor
     unit: float
-    constant: Tensor
+    constant: Tensor  # bool (dim,): features that never change
     error: float
 
     def error_of(self, of: str) -> float:
-        """Relative error of the rows ``of`` that description: standardising divides by a length that is off, too."""
+        """Relative error of the rows under that description; standardising divides by a length that is off, too."""
         return 2 * self.error if of == STANDARDISED else self.error
 
 
 class Spectrum:
-    """The spectral side of some features: what every spectral metric reads, with one pass over them for all.
+    """The spectrum of some features, computed in one pass for all spectral metrics and cached.
 
-    Attributes
-    ----------
-    n, dim : int
-        Rows and features.
-    resolution : float
-        Relative rounding of the numbers that the features are stored in; of sums, that of float32.
+    ``n`` rows of ``dim`` features, stored to a relative ``resolution``; of sums it is that of float32.
     """
 
     def __init__(self, source: RowBlocks | Moments) -> None:
@@ -396,21 +351,15 @@ class Spectrum:
 
     @property
     def is_of_sums(self) -> bool:
-        """Whether there are sums only, and no rows to go back to."""
+        """Whether there are sums only, so that rows cannot be read again."""
         return self._rows is None
 
     @property
     def _is_small(self) -> bool:
-        return self._rows is not None and self.n * self.dim * min(self.n, self.dim) <= _DIRECT
+        return self._rows is not None and self.n * self.dim * min(self.n, self.dim) <= _SVD_OPERATIONS
 
     def resolve(self, of: str, enough: Callable[[SingularValues], bool]) -> SingularValues:
-        """Singular values of the features ``of`` that description: from sums if that is enough, or from the rows.
-
-        Raises
-        ------
-        DataError
-            If a number is not finite, or all rows are equal.
-        """
+        """Singular values under description ``of``: from sums where ``enough`` accepts them, else from the rows."""
         steps = [False] if self._is_small else [True] if self._rows is None else [True, False]
         for from_sums in steps:
             key = (of, from_sums)
@@ -421,17 +370,8 @@ class Spectrum:
         return self._known[key]
 
     def require(self, least: int, needed_for: str) -> Spectrum:
-        """This spectrum, if it has at least so many rows.
-
-        Raises
-        ------
-        DataError
-        """
-        if self.n < least:
-            raise DataError(
-                f"The features have {self.n} row{'s' * (self.n != 1)}, but {needed_for} needs at least {least}: "
-                "give it more images."
-            )
+        """This spectrum; refuses fewer than ``least`` rows."""
+        require_rows(self.n, least, "z", needed_for=needed_for)
         return self
 
     def _from_sums(self, of: str) -> SingularValues:
@@ -439,18 +379,17 @@ class Spectrum:
             return self._from_products_of_rows(of)
         moments = self._summed()
         constant = moments.constant
-        _require_varied(bool(constant.all()), self.n)
         error = float((moments.error_as_they_are if of == AS_THEY_ARE else moments.error).sum())
         if of == AS_THEY_ARE:
             squares = eigenvalues(moments.second_moment)
         elif of == CENTRED:
             squares = eigenvalues(moments.scatter)
         else:
-            kept = ~constant
-            variances = moments.scatter.diagonal()[kept]
+            varying = ~constant
+            variances = moments.scatter.diagonal()[varying]
             lengths = variances.sqrt()
-            squares = eigenvalues(moments.scatter[kept][:, kept].div_(lengths).div_(lengths[:, None]))
-            relative = moments.error[kept] / variances  # that of the variances multiplies eigenvalues
+            squares = eigenvalues(moments.scatter[varying][:, varying].div_(lengths).div_(lengths[:, None]))
+            relative = moments.error[varying] / variances  # that of the variances multiplies eigenvalues
             error = float(relative.sum() + (relative.max() + 4 * ROUNDING) * squares[0])
         return self._of_squares(of, squares, error, moments)
 
@@ -464,6 +403,7 @@ class Spectrum:
         return self._of_squares(of, eigenvalues(products.upper), error, root)
 
     def _of_squares(self, of: str, squares: Tensor, error: float, source: Moments | _Unsquared) -> SingularValues:
+        """Roots of eigenvalues of products, which are off by at most ``error`` and the rounding of LAPACK."""
         error += rounding_of_lapack(len(squares)) * float(squares[0])
         found = squares.cpu().numpy()
         low, values, high = (np.sqrt(np.maximum(found + by, 0)) for by in (-error, 0.0, error))
@@ -483,19 +423,24 @@ class Spectrum:
         offset = math.sqrt(self.n) * float(torch.linalg.vector_norm(source.mean))
         most = min(self.n - (of != AS_THEY_ARE), self.dim)
         return SingularValues(
-            values=values[:most], low=low[:most], high=high[:most], unit=1.0 if of == STANDARDISED else source.unit,
-            largest=max(float(values[0]), offset), n_constant=int(source.constant.sum()), from_sums=from_sums,
-        )  # fmt: skip
+            values=values[:most],
+            low=low[:most],
+            high=high[:most],
+            unit=1.0 if of == STANDARDISED else source.unit,
+            largest=max(float(values[0]), offset),
+            n_constant=int(source.constant.sum()),
+            from_sums=from_sums,
+        )
 
     def _matrix(self, of: str) -> Tensor:
-        """A matrix with the singular values of the features ``of`` that description, of no more rows than needed."""
+        """A matrix with the singular values of the features under description ``of``, of no more rows than needed."""
         root = self._unsquared()
         if of == AS_THEY_ARE:
             return torch.cat([root.matrix, math.sqrt(self.n) * root.mean[None]])
         if of == CENTRED:
             return root.matrix
-        kept = root.matrix[:, ~root.constant]
-        standardised: Tensor = kept / torch.linalg.vector_norm(kept, dim=0)
+        varying = root.matrix[:, ~root.constant]
+        standardised: Tensor = varying / torch.linalg.vector_norm(varying, dim=0)
         return standardised
 
     def _unsquared(self) -> _Unsquared:
@@ -504,15 +449,15 @@ class Spectrum:
             if self._is_small or self.n < self.dim:
                 rows = self._rows.in_float64()
                 constant = (rows == rows[0]).all(dim=0)
-                _require_varied(bool(constant.all()), self.n)
+                self._require_varied(constant)
                 unit = _power_of_two(float(rows.abs().max()))
                 rows /= unit
                 mean = rows[0] + (rows - rows[0]).mean(dim=0)
-                rest = rows.sub_(mean).mean(dim=0)  # of what rounding of a large mean left
+                rest = rows.sub_(mean).mean(dim=0)  # that rounding of a large mean left
                 self._root = _Unsquared(rows.sub_(rest), mean + rest, unit, constant, 4 * self.n * ROUNDING)
             else:
                 moments = self._summed()
-                blocks = (rows.double() / moments.unit - moments.mean for rows in self._rows.blocks(_BLOCK))
+                blocks = (rows.double() / moments.unit - moments.mean for rows in self._rows.blocks(_BLOCK_ROWS))
                 factor, error = triangular_factor(blocks, self.dim)
                 variances = moments.scatter.diagonal()
                 rounded = ROUNDING * math.sqrt(self.n) * moments.mean.abs() / variances.sqrt()
@@ -524,27 +469,24 @@ class Spectrum:
         if self._moments is None:
             assert self._rows is not None
             gram = Gram()
-            for rows in self._rows.blocks(_BLOCK):
+            for rows in self._rows.blocks(_BLOCK_ROWS):
                 gram.add(rows)
             self._moments = gram.moments()
-        _require_varied(bool(self._moments.constant.all()), self.n)
+        self._require_varied(self._moments.constant)
         return self._moments
+
+    def _require_varied(self, constant: Tensor) -> None:
+        if bool(constant.all()):
+            raise collapsed(self.n, "z", "a spectral metric")
 
 
 def spectrum_of(z: Any, name: str = "z") -> Spectrum:
-    """Features ready for spectral metrics, all of which read from one pass over them.
+    """Features ready for spectral metrics, all of which share one pass over them.
 
-    Parameters
-    ----------
-    z : array, tensor, :attr:`zoo.features.Features.x`, shape (n, dim); or :class:`Gram`, or an iterator of batches
-        What can be read again is read again where sums are not precise enough, in blocks: it may be larger than memory.
-        An iterator is read once.
-    name : str
-        What errors call it.
+    ``z`` is an array, a tensor or :attr:`zoo.features.Features.x` (n, dim), which may be larger than memory and is read
+    again, in blocks, where sums are not precise enough; or a :class:`Gram`; or an iterator of batches, which is read
+    once.
 
-    Examples
-    --------
-    >>> import torch
     >>> spectrum_of(torch.eye(3).double()).dim
     3
     """
@@ -558,7 +500,7 @@ def spectrum_of(z: Any, name: str = "z") -> Spectrum:
 
 
 def _joined(pieces: Iterable[Tensor], n_rows: int) -> Iterator[Tensor]:
-    """Pieces of rows as blocks of so many, which share one memory: each is valid until the next."""
+    """Pieces of rows as blocks of ``n_rows``, which share one buffer: each is valid until the next."""
     block, filled = torch.empty(0), 0
     for piece in pieces:
         if not len(block):
@@ -575,13 +517,5 @@ def _joined(pieces: Iterable[Tensor], n_rows: int) -> Iterator[Tensor]:
 
 
 def _power_of_two(size: float) -> float:
-    """The next one below a positive number."""
+    """The largest power of two up to a positive number."""
     return math.ldexp(1.0, math.frexp(size)[1] - 1)
-
-
-def _require_varied(constant: bool, n: int) -> None:
-    if constant:
-        raise DataError(
-            f"All {n} rows of the features are equal, so that a spectral metric is not defined: the representation has "
-            "collapsed to a point, or it is always the same image."
-        )

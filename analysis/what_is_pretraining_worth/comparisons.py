@@ -1,8 +1,8 @@
-"""What calibrated learning curves say of groups of encoders and of kinds of task, with joint draws.
+"""Comparisons of groups of encoders and of kinds of task by their calibrated learning curves, with joint draws.
 
 Improvements are calibrated cumulative ones (CCI), gains the calibrated risk of scratch less that of the encoder in one
 regime. A mean over encoders speaks of these encoders: its draws are of other test images and other seeds, never of
-other pre-training runs.
+other pre-training runs. Every function raises QueryError where too few encoders have a curve.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import QueryError
-from ..evaluation.bootstrap import Drawn
-from .columns import Estimate
-from .curves import (
+from zoo.analysis.columns import Estimate
+from zoo.analysis.curves import (
     HOW_TO_MEASURE,
     Kind,
     MeasuredCurve,
@@ -24,6 +22,8 @@ from .curves import (
     mean_of,
     spread_of,
 )
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn
 
 METHOD = "calibrated learning curves"
 CCI, CALIBRATED = "share of the area under the diagonal", "calibrated risk"  # units
@@ -61,47 +61,42 @@ class Comparable:
 def improvement_estimates(panel: Panel) -> list[Estimate]:
     """CCI of each encoder that has one."""
     return [
-        estimate_of(curve.improvement, term=f"{curve.encoder} ({curve.kind})", outcome=f"CCI: {panel.name}",
-                    n=len(curve.curve.points), unit=CCI, method=METHOD)
-        for curve in panel.curves if curve.improvement is not None
-    ]  # fmt: skip
+        estimate_of(
+            curve.improvement,
+            term=f"{curve.encoder} ({curve.kind})",
+            outcome=f"CCI: {panel.name}",
+            n=len(curve.curve.points),
+            unit=CCI,
+            method=METHOD,
+        )
+        for curve in panel.curves
+        if curve.improvement is not None
+    ]
 
 
 def gain_estimates(panel: Panel) -> list[Estimate]:
     """Gain of each encoder in each regime."""
-    return [
-        _gain(curve, regime, panel.name) for curve in panel.curves for regime in range(len(curve.curve.points))
-    ]  # fmt: skip
+    return [_gain(curve, regime, panel.name) for curve in panel.curves for regime in range(len(curve.curve.points))]
 
 
 def wins_of(curves: Iterable[tuple[Panel, MeasuredCurve]]) -> Wins:
-    """How often scratch is beaten.
-
-    Raises
-    ------
-    QueryError
-        If there is no curve.
-    """
+    """How often scratch is beaten."""
     gains = [_gain(curve, regime, panel.name) for panel, curve in curves for regime in range(len(curve.curve.points))]
     if not gains:
         raise _nobody("one")
     least = min(gains, key=_value)
     return Wins(
-        n=len(gains), better=sum(_value(one) > 0 for one in gains),
+        n=len(gains),
+        better=sum(_value(one) > 0 for one in gains),
         clearly_better=sum(one.ci_low is not None and one.ci_low > 0 for one in gains),
         clearly_worse=sum(one.ci_high is not None and one.ci_high < 0 for one in gains),
-        worst=f"{least.term} ({least.outcome.partition(': ')[2]})", worst_gain=least,
-    )  # fmt: skip
+        worst=f"{least.term} ({least.outcome.partition(': ')[2]})",
+        worst_gain=least,
+    )
 
 
 def gain_at_ends(curves: Sequence[MeasuredCurve]) -> tuple[Drawn, Drawn, Drawn]:
-    """Mean gain with the fewest labels, with the most, and the first less the second, over curves of several regimes.
-
-    Raises
-    ------
-    QueryError
-        If no curve has two regimes.
-    """
+    """Mean gain with the fewest labels, the most, and the first less the second, over curves of several regimes."""
     gains = [curve.gains for curve in curves if len(curve.gains) > 1]
     if not gains:
         raise _nobody("one with two data sizes at least")
@@ -110,35 +105,17 @@ def gain_at_ends(curves: Sequence[MeasuredCurve]) -> tuple[Drawn, Drawn, Drawn]:
 
 
 def mean_improvement(curves: Sequence[MeasuredCurve]) -> Drawn:
-    """Mean CCI.
-
-    Raises
-    ------
-    QueryError
-        If no curve has one.
-    """
+    """Mean CCI of the curves that have one."""
     return mean_of(improvements(curves, least=1))
 
 
 def spread_of_improvements(curves: Sequence[MeasuredCurve]) -> Drawn:
-    """Standard deviation of CCI over encoders.
-
-    Raises
-    ------
-    QueryError
-        If fewer than two have one.
-    """
+    """Standard deviation of CCI over encoders, at least two."""
     return spread_of(improvements(curves))
 
 
 def spread_with_most_labels(curves: Sequence[MeasuredCurve]) -> Drawn:
-    """Standard deviation of the calibrated risk over encoders, in the largest regime that all of them have.
-
-    Raises
-    ------
-    QueryError
-        If there are fewer than two encoders, or they have no regime in common.
-    """
+    """Standard deviation of the calibrated risk over encoders, in the largest regime that all of them have."""
     if len(curves) < LEAST:
         raise _nobody("two")
     shared = set(curves[0].rows.regimes).intersection(*(curve.rows.regimes for curve in curves))
@@ -149,24 +126,12 @@ def spread_with_most_labels(curves: Sequence[MeasuredCurve]) -> Drawn:
 
 
 def best_improvement(curves: Sequence[MeasuredCurve]) -> Drawn:
-    """CCI of the best encoder, whichever it is in a draw.
-
-    Raises
-    ------
-    QueryError
-        If no curve has one.
-    """
+    """CCI of the best encoder, whichever it is in a draw."""
     return largest_of(improvements(curves, least=1))
 
 
 def advantage(curves: Sequence[MeasuredCurve], first: Kind, second: Kind) -> Drawn:
-    """Mean CCI of encoders of one kind less that of another.
-
-    Raises
-    ------
-    QueryError
-        If one of both kinds has no encoder with a CCI.
-    """
+    """Mean CCI of encoders of one kind less that of another."""
     groups = [[curve for curve in curves if curve.kind == kind] for kind in (first, second)]
     for kind, group in zip((first, second), groups, strict=True):
         if not any(curve.improvement is not None for curve in group):
@@ -175,13 +140,7 @@ def advantage(curves: Sequence[MeasuredCurve], first: Kind, second: Kind) -> Dra
 
 
 def improvements(curves: Sequence[MeasuredCurve], *, least: int = LEAST) -> list[Drawn]:
-    """CCI of the curves that have one.
-
-    Raises
-    ------
-    QueryError
-        If they are fewer than ``least``.
-    """
+    """CCI of the curves that have one, ``least`` of them at least."""
     found = [curve.improvement for curve in curves if curve.improvement is not None]
     if len(found) < least:
         raise _nobody("two" if least == LEAST else "one")
@@ -189,13 +148,7 @@ def improvements(curves: Sequence[MeasuredCurve], *, least: int = LEAST) -> list
 
 
 def comparable(panels: Iterable[Panel], *kinds: Kind) -> Comparable:
-    """The data set with the most encoders of these kinds that have a CCI on classification and on dense tasks.
-
-    Raises
-    ------
-    QueryError
-        If no data set has both kinds of task with an encoder in common.
-    """
+    """The data set with the most encoders of these kinds that have a CCI on classification and on dense tasks."""
     by_dataset: dict[str, list[Panel]] = {}
     for panel in panels:
         by_dataset.setdefault(panel.dataset, []).append(panel)
@@ -208,10 +161,11 @@ def comparable(panels: Iterable[Panel], *kinds: Kind) -> Comparable:
         if best is None or len(shared) > len(best.encoders):
             chosen = [_only(panel, shared) for panel in own]
             best = Comparable(
-                dataset=dataset, encoders=tuple(sorted(shared)),
+                dataset=dataset,
+                encoders=tuple(sorted(shared)),
                 classification=tuple(panel for panel in chosen if not panel.is_dense),
                 dense=tuple(panel for panel in chosen if panel.is_dense),
-            )  # fmt: skip
+            )
     if best is None:
         raise QueryError(
             f"No data set has curves of the same {' or '.join(kinds)} encoder on classification and on a dense task; "
@@ -228,9 +182,13 @@ def _gain(curve: MeasuredCurve, regime: int, where: str) -> Estimate:
     labels = curve.rows.regimes[regime][1]
     seeds = curve.curve.points[regime].n_seeds
     return estimate_of(
-        curve.gains[regime], term=f"{curve.encoder} with {labels} label{'s' * (labels != 1)}",
-        outcome=f"gain over scratch: {where}", n=seeds, unit=CALIBRATED, method=METHOD,
-    )  # fmt: skip
+        curve.gains[regime],
+        term=f"{curve.encoder} with {labels} label{'s' * (labels != 1)}",
+        outcome=f"gain over scratch: {where}",
+        n=seeds,
+        unit=CALIBRATED,
+        method=METHOD,
+    )
 
 
 def _value(estimate: Estimate) -> float:

@@ -1,6 +1,6 @@
 """Measures the pocket of encoders on its two image sets, into ``results/measured/`` of this checkout.
 
-    python benchmarks/measure_pocket.py [NAME...] [--only probes|label-free] [--scratch DIR] [--out DIR]
+    python scripts/measure_pocket.py [NAME...] [--only probes|label-free] [--scratch DIR] [--out DIR]
 
 What `zoo evaluate` and `zoo metric` do, for every encoder of ``metadata/pocket.toml``: errors in every label setting on
 both sets, and the risk decomposition where it means what it says, on the images that an encoder was pretrained on, with
@@ -64,7 +64,7 @@ def measured(card: EncoderCard, data: ImageData, root: Path, out: Path) -> int:
         supervised = featurise_data(twin.id, data, root=root, parts=("train",))["train"]
     request = Request(decompose=decompose, supervised=supervised)
     kept = runs_folder(root, card.id)
-    evaluation = evaluate(features["train"], features["val"], request, card=card, kept=kept)
+    evaluation = evaluate(features["train"], features["val"], request, card=card, cache=kept)
     return record(rows_of_evaluation(evaluation), folder=out).n_new
 
 

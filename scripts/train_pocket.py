@@ -1,6 +1,6 @@
 """Trains the encoders of ``metadata/pocket.toml``, as their cards say, and ships their weights.
 
-    python benchmarks/train_pocket.py [NAME...] [--processes 2] [--scratch DIR] [--out DIR] [--write-cards] [--json]
+    python scripts/train_pocket.py [NAME...] [--processes 2] [--scratch DIR] [--out DIR] [--write-cards] [--json]
 
 The cards are the recipe: data set, epochs, batch size, optimizer, rates, augmentations, objective and projector are
 read from them, so that what a card says is what was done. Only training images are seen. A run uses one thread and

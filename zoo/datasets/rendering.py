@@ -3,10 +3,19 @@
 A class is a shape with a texture. Colours, size, place, rotation, background, light, a bar in front and noise are drawn
 for each image whatever its class. An image depends only on the seed, the split, its number and its class; images take
 the classes in turn, so that any first part of a set is balanced, and a longer set begins with the shorter one.
+
+One parallel ray a pixel (four for colour) is intersected with the surfaces, exact to rounding. A solid is a union of
+pieces. A piece is an intersection of convex primitives, whose common interval along a ray is the intersection of
+theirs; or a torus, whose quartic is solved by tracing its distance and Newton's method. Rays are
+``origins + t * direction`` with one unit direction for all; ``t`` is infinite where a ray misses.
+
+Lengths are in half widths of the image: the view is x and y from -1 to 1, x to the right, y upwards, z towards the
+camera, the object near the origin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..errors import DataError
@@ -165,21 +174,9 @@ Solid = tuple[Piece | Torus, ...]
 
 
 def first_hits(solid: Solid, origins: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where rays first meet a solid.
+    """Distance (n,) along each ray from an origin (n, 3) to a solid, and the outward unit normals (n, 3) there.
 
-    Parameters
-    ----------
-    solid : tuple of pieces
-    origins : float64 array, shape (n, 3)
-    direction : float64 array, shape (3,)
-        A unit vector.
-
-    Returns
-    -------
-    t : float64 (n,)
-        Distance along the ray; infinite where it misses.
-    normals : float64 (n, 3)
-        Outward unit vectors, against the ray; zero where it misses.
+    Where a ray misses, the distance is infinite and the normal zero.
 
     >>> t, normals = first_hits((Piece((Ball(1.0),)),), np.array([[0.0, 0.6, 5.0]]), np.array([0.0, 0.0, -1.0]))
     >>> t.round(12).tolist(), normals.round(12).tolist()
@@ -291,7 +288,7 @@ class Scene:
 
 
 def draw_scene(class_number: int, key: tuple[int, ...]) -> Scene:
-    """The scene of a key: the same for ever, and with the same nuisances whatever the class."""
+    """The scene of a key: always the same, and with the same nuisances whatever the class."""
     u = uniform_draws(key, 48)
     shape, texture = _PAIRS[class_number]
 
@@ -314,8 +311,10 @@ def draw_scene(class_number: int, key: tuple[int, ...]) -> Scene:
         texture_phase=np.pi * u[16:19],
         colours=np.stack([bright, dark] if u[19] < 0.75 else [dark, bright]),
         background_colours=np.stack(
-            [_colour(u[20], between(21, 0.1, 0.7), between(22, 0.05, 0.55)),
-             _colour(u[23], between(24, 0.1, 0.7), between(25, 0.05, 0.55))]
+            [
+                _colour(u[20], between(21, 0.1, 0.7), between(22, 0.05, 0.55)),
+                _colour(u[23], between(24, 0.1, 0.7), between(25, 0.05, 0.55)),
+            ]
         ),
         background_waves=(between(26, -1.6, 1.6), between(27, -1.6, 1.6), between(28, 0, 2 * np.pi)),
         background_slopes=(between(29, -0.3, 0.3), between(30, -0.3, 0.3)),
@@ -324,7 +323,7 @@ def draw_scene(class_number: int, key: tuple[int, ...]) -> Scene:
         bar=(between(33, 0, np.pi), between(34, -0.5, 0.5), between(35, 0.05, 0.12)) if u[32] < 0.3 else None,
         bar_colour=_colour(u[36], between(37, 0.0, 0.8), between(38, 0.1, 0.9)),
         noise=between(39, 0.0, 0.04),
-    )  # fmt: skip
+    )
 
 
 def texture_on(scene: Scene, points: np.ndarray) -> np.ndarray:
@@ -354,7 +353,7 @@ def texture_on(scene: Scene, points: np.ndarray) -> np.ndarray:
 
 
 def _rotation(*, spin: float, lean: float, roll: float) -> np.ndarray:
-    """About the shape's own axis, then away from the camera (0: the axis points at it), then in the image; radians."""
+    """About the axis of the shape, then away from the camera (0: the axis points at it), then in the image; radians."""
     return np.asarray(_turn(roll, 0, 1) @ _turn(-lean, 1, 2) @ _turn(spin, 0, 1))
 
 
@@ -398,10 +397,10 @@ class Geometry:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What each of n rays hits first, all float64 but ``layer``."""
+    """What each of n rays hits first."""
 
-    points: np.ndarray  # (n, 3)
-    normals: np.ndarray  # (n, 3)
+    points: np.ndarray  # float64 (n, 3)
+    normals: np.ndarray  # float64 (n, 3)
     layer: np.ndarray  # uint8 (n,)
 
 
@@ -477,9 +476,19 @@ RENDERING = "shapes-1"
 _SPLITS = {"train": 0, "val": 1}
 _SIZES_PX = range(8, 1025)
 
+CACHE_BYTES = 1 << 27
+"""Largest size of a cache of computed arrays, for the next reader of the same images; 40,000 images of 32 px."""
 
-KEPT_BYTES = 1 << 27
-"""Of rendered images that stay in memory, for the next encoder that looks at them; 40,000 of 32 px."""
+
+def cached_array(cache: dict[Hashable, np.ndarray], key: Hashable, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """A read-only array of the cache, computed where it is missing, and stored while the cache is not full."""
+    array = cache.get(key)
+    if array is None:
+        array = compute()
+        array.setflags(write=False)
+        if (len(cache) + 1) * array.nbytes <= CACHE_BYTES:
+            cache[key] = array
+    return array
 
 
 @dataclass(frozen=True)
@@ -495,21 +504,14 @@ class Renderer:
         return Image.fromarray(self.pixels(number))
 
     def pixels(self, number: int) -> np.ndarray:
-        """Uint8 (size_px, size_px, 3), not to be written to."""
-        known = _rendered.get((self, number))
-        if known is not None:
-            return known
-        pixels = render(self.scene(number), self.size_px)
-        pixels.setflags(write=False)
-        if (len(_rendered) + 1) * pixels.nbytes <= KEPT_BYTES:
-            _rendered[self, number] = pixels
-        return pixels
+        """Uint8 (size_px, size_px, 3), read-only."""
+        return cached_array(_rendered, (self, number), lambda: render(self.scene(number), self.size_px))
 
     def scene(self, number: int) -> Scene:
         return draw_scene(number % self.n_classes, (self.seed, _SPLITS[self.split], number, 0))
 
 
-_rendered: dict[tuple[Renderer, int], np.ndarray] = {}  # the same whoever asks, so that nobody sees that it is kept
+_rendered: dict[Hashable, np.ndarray] = {}
 
 
 def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: int = 32, seed: int = 0) -> ImageData:
@@ -555,8 +557,10 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
                 f"The rendered image set was asked for with {split}={n!r} images of {classes} classes; expected at "
                 f"least one a class, {split}={classes} or more."
             )
-    parts = {split: _image_set(Renderer(int(seed), split, classes, size_px), n) for split, n in
-             (("train", train), ("val", val))}  # fmt: skip
+    parts = {
+        split: _image_set(Renderer(int(seed), split, classes, size_px), n)
+        for split, n in (("train", train), ("val", val))
+    }
     return ImageData(name=parts["train"].name, train=parts["train"], val=parts["val"])
 
 
@@ -584,17 +588,23 @@ def geometry(images: ImageSet, index: int) -> Geometry:
     >>> geometry(shapes(train=20, val=20).train, 3).normals.shape
     (32, 32, 3)
     """
-    read = images.images.read if isinstance(images.images, LazyImages) else None
-    if not isinstance(read, Renderer) or not isinstance(images.images, LazyImages):
+    renderer, numbers = rendered(images)
+    return geometry_of(renderer.scene(int(numbers[index])), renderer.size_px)
+
+
+def rendered(images: ImageSet) -> tuple[Renderer, np.ndarray]:
+    """The renderer of a rendered set, and the numbers of its images, (n,); any other set is refused."""
+    lazy = images.images
+    if not isinstance(lazy, LazyImages) or not isinstance(lazy.read, Renderer):
         raise DataError(
-            f"Depth and normals of {images.name!r} were asked for, and only the rendered set 'shapes' knows them; "
+            f"Depth and normals of {images.name!r} were asked for, and only the rendered set 'shapes' computes them; "
             "expected images of zoo.datasets.shapes."
         )
-    return geometry_of(read.scene(int(images.images.indices[index])), read.size_px)
+    return lazy.read, lazy.indices
 
 
 def _set_name(renderer: Renderer) -> str:
-    """Other classes or another size make another data set, with its own name in results; another seed does not."""
+    """Other classes or another size make another data set, with another name in results; another seed does not."""
     if (renderer.n_classes, renderer.size_px) == (20, 32):
         return "shapes"
     return f"shapes-{renderer.n_classes}-classes-{renderer.size_px}px"

@@ -1,6 +1,6 @@
 """Measures calibrated learning curves of the pocket of encoders, into ``results/measured/`` of this checkout.
 
-    python benchmarks/measure_curves.py [TASK...] [--processes 2] [--scratch DIR] [--out DIR]
+    python scripts/measure_curves.py [TASK...] [--processes 2] [--scratch DIR] [--out DIR]
 
 What `zoo curve` does, for three self-supervised encoders of the pocket and a supervised one, all of one architecture
 and pretrained on the rendered images: their classes, depth and surface normals, with five data regimes from 2 labels a
@@ -17,7 +17,7 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.curves.models import candidate
 from zoo.evaluation.curves.report import CurveRequest, learning_curves, rows_of_curves
 from zoo.evaluation.curves.tuning import Training
@@ -57,9 +57,13 @@ def main() -> None:
         spec, task, regimes = CURVES[choice]
         begun = time.perf_counter()
         report = learning_curves(
-            candidates, transfer_data(spec, task), CurveRequest(regimes=regimes, seeds=SEEDS),
-            folder=options.scratch, how=Training(device="cpu"), n_processes=options.processes,
-        )  # fmt: skip
+            candidates,
+            transfer_data(spec, task),
+            CurveRequest(regimes=regimes, seeds=SEEDS),
+            folder=options.scratch,
+            how=Training(device="cpu"),
+            n_processes=options.processes,
+        )
         n_new = record(rows_of_curves(report, source="measured"), folder=options.out).n_new
         print(f"{choice}: {n_new} new rows, {time.perf_counter() - begun:.0f} s", flush=True)
         for curve in report.curves:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.nearest import candidates, nearest, nearest_points, points_of
+from zoo.evaluation.nearest import candidates, nearest, nearest_points, points_of
 
 
 def by_all_pairs(z: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """How ``analysis/tuned_trees.toml`` was made, and how much its settings flatter.
 
-    python benchmarks/stored_trees.py [--features few,filtered,all] [--trials 50] [--nested few] [--write]
+    python scripts/stored_trees.py [--features few,filtered,all] [--trials 50] [--nested few] [--write]
 
 Tunes the trees of the six outcomes of Table 6 for each set of features and prints the variance that they explain in 30
 folds, in percent, by the paper's definition and pooled. For the sets named by ``--nested`` it then searches anew
@@ -40,21 +40,34 @@ def main() -> None:
     print(f"{'features':10}{'outcome':24}{'error':>9}{'by fold':>9}{'nested':>8}{'pooled':>9}{'nested':>8}")
     for features in options.features.split(","):
         found = tune_all(
-            table, TREE_OUTCOMES, features=features, n_trials=options.trials, n_workers=options.workers,
+            table,
+            TREE_OUTCOMES,
+            features=features,
+            n_trials=options.trials,
+            n_workers=options.workers,
             seed=options.seed,
-        )  # fmt: skip
+        )
         tunings += found.values()
         for outcome, tuned in found.items():
             scored = explained_variance(
-                table, outcome, features=features, parameters=tuned.parameters, seed=options.seed, n_repeats=1,
+                table,
+                outcome,
+                features=features,
+                parameters=tuned.parameters,
+                seed=options.seed,
+                n_repeats=1,
                 n_workers=options.workers,
-            )  # fmt: skip
+            )
             own = {"by_fold": scored.by_fold, "pooled": scored.pooled}
             if features in options.nested.split(","):
                 honest = nested_variance(
-                    table, outcome, features=features, n_trials=options.trials, seed=options.seed,
+                    table,
+                    outcome,
+                    features=features,
+                    n_trials=options.trials,
+                    seed=options.seed,
                     n_workers=options.workers,
-                )  # fmt: skip
+                )
                 own |= {"nested_by_fold": honest.by_fold, "nested_pooled": honest.pooled}
             scores[features, outcome] = own
             shown = [f"{own[name]:.1f}" if name in own else "" for name in NAMES]

@@ -1,0 +1,366 @@
+"""What the verbs that measure share: options of images, features and probes, and rows added to the user's results."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError, ZooError
+from .options import refuse_idle
+from .output import say
+
+if TYPE_CHECKING:
+    from ..datasets import ImageData
+    from ..datasets.images import Copies
+    from ..evaluation.evaluating import Featurising, Request
+
+
+_KINDS = ("auto", "logistic", "streamed")
+
+_SETTINGS = (
+    click.option(
+        "--settings",
+        metavar="LIST",
+        help="Label settings by comma: full, K-shot, P%.  [default: full,30-shot,1%,5-shot,3-shot as far as "
+        "there are images]",
+    ),
+    click.option("--knn/--no-knn", "neighbours", default=True, show_default=True, help="Also nearest neighbours."),
+)
+
+_PROBES = (
+    click.option(
+        "--seeds",
+        "n_seeds",
+        type=click.IntRange(1, 1000),
+        default=5,
+        show_default=True,
+        help="Draws of few-shot labels.",
+    ),
+    click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
+    click.option(
+        "--probe",
+        type=click.Choice(_KINDS),
+        default="auto",
+        show_default=True,
+        help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
+    ),
+    click.option(
+        "--set",
+        "changed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A setting of the linear probe, as select=log_loss or stop=scikit-learn; the protocol is then "
+        "named for it. Repeatable.",
+    ),
+)
+
+_PARTS = (
+    click.option(
+        "--subsets",
+        "n_subsets",
+        type=click.IntRange(1, 1000),
+        default=3,
+        show_default=True,
+        help="Draws of the held-out subset of the decomposition.",
+    ),
+    click.option(
+        "--order",
+        type=click.Choice(["standard", "alternative"]),
+        default="standard",
+        show_default=True,
+        help="Of the decomposition: Eq. 1, or Eq. 5.",
+    ),
+    click.option(
+        "--refit",
+        "n_refits",
+        metavar="N",
+        type=click.IntRange(5, 10_000),
+        help="Train all probes of the decomposition again on N resamples of the images, for intervals that "
+        "hold what other training images would do to them; 20 take 20 times as long.",
+    ),
+)
+
+_RECORDING = (
+    click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
+    click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results."),
+)
+_DEVICE = click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
+PART_NAMES = ("n_subsets", "order", "n_refits")
+
+
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of label settings."""
+    return with_options(command, _SETTINGS)
+
+
+def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of probes."""
+    return with_options(command, _PROBES)
+
+
+def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of the decomposition."""
+    return with_options(command, _PARTS)
+
+
+def refuse_idle_probes(options: dict[str, Any]) -> None:
+    """Refuses options of probes that have no effect beside the others."""
+    if options.get("order") == "alternative":
+        refuse_idle(("n_subsets",), "the alternative decomposition holds out no subset")
+    if "settings" not in options:
+        refuse_idle(("n_seeds",), "a decomposition has all labels, which are there once; see --subsets")
+    elif options["settings"] is not None and all(_is_full(name) for name in options["settings"].split(",")):
+        refuse_idle(("n_seeds",), "all labels are there once, and no setting with fewer is asked for")
+
+
+def refuse_idle_source(*, record: bool) -> None:
+    """Refuses ``--source`` where nothing is recorded."""
+    if not record:
+        refuse_idle(("source",), "with --no-record nothing is recorded")
+
+
+def _is_full(name: str) -> bool:
+    from ..evaluation.measuring import label_setting
+
+    return label_setting(name).is_full
+
+
+def with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """The command with all of these options, in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
+    """The request to evaluate, from the options."""
+    from ..evaluation.evaluating import Request
+    from ..evaluation.measuring import label_setting
+
+    given = options.get("settings")
+    names = None if given is None else tuple(label_setting(name).name for name in given.split(","))
+    return Request(
+        settings=names,
+        n_seeds=options["n_seeds"],
+        n_subsets=options.get("n_subsets", 3),
+        seed=options["seed"],
+        probe=options["probe"],
+        changed=settings_of(options["changed"]),
+        neighbours=options.get("neighbours", False),
+        decompose=decompose,
+        order=options.get("order", "standard"),
+        n_refits=options.get("n_refits") or 0,
+        supervised=supervised,
+        device=options.get("device"),
+    )
+
+
+def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, Any]:
+    """Settings from NAME=VALUE; values are read as JSON if they are JSON, else as text."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name or name in found:
+            raise QueryError(f"Got --set {text!r}, expected {form}, each name once.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+IMAGE_KINDS = """\
+  digits                   scikit-learn's handwritten digits
+  shapes                   rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0
+  FOLDER                   a folder a class, below train/ and val/, or split by hash
+  FILE.npz                 arrays x and y, or x_train, y_train, x_val and y_val
+  torchvision:NAME:ROOT    a data set of torchvision on the disk
+  huggingface:PATH         what save_to_disk of the library datasets wrote
+"""
+
+IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
+
+
+def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
+    """Two numbers from LOW,HIGH."""
+    if text is None:
+        return None
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low, high = math.nan, math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise QueryError(f"Got --scale {text!r}, expected LOW,HIGH, two numbers with the smaller one first, as 0,4095.")
+    return low, high
+
+
+DATA_OPTIONS = (
+    click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
+    click.option(
+        "--val-share",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Share of the images to test on, where the source does not say.  [default: 0.2]",
+    ),
+    click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
+    click.option("--image-column", help="Of a Hugging Face data set that has several."),
+    click.option("--label-column", help="Of a Hugging Face data set that has several."),
+    click.option(
+        "--scale",
+        metavar="LOW,HIGH",
+        callback=scale_of,
+        help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
+        "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
+    ),
+)
+
+_OPTIONS = (
+    *DATA_OPTIONS,
+    click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
+    click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
+    _DEVICE,
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        default="float32",
+        show_default=True,
+        help="Of the encoder's forward pass.",
+    ),
+    click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
+)
+
+IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column")
+
+SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
+
+FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
+
+
+def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds all options of images and features."""
+    return with_options(command, _OPTIONS)
+
+
+def source_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a source of images, by their names in Python."""
+    names = {"dataset": "name", "split_seed": "seed"}  # others are the same
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale")}
+
+
+def opened(images: str, options: dict[str, Any]) -> ImageData:
+    """Opens the image set that the arguments name; options that would do nothing to it are refused."""
+    from ..datasets import open_images
+
+    if not images.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, and has no columns")
+    say(f"looking at {images}")
+    data = open_images(images, **source_options(options))
+    if not data.is_split_here:
+        refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    return data
+
+
+def refuse_other_images(data: ImageData) -> None:
+    """Refuses other images than those recorded under this name, before anything is computed."""
+    from ..results.recording import require_same_images
+
+    require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
+
+
+def images_document(data: ImageData) -> dict[str, Any]:
+    """How the images of both parts are read, as JSON."""
+    return {"train": data.train.reading.as_dict(), "val": data.val.reading.as_dict()}
+
+
+def featurising(options: dict[str, Any]) -> Featurising:
+    """How features are computed, from the options."""
+    from ..evaluation.evaluating import Featurising
+
+    return Featurising(**{name: options[name] for name in FEATURE_OPTIONS})
+
+
+_LISTED_DIFFERENCES = 10  # --json has all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Result of adding numbers to the user's results."""
+
+    document: dict[str, Any] | None  # for JSON; None if nothing was recorded
+    problem: str  # why not, or what is recorded otherwise; "" if all is well
+    notes: tuple[str, ...]
+
+
+def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recording:
+    """Adds rows to the user's results; a failure becomes a sentence, because the numbers must still be printed."""
+    from ..results.recording import record
+
+    try:
+        found = record(make_rows(), differing="tell")
+    except ZooError as error:
+        return Recording(document=None, problem=f"The numbers were not added to your results: {error}", notes=())
+    notes, problem = [], ""
+    if found.paths:
+        known = f", {found.n_known} were there" if found.n_known else ""
+        notes.append(f"{found.n_new} rows added to {', '.join(map(str, found.paths))}{known}")
+    if n := len(found.differences):
+        notes += [str(one) for one in found.differences[:_LISTED_DIFFERENCES]]
+        if n > _LISTED_DIFFERENCES:
+            notes.append(f"and {n - _LISTED_DIFFERENCES} more; see them with --json")
+        problem = (
+            f"{n} of {n + found.n_new + found.n_known} numbers were not added to your results, for others are recorded "
+            "in their place; give these another --source, or use --no-record."
+        )
+    document = {
+        "files": [str(path) for path in found.paths],
+        "new": found.n_new,
+        "known": found.n_known,
+        "differing": [asdict(one) for one in found.differences],
+    }
+    return Recording(document=document, problem=problem, notes=tuple(notes))
+
+
+def copies_notes(copies: Copies | None) -> list[str]:
+    """Sentences on images that are copies of others."""
+    return [] if copies is None else copies.notes()
+
+
+def copies_between(data: ImageData) -> Copies | None:
+    """Images of one part that are copies of images of the other; None if that is not known."""
+    from ..datasets.images import copies_of
+
+    return copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+
+
+def copies_document(copies: Copies | None) -> dict[str, Any] | None:
+    """Counts of copies as JSON."""
+    return None if copies is None else copies.as_dict()
+
+
+def skipped_notes(images: Sequence[str], *, n_named: int) -> list[str]:
+    """A note on images that could not be read, with the names of the first."""
+    if not images:
+        return []
+    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
+
+
+def as_number(text: str | None) -> float | None:
+    """The number that an argument is; None if it is a name, or absent."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--source`` and ``--record``."""
+    return with_options(command, _RECORDING)
+
+
+def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--device``."""
+    return _DEVICE(command)
