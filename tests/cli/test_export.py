@@ -178,6 +178,8 @@ def test_no_key_in_an_address_reaches_what_is_published(tmp_path: Path) -> None:
 def test_a_missing_huggingface_hub_is_said_in_one_sentence(run_apart: Run, repository: Path) -> None:
     script = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "huggingface_hub"]:
+    del sys.modules[name]
 sys.modules["huggingface_hub"] = None
 from zoo.errors import MissingExtra
 try:

@@ -5,7 +5,6 @@ Tables that repeat each other and averages that are printed beside what they ave
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
@@ -14,8 +13,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from zoo.cards.catalogue import catalogue
-from zoo.errors import MissingExtra, UnknownName
-from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free, published_label_free_df
+from zoo.errors import UnknownName
+from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free
 from zoo.results.values import read_files
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
@@ -243,19 +242,6 @@ def test_readers_of_measurements_do_not_come_across_the_file() -> None:
         "feature_statistics.csv",
         "risks.csv",
     ]
-
-
-def test_the_table_has_typed_columns() -> None:
-    frame = published_label_free_df()
-    assert len(frame) == sum(sum(counts.values()) for counts in COUNTS.values())
-    assert (frame["value"].dtype, frame["n"].dtype, frame["page"].dtype) == ("float64", "Int64", "Int64")
-    assert published_label_free_df(paper=PAPERS[CLID], table="Table 1")["n"].eq(28).all()
-
-
-def test_the_table_without_pandas_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"'pandas'.*\[tables\]"):
-        published_label_free_df()
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def test_rows_are_added_behind_those_that_are_there_and_never_twice(results: Pat
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"value": 1.5, "ci_low": 1.0}, "has the value 1.5555555555555556, and is now to have 1.5,"),
-        ({"ci_low": 0.5}, "has the ci_low 0.30000000000000004, and is now to have 0.5,"),
-        ({"ci_low": None, "ci_high": None}, "has the ci_low 0.30000000000000004, and is now to have nothing,"),
+        ({"value": 1.5, "ci_low": 1.0}, "recorded: 1.55556, now: 1.5; but"),
+        ({"ci_low": 0.5}, "recorded: 0.3 to 3.14159, now: 0.5 to 3.14159; but"),
+        ({"ci_low": None, "ci_high": None}, "recorded: 0.3 to 3.14159, now: nothing; but"),
     ],
 )
 def test_a_recorded_number_never_changes(results: Path, change: dict[str, Any], words: str) -> None:
@@ -88,7 +88,8 @@ def test_a_recorded_number_never_changes(results: Path, change: dict[str, Any], 
     before = files(results)
     with pytest.raises(ResultsError, match=words) as refusal:
         record({FULL: TOLD, replace(BASE, **change): TOLD})
-    assert str(refusal.value).startswith(f"{results}/measured/dino_vitS16.csv, line 2: 'linear_probe_error' of")
+    assert str(refusal.value).startswith(f"{results}/measured/dino_vitS16.csv, line 2: ")
+    assert "linear_probe_error of dino_vitS16 on digits" in str(refusal.value)
     assert files(results) == before
 
 

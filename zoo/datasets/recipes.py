@@ -125,10 +125,16 @@ BY_OBJECTIVE = {
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
 _POCKET = Strengths(
-    source="scripts/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
-    gray_probability=0.3, blur_probability=(0.3,), blur_sigma_px=(1.0, 1.0), masking=Masking(share=0.6),
+    source="scripts/train_pocket_views.py",
+    interpolation="bilinear",
+    jitter=(0.5,) * 4,
+    jitter_probability=1.0,
+    gray_probability=0.3,
+    blur_probability=(0.3,),
+    blur_sigma_px=(1.0, 1.0),
+    masking=Masking(share=0.6),
     resizes_first=True,
-)  # fmt: skip
+)
 _POCKET_SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}
 _PYCONTRAST = replace(
     _SIMCLR, source="InfoMin, arXiv:2005.10243, and its code PyContrast", crop_scale=(0.2, 1.0), policy_magnitude=10.0
