@@ -69,17 +69,19 @@ def content_checked_once() -> Iterator[None]:
             checked_facts[key] = check_facts(where, facts)  # what is refused is refused every time
         return checked_facts[key]
 
-    def check_rows_once(path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str]) -> list[rows.Row]:
+    def check_rows_once(
+        path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str], left_out: list[str]
+    ) -> list[rows.Row]:
         if not path.is_relative_to(REPOSITORY):
-            return rows_of(path, content, cards, seen)
+            return rows_of(path, content, cards, seen, left_out)
         if (path, content) not in checked_rows:
             places: dict[rows.Key, str] = {}
-            checked_rows[path, content] = rows_of(path, content, cards, places), places
+            checked_rows[path, content] = rows_of(path, content, cards, places, left_out), places
         found, places = checked_rows[path, content]
         if not places.keys().isdisjoint(seen):  # a row of another file, which is refused with both places
-            return rows_of(path, content, cards, seen)
+            return rows_of(path, content, cards, seen, left_out)
         seen |= places
-        return [[*row] for row in found]
+        return [*found]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "_document", cache(reading._document))

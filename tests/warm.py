@@ -15,7 +15,7 @@ from pathlib import Path
 
 _TIMEOUT_S = 120
 _SERVER = f"""
-import atexit, importlib, json, os, signal, sys, traceback, types
+import atexit, importlib, json, multiprocessing.process, os, signal, sys, traceback, types
 import numpy, pandas, PIL.Image, timm, torch, torchvision
 
 def run(script, arguments, path, cwd, environment, out, err):
@@ -24,6 +24,7 @@ def run(script, arguments, path, cwd, environment, out, err):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), descriptor)
     sys.stdin = open(0, closefd=False)
     os.chdir(cwd)
+    multiprocessing.process.ORIGINAL_DIR = cwd  # what "" in sys.path means to processes that are started from here
     os.environ.clear()
     os.environ.update(environment)
     sys.path[1:1] = path
@@ -48,6 +49,7 @@ for line in sys.stdin:
     if not child:
         run(**json.loads(line))
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+os._exit(0)  # at once: to take the libraries down takes seconds
 """
 
 
@@ -71,6 +73,7 @@ class WarmPython:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-c", _SERVER],
+                cwd="/",
                 env={**environment, "PYTHONPATH": ":".join(self._libraries)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

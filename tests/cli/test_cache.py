@@ -178,7 +178,7 @@ class TestCollect:
         orphan = made(folders / "tensors" / f"{'1' * 64}.safetensors", 2 * HOUR, b"x" * 1000)
         result = run("cache", "gc", "--dry-run")
         assert f"tensors/{'1' * 12}..." in result.stdout
-        assert "weights that no record speaks of" in result.stdout
+        assert "weights without a record" in result.stdout
         assert result.stdout.splitlines()[-1] == "1.0 kB would be free again."
         assert orphan.exists()
         assert document("cache", "gc", "--dry-run")["freed_bytes"] == 1000
@@ -231,7 +231,7 @@ class TestGarbage:
         store.tensors_path(shelf, just_lost.sha256).unlink()
         assert self.reasons() == {
             damaged: "a damaged record",
-            orphan: "weights that no record speaks of",
+            orphan: "weights without a record",
             half: "half written by a process that is gone",
             store.record_path(shelf, lost.key): "a record without its weights",
         }
@@ -249,7 +249,7 @@ class TestGarbage:
         assert self.reasons() == {}
         assert self.reasons({"dino": 2}) == {
             store.record_path(folders, old.key): "converted by version 1 of the layout 'dino'",
-            store.tensors_path(folders, old.sha256): "weights that no record speaks of",
+            store.tensors_path(folders, old.sha256): "weights without a record",
         }
         care.discard(care.garbage(layouts={"dino": 2}))
         assert store.find(folders, new.key) == new

@@ -150,6 +150,8 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
 ) -> None:
     script = f"""
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == {library!r}]:
+    del sys.modules[name]
 sys.modules[{library!r}] = None
 from zoo.cards.catalogue import catalogue
 from zoo.errors import MissingExtra

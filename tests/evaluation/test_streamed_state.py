@@ -11,8 +11,8 @@ import pytest
 
 from tests.evaluation.test_streamed import SMALL, drawn
 from zoo.errors import StoreError
-from zoo.evaluation.streamed import PassProgress, StreamedProbe
-from zoo.evaluation.streamed_space import STANDARD, Candidate, Space, proposed, rounds
+from zoo.evaluation.streamed import STANDARD, PassProgress, Space, StreamedProbe, proposed, rounds
+from zoo.evaluation.streamed_training import Candidate
 
 SPACE = Space(
     learning_rate_per_256=(1e-3, 1.0),

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.evaluation.streamed_space import SCHEDULES, Candidate
 from zoo.evaluation.streamed_training import (
+    SCHEDULES,
+    Candidate,
     Labelled,
     Lars,
     Setting,

@@ -19,7 +19,7 @@ from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
 from ..files import replaced
-from .measuring import (
+from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     SPLIT_OPTIONS,

@@ -350,7 +350,7 @@ class Claims:
 
         return add
 
-    def judged(self, *given: Any, **words: str) -> list[Claim]:
+    def judged(self, *given: Any, **words: object) -> list[Claim]:
         """Every statement with its answer; ``given`` are the arguments of the functions."""
         return [
             answered(claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given))

@@ -5,7 +5,7 @@ distance to its centroid and lower bounds of those to the others are stored (Elk
 several share a lower bound (Ding et al. 2015). As centroids settle, fewer and fewer rows have to be compared with them
 again. A greedy k-means++ start on all features would take longer than all else; it and the first rounds, which move the
 centroids most, run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
-Random numbers are drawn for rows in the order of their fingerprints (:func:`.nearest.fingerprints`), so that the
+Random numbers are drawn for rows in the order of their :func:`~zoo.evaluation.nearest.fingerprints`, so that the
 clusters do not depend on the order of the rows.
 """
 
