@@ -316,7 +316,7 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
 
     refuse_idle_probes(options)
     of_train, of_test = load_features(train), load_features(test)
-    twin = as_number(supervised)
+    twin: Any = as_number(supervised)
     if supervised is not None and twin is None:
         twin = load_features(supervised)
     request = request_of(options, decompose=True, supervised=twin)
