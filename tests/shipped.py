@@ -16,8 +16,7 @@ from zoo.analysis.label_free import measured_rows
 from zoo.analysis.label_free_agreement import predictions
 from zoo.analysis.table import StudyTable, study_table
 from zoo.analysis.threads import one_thread
-from zoo.results.rows import Row
-from zoo.results.vocabulary import LABEL_FREE_METRICS, METRIC
+from zoo.results.vocabulary import LABEL_FREE_METRICS, Row
 from zoo.studies import running
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyFunction, StudyOptions, load_study, study_named
@@ -86,7 +85,7 @@ def _light_trees(table: StudyTable, outcomes: Sequence[str], *given: Any, **opti
 def rows_of_two_metrics(**options: Any) -> list[Row]:
     """What was measured, without the label-free metrics but LiDAR and RankMe."""
     known = LABEL_FREE_METRICS.keys() - {"lidar", "rankme"}
-    return [row for row in measured_rows(**options) if row[METRIC] not in known]
+    return [row for row in measured_rows(**options) if row.metric not in known]
 
 
 QUICK = {
