@@ -226,10 +226,10 @@ def test_an_encoder_of_mine_takes_part_where_it_has_what_it_takes(
     assert claim("Generative objectives", findings).verdict == "corrected"
 
 
-@pytest.mark.parametrize("rank", [0.0, -1.0])
-def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure(rank: float) -> None:
+def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure() -> None:
     cells = {f"e{place}": {"usability": 9.0, "ssl_mode": "siamese", "train_rank": 2.0**place} for place in range(5, 9)}
-    findings = of(table_of(cells | {"strange": {**cells["e5"], "train_rank": rank}}))
+    strange = {f"of rank {rank}": {**cells["e5"], "train_rank": rank} for rank in (0.0, -1.0)}
+    findings = of(table_of(cells | strange))
     (axes,) = draw(findings)["effective_dimensionality"].axes
     assert sum(len(points.get_offsets()) for points in axes.collections) == 4
 
