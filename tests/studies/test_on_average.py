@@ -101,8 +101,11 @@ def test_what_agrees_because_nothing_is_significant_shows_what_is_not_excluded()
 
 
 def test_the_printed_size_of_projectors_is_that_of_the_parameters_beyond_the_first_layer() -> None:
-    (hidden,) = [one for one in found().estimates if one.term == "log(projection_nparameters_hidden)"
-                 and one.outcome == "usability"]  # fmt: skip
+    (hidden,) = [
+        one
+        for one in found().estimates
+        if one.term == "log(projection_nparameters_hidden)" and one.outcome == "usability"
+    ]
     assert hidden.value == pytest.approx(-0.679, abs=1e-3) and hidden.p == pytest.approx(0.0187, abs=1e-4)
     reason = claim("log projector parameters on usability: coefficient").reason
     assert "-0.679 +- 0.28 with p 0.019, of 106 encoders" in reason and "with p 0.82, of 133 encoders" in reason
