@@ -246,7 +246,7 @@ def test_a_student_alone_is_not_taken_for_the_teacher_that_a_method_publishes() 
 def test_a_key_that_names_nothing_lists_what_there_is() -> None:
     with pytest.raises(WeightsRefused, match=r"has nothing that fits at 'teacher', expected 'model'"):
         loaded({"model": net()}, checkpoint_key="teacher")
-    with pytest.raises(QueryError, match="a file of your own"):
+    with pytest.raises(QueryError, match="concerns a file of your own"):
         zoo.load("tiny", checkpoint_key="teacher")
 
 
