@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from tests.each import for_each
 from zoo.cards.catalogue import catalogue
-from zoo.datasets.recipes import BY_OBJECTIVE, IGNORED, WORDS, Masking, Recipe, Strengths, recipe_of
+from zoo.datasets.recipes import BY_OBJECTIVE, WORDS, Masking, Recipe, Strengths, recipe_of
 from zoo.datasets.views import augmented, hidden_patches, view_preprocess
 from zoo.errors import QueryError, UnknownName
 
@@ -56,7 +56,7 @@ def test_every_augmentation_of_every_card_is_made_or_named_as_left_out(name: str
         assert not set(named) & WORDS.keys(), error
         return
     left_out = {word for word, _ in recipe.left_out}
-    assert set(named) <= {*recipe.augmentations, *left_out, IGNORED}
+    assert set(named) <= {*recipe.augmentations, *left_out, "normalize"}
     assert set(recipe.augmentations) <= set(named)
     for word in left_out:
         assert any(word in note for note in recipe.notes)

@@ -250,6 +250,12 @@ def test_the_study_imports_no_torch(home: Path) -> None:
         f"(run,) = run_studies([study_named({NAME!r})], with_mine=True); "
         "print('torch' in sys.modules, len(run.findings.claims))"
     )
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "ZOO_HOME": str(home)},
-                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "ZOO_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.stdout.split() == ["False", "10"], done.stderr

@@ -1,4 +1,4 @@
-"""Every shipped study: on the published rows as a user runs it, and on corrected ones with an encoder of the user's."""
+"""Every shipped study, with few draws: on the published rows, and on corrected ones with an encoder of the user's."""
 
 from __future__ import annotations
 

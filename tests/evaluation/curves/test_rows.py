@@ -164,8 +164,10 @@ def test_maximal_supervision_that_was_measured_has_a_row_a_seed_and_scratch_has_
     )
     assert maximal == scratch[-2:] and len(scratch) == 6
     assert [split for split, _, _ in scratch] == [
-        *["train 20 images -> val"] * 2, *["train 100 images -> val"] * 2, *["train -> val"] * 2,
-    ]  # fmt: skip
+        *["train 20 images -> val"] * 2,
+        *["train 100 images -> val"] * 2,
+        *["train -> val"] * 2,
+    ]
 
 
 def test_an_encoder_without_a_card_cannot_be_recorded_and_it_says_what_to_do(tmp_path: Path) -> None:

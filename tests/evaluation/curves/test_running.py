@@ -28,7 +28,7 @@ from tests.evaluation.curves.curve_runs import (
     planted_train,
     request,
     slow_encoder,
-)  # fmt: skip
+)
 from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
 from zoo.evaluation.curves import runs
