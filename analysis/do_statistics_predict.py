@@ -25,7 +25,17 @@ from zoo.analysis.ols import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
-from zoo.studies.findings import Claim, Findings, Rows, Table, number_claim, statement_claim, undone_by_hc3
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    Rows,
+    Table,
+    number_claim,
+    undone_by_hc3,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, risk_label, rows_used
 
@@ -72,15 +82,8 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     return Findings(
         claims=[
             *_number_claims(fits),
-            *_statements(rows, fits, alone),
-            statement_claim(
-                "Normalising features lowers accuracy by 0.44 +- 0.28 points",
-                source=SOURCE,
-                holds=False,
-                paper="0.44 +- 0.28",
-                ours="not available",
-                reason="the errors of probes on normalised features were not published",
-            ),
+            _as_the_text_states(rows, fits),
+            *statements.judged(fits, alone),
         ],
         estimates=[
             *(one.described(method=name) for name, fit in fits.items() for one in fit.estimates),
@@ -220,70 +223,72 @@ def _number_claims(fits: Fits) -> list[Claim]:
             ours=ours,
             reason="" if ours is not None else _FEW,
             caveat=caveats.get(claim, ""),
-            shown=None if ours is not None else "not available",
+            shown=None if ours is not None else NOT_AVAILABLE,
         )
         for claim, printed, ours in rows
     ]
 
 
-def _statements(rows: pd.DataFrame, fits: Fits, alone: Pairs) -> list[Claim]:
-    main, design = fits[MAIN], design_of(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
+def _as_the_text_states(rows: pd.DataFrame, fits: Fits) -> Claim:
+    """The text says that the logarithm of the error is explained."""
+    design = design_of(rows, log=(RANK,), numeric=(UNIFORMITY, ALIGNMENT))
     logged = fit_ols(design.matrix, rows[ERROR].map(math.log), outcome_name="log error", unit="", method="logged")
-    together, nearest = alone[f"{UNIFORMITY} with {LOG_RANK}"][0], alone[f"{ALIGNMENT} with {ERROR}"][0]
-    uniformity, aligned = main.estimate(UNIFORMITY), main.estimate(ALIGNMENT)
-    return [
-        number_claim(
-            "R2 of the model as the text states it, of log(agg_risk)",
-            source=SOURCE,
-            printed="0.58",
-            ours=logged.r_squared,
-            as_the_paper_did=main.r_squared,
-            reason="the printed coefficients and R2 are those of the error itself, not of its logarithm",
-        ),
-        statement_claim(
-            "Uniformity is highly correlated with effective dimensionality",
-            source=SOURCE,
-            paper="highly correlated",
-            ours=f"r {_cell(together)} (high: at least {HIGH:g} in size)",
-            holds=is_high(together),
-            contradicted=not is_high(together),
-            value=together.value,
-            reason=f"r is below {HIGH:g} in size",
-        ),
-        statement_claim(
-            "Beyond effective dimensionality, uniformity is not predictive",
-            source=SOURCE,
-            paper="p 0.74",
-            ours=f"p {_p(uniformity)} in Eq. 26",
-            holds=not _significant(uniformity),
-            value=uniformity.p,
-            contradicted=_significant(uniformity),
-            reason=f"it has {_coefficient(uniformity)} in Eq. 26",
-        ),
-        statement_claim(
-            "Alignment of augmentations does not correlate with performance",
-            source=SOURCE,
-            paper="p 0.59",
-            ours=f"p {_p(aligned)} in Eq. 26, {_p(nearest)} alone (r {nearest.value:.2f})",
-            holds=not _significant(aligned) and not _significant(nearest),
-            value=nearest.value,
-            contradicted=_significant(nearest),
-            reason="it is significant alone or beside the others",
-        ),
-        _same_class(fits, alone),
-    ]
-
-
-def _same_class(fits: Fits, alone: Pairs) -> Claim:
-    pair, paper = f"{CLASS_ALIGNMENT} with {ERROR}", "coefficient 40.7, p 6e-7"
-    claim = "Alignment within a class is highly correlated with performance"
-    if WITHIN not in fits or pair not in alone:
-        return statement_claim(claim, source=SOURCE, paper=paper, ours="not available", holds=False, reason=_FEW)
-    r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
-    return statement_claim(
-        claim,
+    return number_claim(
+        "R2 of the model as the text states it, of log(agg_risk)",
         source=SOURCE,
-        paper=paper,
+        printed="0.58",
+        ours=logged.r_squared,
+        as_the_paper_did=fits[MAIN].r_squared,
+        reason="the printed coefficients and R2 are those of the error itself, not of its logarithm",
+    )
+
+
+statements = Claims(source=SOURCE)
+
+
+@statements("Uniformity is highly correlated with effective dimensionality", paper="highly correlated")
+def uniformity_goes_with_the_rank(fits: Fits, alone: Pairs) -> Answer:
+    r = alone[f"{UNIFORMITY} with {LOG_RANK}"][0]
+    return Answer(
+        ours=f"r {_cell(r)} (high: at least {HIGH:g} in size)",
+        holds=is_high(r),
+        contradicted=not is_high(r),
+        value=r.value,
+        reason=f"r is below {HIGH:g} in size",
+    )
+
+
+@statements("Beyond effective dimensionality, uniformity is not predictive", paper="p 0.74")
+def uniformity_adds_nothing(fits: Fits, alone: Pairs) -> Answer:
+    uniformity = fits[MAIN].estimate(UNIFORMITY)
+    return Answer(
+        ours=f"p {_p(uniformity)} in Eq. 26",
+        holds=not _significant(uniformity),
+        value=uniformity.p,
+        contradicted=_significant(uniformity),
+        reason=f"it has {_coefficient(uniformity)} in Eq. 26",
+    )
+
+
+@statements("Alignment of augmentations does not correlate with performance", paper="p 0.59")
+def alignment_does_not_predict(fits: Fits, alone: Pairs) -> Answer:
+    aligned, r = fits[MAIN].estimate(ALIGNMENT), alone[f"{ALIGNMENT} with {ERROR}"][0]
+    return Answer(
+        ours=f"p {_p(aligned)} in Eq. 26, {_p(r)} alone (r {r.value:.2f})",
+        holds=not _significant(aligned) and not _significant(r),
+        value=r.value,
+        contradicted=_significant(r),
+        reason="it is significant alone or beside the others",
+    )
+
+
+@statements("Alignment within a class is highly correlated with performance", paper="coefficient 40.7, p 6e-7")
+def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> Answer:
+    pair = f"{CLASS_ALIGNMENT} with {ERROR}"
+    if WITHIN not in fits or pair not in alone:
+        raise QueryError(_FEW)
+    r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
+    return Answer(
         ours=f"r {_cell(r)} with the error (high: at least {HIGH:g})",
         holds=is_high(r, sign=1),
         value=r.value,
@@ -291,6 +296,11 @@ def _same_class(fits: Fits, alone: Pairs) -> Claim:
         reason="the printed coefficient is beside three other statistics; alone, images of one class that lie farther "
         f"apart go with {'less' if (r.value or 0) < 0 else 'more'} error on the same rows",
     )
+
+
+@statements("Normalising features lowers accuracy by 0.44 +- 0.28 points", paper="0.44 +- 0.28")
+def normalising_lowers_accuracy(fits: Fits, alone: Pairs) -> Answer:
+    raise QueryError("the errors of probes on normalised features were not published")
 
 
 def _vif(fit: OlsFit, term: str) -> float:

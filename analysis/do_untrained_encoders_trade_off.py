@@ -12,6 +12,7 @@ Command: zoo study do_untrained_encoders_trade_off
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -21,7 +22,7 @@ from zoo.analysis.correlations import correlations
 from zoo.analysis.table import StudyTable, study_table
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.results.rows import errata
-from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, risk_label
 
@@ -52,7 +53,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         outcome="full-shot error with probe generalization",
     )
     return Findings(
-        claims=_claims(related, degenerate),
+        claims=claims.judged(related, degenerate),
         estimates=[*related["all"], *related["sound"], *total],
         tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame, mine)],
         figures=[
@@ -85,26 +86,27 @@ def _related(frame: pd.DataFrame, term: str) -> tuple[Estimate, Estimate]:
     )
 
 
-def _claims(related: dict[str, tuple[Estimate, Estimate]], degenerate: list[str]) -> list[Claim]:
-    found = []
-    for key, claim in (
-        ("all", "Usability and probe generalization trade off when the encoder is untrained"),
-        ("sound", "The tradeoff of untrained encoders does not rest on one that is at chance"),
-    ):
-        r, tau = related[key]
-        found.append(
-            statement_claim(
-                claim,
-                source="Figure 32",
-                paper="the tradeoff also holds",
-                holds=_negative(r) and _negative(tau),
-                ours=f"r {_cell(r)}, tau {_cell(tau)}, {r.n} encoders",
-                value=r.value,
-                reason=f"the 95 % intervals of r or tau reach 0"
-                f"{' without ' + ' and '.join(degenerate) if key == 'sound' and degenerate else ''}",
-            )
-        )
-    return found
+claims = Claims(source="Figure 32")
+Related = Mapping[str, tuple[Estimate, Estimate]]  # Pearson and Kendall of "all" encoders, and of "sound" ones
+
+
+@claims("Usability and probe generalization trade off when the encoder is untrained", paper="the tradeoff also holds")
+def untrained_encoders_trade_off(related: Related, degenerate: Sequence[str]) -> Answer:
+    return _trade_off(*related["all"])
+
+
+@claims("The tradeoff of untrained encoders does not rest on one that is at chance", paper="the tradeoff also holds")
+def untrained_encoders_above_chance_trade_off(related: Related, degenerate: Sequence[str]) -> Answer:
+    return _trade_off(*related["sound"], without=degenerate)
+
+
+def _trade_off(r: Estimate, tau: Estimate, *, without: Sequence[str] = ()) -> Answer:
+    return Answer(
+        ours=f"r {_cell(r)}, tau {_cell(tau)}, {r.n} encoders",
+        holds=_negative(r) and _negative(tau),
+        value=r.value,
+        reason="the 95 % intervals of r or tau reach 0" + (f" without {' and '.join(without)}" if without else ""),
+    )
 
 
 def _negative(estimate: Estimate) -> bool:

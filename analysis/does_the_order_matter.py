@@ -23,7 +23,7 @@ from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Claim, Findings, Rows, Table, statement_claim
+from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval
 
@@ -45,7 +45,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     related = {name: _related(both, name) for name in COMPONENTS}
     differences = [_difference(both, name) for name in COMPONENTS]
     return Findings(
-        claims=[*_claims(both, related), *_size_claims(both, differences)],
+        claims=[
+            *(claim for name, words in COMPONENTS.items() for claim in of_an_order.judged(both, name, component=words)),
+            *of_sizes.judged(both),
+        ],
         estimates=[*(one for pair in related.values() for one in pair), *differences],
         tables=[_values(both), _relations(both, related, differences)],
         figures=[
@@ -104,62 +107,63 @@ def _difference(both: pd.DataFrame, name: str) -> Estimate:
     ).mean
 
 
-def _claims(both: pd.DataFrame, related: Mapping[str, tuple[Estimate, Estimate]]) -> list[Claim]:
-    found = []
-    for name, words in COMPONENTS.items():
-        r, tau = related[name]
-        without = leave_one_out(both[name], both[f"{name}_alternative"])
-        moved = f"without {without.idxmax()} r is {without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}"
-        for one, claim, paper, reason in (
-            (r, f"Both orders give highly related {words}", "highly related", moved),
-            (
-                tau,
-                f"Both orders rank encoders similarly by {words}",
-                "similar relative ordering",
-                "one order does not tell the ranks in the other",
-            ),
-        ):
-            found.append(
-                statement_claim(
-                    claim,
-                    source="Appendix F.2",
-                    paper=paper,
-                    value=one.value,
-                    holds=is_high(one, sign=1),
-                    contradicted=not is_high(one, sign=1),
-                    ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
-                    reason=f"over all {one.n} encoders that were measured in both orders; {reason}",
-                )
-            )
-    return found
+of_an_order = Claims(source="Appendix F.2")
 
 
-def _size_claims(both: pd.DataFrame, differences: list[Estimate]) -> list[Claim]:
+@of_an_order("Both orders give highly related {component}", paper="highly related")
+def both_orders_are_related(both: pd.DataFrame, name: str) -> Answer:
+    r, _ = _related(both, name)
+    without = leave_one_out(both[name], both[f"{name}_alternative"])
+    moved = f"without {without.idxmax()} r is {without.max():+.2f}, without {without.idxmin()} {without.min():+.2f}"
+    return _is_high(r, moved)
+
+
+@of_an_order("Both orders rank encoders similarly by {component}", paper="similar relative ordering")
+def both_orders_rank_alike(both: pd.DataFrame, name: str) -> Answer:
+    _, tau = _related(both, name)
+    return _is_high(tau, "one order does not tell the ranks in the other")
+
+
+def _is_high(one: Estimate, reason: str) -> Answer:
+    return Answer(
+        ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
+        value=one.value,
+        holds=is_high(one, sign=1),
+        contradicted=not is_high(one, sign=1),
+        reason=f"over all {one.n} encoders that were measured in both orders; {reason}",
+    )
+
+
+of_sizes = Claims(source="Appendix F.2")
+
+
+@of_sizes(
+    "Encoder generalization is small in absolute terms in the alternative order too", paper="small in absolute terms"
+)
+def encoder_generalization_is_small(both: pd.DataFrame) -> Answer:
     smaller = both["encoder_alternative"] < both["probe_alternative"]
-    size = differences[-1]
-    return [
-        statement_claim(
-            "Encoder generalization is small in absolute terms in the alternative order too",
-            source="Appendix F.2",
-            paper="small in absolute terms",
-            holds=bool(smaller.all()),
-            ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
-            f"{both['encoder_alternative'].max():.1f} points (small: below probe generalization)",
-            reason="it is above probe generalization for some",
-        ),
-        statement_claim(
-            "Encoder generalization is of similar size in both orders",
-            source="caption of Figure 28",
-            paper="similar results",
-            holds=not _differs(size),
-            contradicted=_differs(size),
-            value=size.value,
-            ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average "
-            "(similar: no significant difference)",
-            reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
-            "images, and the paper calls its estimates worse",
-        ),
-    ]
+    return Answer(
+        ours=f"below probe generalization for {smaller.sum()} of {len(both)}, at most "
+        f"{both['encoder_alternative'].max():.1f} points (small: below probe generalization)",
+        holds=bool(smaller.all()),
+        reason="it is above probe generalization for some",
+    )
+
+
+@of_sizes(
+    "Encoder generalization is of similar size in both orders", source="caption of Figure 28", paper="similar results"
+)
+def encoder_generalization_is_of_similar_size(both: pd.DataFrame) -> Answer:
+    size = _difference(both, "encoder")
+    return Answer(
+        ours=f"{both['encoder_alternative'].mean():.2f} instead of {both['encoder'].mean():.2f} points on average "
+        "(similar: no significant difference)",
+        holds=not _differs(size),
+        contradicted=_differs(size),
+        value=size.value,
+        reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
+        "images, and the paper calls its estimates worse",
+    )
 
 
 def _differs(estimate: Estimate) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.evaluation.probes import probe_maker
+from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.protocols import protocol_named
 from zoo.evaluation.risk import RiskReport, decompose
 from zoo.features import Features, Origin

@@ -8,7 +8,7 @@ On the same synthetic features, in the same run:
   without scale and shift where the trial has it), autograd, the optimizers and schedulers of ``torch.optim`` (LARS,
   which PyTorch does not have, is the zoo's), 30 trials of Optuna's TPE one after the other on a stratified tenth of the
   training set, each 100 epochs, the best settings then once on all of it. Space and first settings are those of the
-  published evaluation, as in ``zoo/evaluation/streamed_space.py``.
+  published evaluation, as in ``zoo/evaluation/streamed.py``.
 * streamed: ``StreamedProbe``, the same number of trials and epochs, many candidates a pass.
 * path: ``LogisticProbe``, the whole regularisation path on all of the training set.
 
@@ -34,9 +34,8 @@ import optuna
 import torch
 
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.streamed import PassProgress, StreamedProbe
-from zoo.evaluation.streamed_space import STANDARD, Candidate, Space
-from zoo.evaluation.streamed_training import MOMENTUM, Lars, stratified
+from zoo.evaluation.streamed import STANDARD, PassProgress, Space, StreamedProbe
+from zoo.evaluation.streamed_training import MOMENTUM, Candidate, Lars, stratified
 from zoo.files import replaced
 
 SPACE = Space(

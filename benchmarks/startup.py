@@ -51,12 +51,12 @@ class Command:
 COMMANDS = (
     Command("python -c pass", ("-c", "pass")),
     Command("import zoo", ("-c", "import zoo"), 60),
-    Command("zoo list", ("-m", "zoo.cli", "list"), 150),
-    Command("zoo list, on a terminal", ("-m", "zoo.cli", "list"), 150, terminal=True),
-    Command("zoo show", ("-m", "zoo.cli", "show", _ENCODER), 150),
-    Command("zoo list --json", ("-m", "zoo.cli", "list", "--json"), 150),
-    Command("zoo results", ("-m", "zoo.cli", "results")),
-    Command("zoo recommend", ("-m", "zoo.cli", "recommend", "--labels", "20000")),
+    Command("zoo list", ("-m", "zoo", "list"), 150),
+    Command("zoo list, on a terminal", ("-m", "zoo", "list"), 150, terminal=True),
+    Command("zoo show", ("-m", "zoo", "show", _ENCODER), 150),
+    Command("zoo list --json", ("-m", "zoo", "list", "--json"), 150),
+    Command("zoo results", ("-m", "zoo", "results")),
+    Command("zoo recommend", ("-m", "zoo", "recommend", "--labels", "20000")),
     Command("import pandas", ("-c", "import pandas")),
     Command("import timm", ("-c", "import timm")),
 )

@@ -17,7 +17,7 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.curves.models import candidate
 from zoo.evaluation.curves.report import CurveRequest, learning_curves, rows_of_curves
 from zoo.evaluation.curves.tuning import Training

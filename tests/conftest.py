@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from tests.memory import Memory
 from tests.slow import Slow
+from tests.warm import WarmPython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -41,42 +43,81 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cards_checked_once() -> Iterator[None]:
-    """A card file of the same content is parsed once a process, and a card of the same facts checked once.
+def content_checked_once() -> Iterator[None]:
+    """Card files and shipped results files of the same content are parsed once a process, cards checked once.
 
-    Hundreds of tests add a card of the user's own; each would parse and check the 220 shipped ones again.
+    Hundreds of tests add a card or rows of the user's; each would check the 220 cards and 25,000 rows of the zoo again.
     """
-    from zoo.cards import reading as cardfiles
+    from zoo.cards import reading
+    from zoo.results import rows
 
-    check, by_words = cardfiles.check_facts, {}
+    merged, merged_facts = reading._Files.merged, {}
+    check_facts, checked_facts = reading.check_facts, {}
+    rows_of, checked_rows = rows.rows_of, {}
 
-    def check_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
+    def merge_once(files: Any, encoder: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
+        if not files.of[encoder].is_relative_to(REPOSITORY):
+            return merged(files, encoder, above)
+        key = encoder, id(files.documents[files.of[encoder]])  # which is kept, as _document is cached
+        if key not in merged_facts:
+            merged_facts[key] = merged(files, encoder)
+        return deepcopy(merged_facts[key]) if above else merged_facts[key]  # another card adds to what it is like
+
+    def check_facts_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
         key = where, repr(facts)
-        if key not in by_words:
-            by_words[key] = check(where, facts)  # what is refused is refused every time
-        return by_words[key]
+        if key not in checked_facts:
+            checked_facts[key] = check_facts(where, facts)  # what is refused is refused every time
+        return checked_facts[key]
+
+    def check_rows_once(
+        path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str], left_out: list[str]
+    ) -> list[rows.Row]:
+        if not path.is_relative_to(REPOSITORY):
+            return rows_of(path, content, cards, seen, left_out)
+        if (path, content) not in checked_rows:
+            places: dict[rows.Key, str] = {}
+            checked_rows[path, content] = rows_of(path, content, cards, places, left_out), places
+        found, places = checked_rows[path, content]
+        if not places.keys().isdisjoint(seen):  # a row of another file, which is refused with both places
+            return rows_of(path, content, cards, seen, left_out)
+        seen |= places
+        return [*found]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cardfiles, "_document", cache(cardfiles._document))
-        patch.setattr(cardfiles, "check_facts", check_once)
+        patch.setattr(reading, "_document", cache(reading._document))
+        patch.setattr(reading._Files, "merged", merge_once)
+        patch.setattr(reading, "check_facts", check_facts_once)
+        patch.setattr(rows, "rows_of", check_rows_once)
         yield
 
 
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """Runs scripts where the libraries have been imported."""
+    python = WarmPython(LIBRARIES)
+    yield python
+    python.end()
+
+
 @pytest.fixture
-def run_apart(tmp_path: Path) -> Run:
+def run_apart(tmp_path: Path, warm_python: WarmPython) -> Run:
     """Runs a script where the checkout can be found by nobody, not even through an editable installation.
 
     ``-S`` leaves out site-packages with its .pth files; PYTHONPATH brings back the libraries alone, after ``path``.
+    ``warm`` is for scripts to which it does not matter that PyTorch, timm and pandas are imported already.
     """
 
     def run(
-        script: str, *arguments: object, path: Iterable[Path] = (), cwd: Path = tmp_path
+        script: str, *arguments: object, path: Iterable[Path] = (), cwd: Path = tmp_path, warm: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        search = [*map(str, path), *LIBRARIES]
+        folders, given = [*map(str, path)], [*map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, *LIBRARIES])}
+        if warm:
+            return warm_python.run(script, given, path=folders, cwd=cwd, environment=environment)
         return subprocess.run(
-            [sys.executable, "-S", "-c", script, *map(str, arguments)],
+            [sys.executable, "-S", "-c", script, *given],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(search)},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -16,10 +16,15 @@ BLIND, MAXIMAL = 30.0, 10.0
 
 
 def curve(
-    encoder: str = "pocket_simclr_rn_shapes", *, calibrated: Sequence[float] | None = None,
-    scratch: Sequence[float] = SCRATCH, n: Sequence[int] = N, width: float | None = 0.5, frozen: bool = False,
+    encoder: str = "pocket_simclr_rn_shapes",
+    *,
+    calibrated: Sequence[float] | None = None,
+    scratch: Sequence[float] = SCRATCH,
+    n: Sequence[int] = N,
+    width: float | None = 0.5,
+    frozen: bool = False,
     metric: str = "normals_angular_error",
-) -> CalibratedCurve:  # fmt: skip
+) -> CalibratedCurve:
     """A curve by its calibrated risks; ``width`` is the standard deviation of its risks, None for no draws."""
     rng = np.random.default_rng(0)
 
@@ -29,18 +34,32 @@ def curve(
         return Drawn(value=value, draws=draws)
 
     return calibrated_curve(
-        encoder=encoder, task="normals", metric=metric, unit="degrees", dataset="shapes-10-classes",
-        protocol="zoo-curve-normals-1", frozen=frozen, regimes=[(each, each) for each in n],
+        encoder=encoder,
+        task="normals",
+        metric=metric,
+        unit="degrees",
+        dataset="shapes-10-classes",
+        protocol="zoo-curve-normals-1",
+        frozen=frozen,
+        regimes=[(each, each) for each in n],
         risks=[drawn(share) for share in (calibrated or [0.6 * share for share in scratch])],
-        scratch=[drawn(share) for share in scratch], blind=drawn(1.0, 0.0), maximal=drawn(0.0, 0.1),
-        n_seeds=[3] * len(n), n_test=1000, maximal_n=2 * n[-1],
-    )  # fmt: skip
+        scratch=[drawn(share) for share in scratch],
+        blind=drawn(1.0, 0.0),
+        maximal=drawn(0.0, 0.1),
+        n_seeds=[3] * len(n),
+        n_test=1000,
+        maximal_n=2 * n[-1],
+    )
 
 
 def strip(
-    task: str = "depth", *, n_images: int = 3, encoders: Sequence[str] = ("pocket_simclr_rn_shapes",),
-    n: Sequence[int] = (50, 200, 1000), px: int = 16,
-) -> Strip:  # fmt: skip
+    task: str = "depth",
+    *,
+    n_images: int = 3,
+    encoders: Sequence[str] = ("pocket_simclr_rn_shapes",),
+    n: Sequence[int] = (50, 200, 1000),
+    px: int = 16,
+) -> Strip:
     """Predictions that come closer to the truth with more labels; the first two rows of pixels have no truth."""
     rng = np.random.default_rng(0)
     truth = rng.uniform(-1, 1, size=(n_images, 1 if task == "depth" else 3, px, px)).astype(np.float32)
@@ -53,6 +72,13 @@ def strip(
         for name in ("scratch", *encoders)
     ]
     return Strip(
-        task=task, dataset="shapes-10-classes", unit="half widths of the image", valid=valid, truth=truth, blind=blind,
-        images=rng.uniform(size=(n_images, px, px, 3)).astype(np.float32), maximal=truth, columns=columns,
-    )  # fmt: skip
+        task=task,
+        dataset="shapes-10-classes",
+        unit="half widths of the image",
+        valid=valid,
+        truth=truth,
+        blind=blind,
+        images=rng.uniform(size=(n_images, px, px, 3)).astype(np.float32),
+        maximal=truth,
+        columns=columns,
+    )

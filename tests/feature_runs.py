@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
-from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -118,29 +115,6 @@ class Told:
 
     def end(self) -> None:
         self.n_ends += 1
-
-
-class Child:
-    """A function in a process of its own, which is as quick as a fork; one thread each, as torch's loaders do it."""
-
-    def __init__(self, function: Callable[[], object]) -> None:
-        forking = multiprocessing.get_context("fork")
-        self._said, saying = forking.Pipe(duplex=False)
-        self.process = forking.Process(target=_said_into, args=(saying, function), daemon=True)
-        self.process.start()
-        saying.close()
-
-    def result(self) -> object:
-        """What the function returned."""
-        assert self._said.poll(100)
-        found = self._said.recv()
-        self.process.join()
-        return found
-
-
-def _said_into(saying: Connection, function: Callable[[], object]) -> None:
-    torch.set_num_threads(1)
-    saying.send(function())
 
 
 def shard_names(folder: Path) -> list[str]:

@@ -23,14 +23,21 @@ def population(
         approx, usability, probe_gen, enc_gen = random.uniform([0.5, 1, 5, 2], [1.5, 18, 20, 4])
         cells = {"T": approx + usability, "probe_gen": probe_gen, "enc_gen": enc_gen}
         rows[f"encoder{number}"] = {
-            "approx": approx, "usability": usability, "probe_gen": probe_gen, "enc_gen": enc_gen,
-            "approx_plus_usability": approx + usability, "family": FAMILIES[number % 2],
-            "architecture": f"a{number % 4}", "objective": f"o{number % 6}", "ssl_mode": MODES[number % 3],
-            "year": 2019 + number % 4, "z_dim": (384, 768, 2048)[number % 3],
+            "approx": approx,
+            "usability": usability,
+            "probe_gen": probe_gen,
+            "enc_gen": enc_gen,
+            "approx_plus_usability": approx + usability,
+            "family": FAMILIES[number % 2],
+            "architecture": f"a{number % 4}",
+            "objective": f"o{number % 6}",
+            "ssl_mode": MODES[number % 3],
+            "year": 2019 + number % 4,
+            "z_dim": (384, 768, 2048)[number % 3],
             **{
                 error.column: law_errors({**cells, "n": error.n_labels}, alpha=alpha, w=w).item()
                 + random.normal(0, noise)
                 for error in ERRORS
             },
-        }  # fmt: skip
+        }
     return rows

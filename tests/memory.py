@@ -73,7 +73,10 @@ class Memory:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        return (yield from self._watched("collection"))
+        result = yield from self._watched("collection")
+        gc.collect()
+        gc.freeze()  # libraries and tests stay; to look through all their objects takes half a second each time
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
@@ -95,6 +98,7 @@ class Memory:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        gc.unfreeze()
         peak, output = _peak_mb(), getattr(session.config, "workeroutput", None)
         if peak > LIMIT_MB:
             worst = sorted(self.steps, key=lambda step: max(step.peak, step.kept), reverse=True)[:10]

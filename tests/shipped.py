@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cache
+import sys
+from collections.abc import Sequence
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
+import pytest
+
+from zoo.analysis.importance import ExplainedVariance, explained_variance
+from zoo.analysis.label_free import measured_rows
+from zoo.analysis.label_free_agreement import predictions
 from zoo.analysis.table import StudyTable, study_table
 from zoo.analysis.threads import one_thread
+from zoo.results.rows import Row
+from zoo.results.vocabulary import LABEL_FREE_METRICS
+from zoo.studies import running
 from zoo.studies.findings import Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyFunction, StudyOptions, load_study, study_named
+from zoo.studies.trees import Trees, fitted_trees
 
 
 @cache
@@ -18,13 +30,85 @@ def shipped_table(*, corrected: bool = False) -> StudyTable:
     return study_table(corrected=corrected)
 
 
+@pytest.fixture
+def tables_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies that are run without encoders of the user's take the tables from here."""
+
+    def table(*, corrected: bool = False, with_mine: bool = False) -> StudyTable:
+        return study_table(corrected=corrected, with_mine=True) if with_mine else shipped_table(corrected=corrected)
+
+    monkeypatch.setattr(running, "study_table", table)
+
+
 @cache
 def shipped_findings(study: str, *, corrected: bool = False) -> Findings:
-    """What a study finds in the shipped rows with default options."""
+    """What a study finds in the shipped rows with default options and few draws."""
     with one_thread():
-        found = load_study(study_named(study))(shipped_table(corrected=corrected), StudyOptions())
+        found = with_few_draws(study)(shipped_table(corrected=corrected), StudyOptions())
     assert isinstance(found, Findings)
     return found
+
+
+def _trees_with_few_draws(*given: Any, **options: Any) -> Trees:
+    return fitted_trees(*given, **options | {"n_subsamples": min(1, options.get("n_subsamples", 0))})
+
+
+FEW_DRAWS = {
+    "N_REPEATS": 1,
+    "N_RESAMPLES": 60,
+    "REPEATS": {"filtered": 1, "few": 1},
+    "predictions": partial(predictions, n_resamples=60),
+    "explained_variance": partial(explained_variance, n_folds=5),
+    "fitted_trees": _trees_with_few_draws,
+}
+"""By name in the modules of studies."""
+
+_LIGHT = {
+    "rounds": 40,
+    "eta": 0.2,
+    "max_depth": 3,
+    "min_child_weight": 1,
+    "lambda": 1.0,
+    "alpha": 0.0,
+    "subsample": 1.0,
+    "colsample_bytree": 1.0,
+}
+
+
+def _light_variance(*given: Any, **options: Any) -> ExplainedVariance:
+    return explained_variance(*given, **options | {"n_folds": 5, "parameters": _LIGHT})
+
+
+def _light_trees(table: StudyTable, outcomes: Sequence[str], *given: Any, **options: Any) -> Trees:
+    return _trees_with_few_draws(table, outcomes, *given, **options | {"parameters": dict.fromkeys(outcomes, _LIGHT)})
+
+
+def rows_of_two_metrics(**options: Any) -> list[Row]:
+    """What was measured, without the label-free metrics but LiDAR and RankMe."""
+    known = LABEL_FREE_METRICS.keys() - {"lidar", "rankme"}
+    return [row for row in measured_rows(**options) if row.metric not in known]
+
+
+QUICK = {
+    "N_REPEATS_OF_EQ_25": 1,
+    "measured_rows": rows_of_two_metrics,
+    "explained_variance": _light_variance,
+    "fitted_trees": _light_trees,
+}
+"""More of them, for what depends neither on the settings of trees nor on which metrics there are."""
+
+
+def with_few_draws(study: str, **others: Any) -> StudyFunction:
+    """A study with few resamples, repetitions, folds and parts of the encoders: what it says, not how surely.
+
+    Its modules are loaded for each caller, who may replace ``others`` of their names.
+    """
+    function = load_study(study_named(study))
+    replaced = FEW_DRAWS | others
+    for module in [one for loaded, one in sys.modules.items() if loaded.partition(".")[0] == function.__module__]:
+        for name in replaced.keys() & vars(module).keys():
+            setattr(module, name, replaced[name])
+    return function
 
 
 @cache

@@ -67,9 +67,15 @@ def test_as_text_it_shows_every_step(tmp_path_factory: pytest.TempPathFactory, d
     result = CliRunner().invoke(command, ["demo", "--out", str(folder)])
     assert result.exit_code == 0, result.output
     for words in (
-        "best of all", "$ zoo recommend", "$ zoo compare", "$ zoo evaluate", "encoder generalization",
-        "ImageNet's law, extrapolated", "Where they stand", "pocket_simclr_rn_digits <",
-    ):  # fmt: skip
+        "best of all",
+        "$ zoo recommend",
+        "$ zoo compare",
+        "$ zoo evaluate",
+        "encoder generalization",
+        "ImageNet's law, extrapolated",
+        "Where they stand",
+        "pocket_simclr_rn_digits <",
+    ):
         assert words in result.output
 
 

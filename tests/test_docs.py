@@ -118,7 +118,7 @@ def test_the_python_of_the_pages_runs_as_it_stands(
     Image.new("CMYK", (400, 300), (10, 200, 30, 40)).save(tmp_path / "photo.jpg")
     code = "\n".join(blocks).replace('"."', repr(str(repository)))  # the one thing that a clone would not need
     shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"
-    done = run_apart(f"{code}\n{shapes}\n", cwd=tmp_path)
+    done = run_apart(f"{code}\n{shapes}\n", cwd=tmp_path, warm=True)
     assert done.stdout.splitlines()[-1:] == ["[1, 2048] (169, 117) 800"], done.stderr
 
 

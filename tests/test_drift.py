@@ -197,7 +197,7 @@ def damage_a_number(path: Path) -> None:
 def test_a_damaged_recording_is_refused_until_it_is_replaced(card: EncoderCard, damage: Callable[[Path], None]) -> None:
     check(card)
     damage(recording_path(card))
-    with pytest.raises(StoreError, match="run 'zoo check tiny --record' to record its features anew") as caught:
+    with pytest.raises(StoreError, match="run 'zoo check tiny --record' to record its features again") as caught:
         check(card)
     assert "\n" not in str(caught.value)
     assert check(card, record=True) is None

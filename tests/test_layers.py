@@ -7,6 +7,7 @@ from importlib import import_module
 
 from scripts.house import PACKAGE, cycle, graph, modules
 from zoo.cards.catalogue import RULES
+from zoo.cli import VERBS
 
 ORDER = (
     ("errors", "version", "optional"),
@@ -44,6 +45,14 @@ def test_modules_import_only_from_packages_before_theirs() -> None:
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not cycle(graph()), " -> ".join(cycle(graph()))
+
+
+def test_no_verb_of_the_command_line_imports_another() -> None:
+    verbs = {f"cli.{verb.module}" for verb in VERBS.values()}
+    wrong = [
+        f"{name} imports {one}" for name, found in graph().items() if name.startswith("cli.") for one in found & verbs
+    ]
+    assert not wrong, wrong
 
 
 def test_a_cycle_is_found() -> None:

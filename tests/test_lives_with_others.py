@@ -85,7 +85,7 @@ def test_the_users_own_names_stay_the_users(
         "forget(*NAMES)\n"
         "print(json.dumps([say(before), same, rows, say(take())]))\n"
     )
-    before, same, rows, after = report(run_apart(script, repository, path=[users_folder]))
+    before, same, rows, after = report(run_apart(script, repository, path=[users_folder], warm=True))
     assert same
     assert all(rows)
     for name in NAMES:
@@ -135,7 +135,7 @@ def test_another_package_of_our_name_is_said_in_one_sentence(
         "        forget('zoo')\n"
         "print(json.dumps([complaint(*each) for each in json.loads(sys.argv[2])]))\n"
     )
-    said = report(run_apart(script, repository, json.dumps([*asked, [str(copy), True]])))
+    said = report(run_apart(script, repository, json.dumps([*asked, [str(copy), True]]), warm=True))
     for sentence, folder, state in zip(said, folders, states.values(), strict=False):
         assert re.fullmatch(COMPLAINT.format(state), sentence) and str(folder) in sentence, said
     other = said[-1]
@@ -147,7 +147,7 @@ def test_an_import_that_fails_ends_the_script_with_the_sentence(
     run_apart: Run, repository: Path, tmp_path: Path
 ) -> None:
     make_foreign(tmp_path / "users", "package")
-    done = run_apart(PRELUDE + "load(sys.argv[1])", repository, path=[tmp_path / "users"])
+    done = run_apart(PRELUDE + "load(sys.argv[1])", repository, path=[tmp_path / "users"], warm=True)
     assert done.returncode == 1
     assert re.fullmatch("ImportError: " + COMPLAINT.format("is on sys.path"), done.stderr.splitlines()[-1]), done.stderr
 
@@ -180,7 +180,7 @@ def test_the_repository_may_lie_anywhere_and_be_used_from_elsewhere(
         "    return [zoo.__file__, *map(len, tables)]\n"
         "print(json.dumps([used('.'), used(home + '/')]))\n"
     )
-    for file, *rows in report(run_apart(script, copy, tmp_path / "elsewhere", repository)):
+    for file, *rows in report(run_apart(script, copy, tmp_path / "elsewhere", repository, warm=True)):
         assert Path(file).is_relative_to(copy) and all(rows)  # the repository has the same version: the copy serves it
 
 
@@ -211,7 +211,7 @@ def test_workers_that_cannot_import_the_zoo_preprocess_deep_and_turned_images_li
         "same = [torch.equal(one, images[index][0]) for index, one in enumerate(there)]\n"
         "print(json.dumps([[*same, *(torch.equal(one, there[-1]) for one in there)], refusal]))\n"
     )
-    same, refusal = report(run_apart(script, repository, tmp_path / "images"))
+    same, refusal = report(run_apart(script, repository, tmp_path / "images", warm=True))
     assert same == [True] * 8
     assert refusal.rstrip().splitlines()[-1].startswith("ValueError: The image has floating point from 255 to 255; ")
 
@@ -233,7 +233,7 @@ def test_it_works_where_torch_hub_unpacks_it(
         f"taken = [name for name in {NAMES} if find_spec(name)]\n"
         "print(json.dumps([zoo.__file__, len(names), list(features.shape), n_rows, taken]))\n"
     )
-    file, n_names, shape, n_rows, taken = report(run_apart(script))
+    file, n_names, shape, n_rows, taken = report(run_apart(script, warm=True))
     assert Path(file).is_relative_to(unpacked)
     assert n_names > 200
     assert shape == [1, 384]

@@ -27,10 +27,29 @@ class Absent:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 """
 LIBRARIES = (
-    "PIL", "datasets", "fsspec", "huggingface_hub", "jinja2", "lightly", "matplotlib", "numpy", "optuna", "pandas",
-    "pydicom", "safetensors", "scipy", "shap", "sklearn", "statsmodels", "threadpoolctl", "timm", "torch",
-    "torchvision", "tqdm", "xgboost",
-)  # fmt: skip
+    "PIL",
+    "datasets",
+    "fsspec",
+    "huggingface_hub",
+    "jinja2",
+    "lightly",
+    "matplotlib",
+    "numpy",
+    "optuna",
+    "pandas",
+    "pydicom",
+    "safetensors",
+    "scipy",
+    "shap",
+    "sklearn",
+    "statsmodels",
+    "threadpoolctl",
+    "timm",
+    "torch",
+    "torchvision",
+    "tqdm",
+    "xgboost",
+)
 
 
 def module_of(path: Path) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 import zoo
+from tests.children import Child
 from tests.encoder_checks import reduced_transformer
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
@@ -237,17 +236,12 @@ def test_torch_hub_loads_trained_weights(server: Any, repository: Path, body: by
 
 
 def test_several_processes_load_one_encoder_at_once(server: Any, body: bytes) -> None:
-    script = (
-        "import sys, torch, zoo; encoder, _ = zoo.load('tiny'); "
-        "print(float(sum(tensor.double().sum() for tensor in encoder.state_dict().values())))"
-    )
-    running = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    answers = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0] * 3, answers
-    assert len({out for out, _ in answers}) == 1
+    def total() -> float:
+        encoder, _ = zoo.load("tiny")
+        return float(sum(tensor.double().sum() for tensor in encoder.state_dict().values()))
+
+    answers = [child.result() for child in [Child(total) for _ in range(3)]]
+    assert len(set(answers)) == 1
     assert [name for name in left() if name.startswith("downloads")] == []
 
 

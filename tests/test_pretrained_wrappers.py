@@ -146,7 +146,7 @@ PLAIN: dict[str, tuple[Callable[[State], Any], str, tuple[str, ...], tuple[str, 
         ("module.",),
         ("n_averaged",),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("wrapper", PLAIN)
@@ -246,7 +246,7 @@ def test_a_student_alone_is_not_taken_for_the_teacher_that_a_method_publishes() 
 def test_a_key_that_names_nothing_lists_what_there_is() -> None:
     with pytest.raises(WeightsRefused, match=r"has nothing that fits at 'teacher', expected 'model'"):
         loaded({"model": net()}, checkpoint_key="teacher")
-    with pytest.raises(QueryError, match="about a file of your own"):
+    with pytest.raises(QueryError, match="concerns a file of your own"):
         zoo.load("tiny", checkpoint_key="teacher")
 
 
@@ -259,7 +259,7 @@ DAMAGE: dict[str, tuple[Callable[[State, str], Any], str]] = {
     ),
     "not finite": (lambda state, name: state[name].fill_(torch.nan), "64 numbers of 64 that are not finite"),
     "untrained": (lambda state, name: state[name].fill_(1.0), "is as it was before training"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -446,8 +446,12 @@ def test_torchvisions_transformer_gives_the_same_features_here() -> None:
 
 def lossless_card() -> dict[str, Any]:
     """A small transformer of CLIP's with a compressor behind it; its card names two files."""
-    options = {"embed_dim": REDUCED.width, "depth": REDUCED.depth, "num_heads": REDUCED.n_heads,
-               "patch_size": REDUCED.patch_px}  # fmt: skip
+    options = {
+        "embed_dim": REDUCED.width,
+        "depth": REDUCED.depth,
+        "num_heads": REDUCED.n_heads,
+        "patch_size": REDUCED.patch_px,
+    }
     listed = ", ".join(f"{name} = {value}" for name, value in options.items())
     Path("zoo_home", "metadata", "lossless.toml").write_text(
         "[encoders.lossless]\n"
@@ -501,8 +505,14 @@ def test_a_counter_in_half_precision_is_no_obstacle() -> None:
     encoder = build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
     halves = {name: tensor.half() for name, tensor in weights.items()}
     found, reading = convert_own(
-        [halves], encoder, layout="vissl", is_only=False, checkpoint_key="", role="", what="a file",
+        [halves],
+        encoder,
+        layout="vissl",
+        is_only=False,
+        checkpoint_key="",
+        role="",
+        what="a file",
         untrained=lambda: fingerprints(encoder),
-    )  # fmt: skip
+    )
     assert found["backbone.bn1.num_batches_tracked"].dtype == torch.int64
     assert reading.widened_from == ("float16",)

@@ -61,7 +61,9 @@ def docstrings() -> Iterator[tuple[ModuleType, str]]:
 
 
 def exists(target: str, module: ModuleType) -> bool:
-    """Whether a dotted name can be reached: from the package, the module or one of its classes."""
+    """Whether a dotted name can be reached: from the package, the module or one of its classes or their objects."""
+    if f"self.{target} = " in inspect.getsource(module) or f"self.{target}: " in inspect.getsource(module):
+        return True
     if target.startswith("."):
         return _reaches(f"{module.__package__}{target}")
     classes = [one.__name__ for one in vars(module).values() if inspect.isclass(one)]

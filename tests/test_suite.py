@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import subprocess
 import sys
 from pathlib import Path
@@ -48,12 +49,10 @@ def test_the_size_of_a_process_is_not_that_of_the_one_that_started_it(repository
     assert 0 < float(done.stdout) < 400
 
 
-def test_every_file_that_is_not_run_with_other_kernels_exists(repository: Path) -> None:
-    assert [pattern for pattern in NOT_NUMERICAL if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
-
-
-def test_every_file_that_is_slow_exists(repository: Path) -> None:
-    assert [pattern for pattern in slow.FILES if not list((repository / "tests").rglob(f"{pattern}.py"))] == []
+@pytest.mark.parametrize("patterns", [NOT_NUMERICAL, slow.FILES], ids=["not run with other kernels", "slow"])
+def test_every_pattern_of_files_names_one(patterns: tuple[str, ...]) -> None:
+    names = [slow.short_name(path) for path in slow.TESTS.rglob("test_*.py")]
+    assert [pattern for pattern in patterns if not fnmatch.filter(names, pattern)] == []
 
 
 def test_the_marker_of_slow_tests_is_registered_and_a_misspelt_one_is_an_error(pytestconfig: pytest.Config) -> None:
@@ -62,11 +61,14 @@ def test_the_marker_of_slow_tests_is_registered_and_a_misspelt_one_is_an_error(p
 
 
 USES_SLOW = """
-from tests.slow import Slow
+from pathlib import Path
+from tests import slow
+
+slow.TESTS = Path(__file__).parent
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: long")
-    config.pluginmanager.register(Slow(), "slow")
+    config.pluginmanager.register(slow.Slow(), "slow")
 """
 ONE = "def test_one():\n    assert True\n"
 ONE_AND_A_LONG_ONE = f"import pytest\n{ONE}@pytest.mark.slow\ndef test_long():\n    assert True\n"
@@ -75,7 +77,7 @@ ONE_AND_A_LONG_ONE = f"import pytest\n{ONE}@pytest.mark.slow\ndef test_long():\n
 @pytest.mark.parametrize(
     ("chosen", "expected"),
     [
-        ([], ["studies_shipped::one", "study_labels::one", "some::long", "any::one", "some::one"]),
+        ([], ["shipped::one", "labels::one", "some::long", "any::one", "some::one"]),
         (["-m", "not slow"], ["any::one", "some::one"]),
     ],
     ids=["all", "quick"],
@@ -84,9 +86,11 @@ def test_slow_tests_come_first_and_can_be_left_out(
     chosen: list[str], expected: list[str], tmp_path: Path, repository: Path
 ) -> None:
     (tmp_path / "conftest.py").write_text(USES_SLOW)
-    texts = {"any": ONE, "some": ONE_AND_A_LONG_ONE, "studies_shipped": ONE, "study_labels": ONE}
+    texts = {"any": ONE, "some": ONE_AND_A_LONG_ONE, "studies/labels": ONE, "studies/shipped": ONE}
     for name, text in texts.items():
-        (tmp_path / f"test_{name}.py").write_text(text)
+        path = (tmp_path / name).with_name(f"test_{name.rpartition('/')[2]}.py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-v", *chosen]
     done = subprocess.run(
         [*command, str(tmp_path)], cwd=repository, capture_output=True, text=True, timeout=120, check=False

@@ -13,6 +13,7 @@ import torch
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 
+_STATES: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # which are small
 _ARCHITECTURE = "{ options = { depth = 2, embed_dim = 32, num_heads = 2 }, n_parameters = 1 }"
 
 
@@ -53,12 +54,15 @@ def _order(layer: str) -> str:
 
 def state(name: str, *, seed: int = 1) -> dict[str, torch.Tensor]:
     """Random weights of the small encoder under the names of DINO's files, none as before training."""
-    encoder = build_encoder(catalogue()[name])
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        key.removeprefix("backbone."): torch.randn(tensor.shape, generator=generator) * 0.1
-        for key, tensor in encoder.state_dict().items()
-    }
+    card = catalogue()[name]
+    key = repr((card.architecture, card.representation)), seed
+    if key not in _STATES:
+        generator = torch.Generator().manual_seed(seed)
+        _STATES[key] = {
+            key.removeprefix("backbone."): torch.randn(tensor.shape, generator=generator) * 0.1
+            for key, tensor in build_encoder(card).state_dict().items()
+        }
+    return {name: tensor.clone() for name, tensor in _STATES[key].items()}
 
 
 def checkpoint(name: str, *, seed: int = 1) -> bytes:

@@ -46,12 +46,9 @@ if TYPE_CHECKING:
     from .loading import StoredWeights
 
 TOLERANCE = 1e-4  # largest relative difference that rounding explains
-IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by docs/check_images.py, which explains them
+IMAGES = ("landscape", "portrait", "badge", "sign")  # rendered by scripts/check_images.py, which explains them
 
-IMAGES = ("landscape", "portrait", "badge", "sign")
-"""Names of the bundled images; ``scripts/check_images.py`` rendered them and says what each is for."""
-
-_FORMAT = "zoo-check-1"  # counts changes of the images, and of what is kept
+_FORMAT = "zoo-check-1"  # counts changes of the images, and of what is recorded
 _LIBRARIES = ("torch", "torchvision", "timm", "pillow")
 _ABSENT = "not installed"
 _STEPS_APART = 0.005  # share of quantised dimensions that are ignored, for they may round to the next step
@@ -175,7 +172,7 @@ def recording_path(card: EncoderCard) -> Path:
 def _recorded(card: EncoderCard) -> Recording | None:
     """The recording of an encoder; None if there is none, or one of other images than this version of the zoo has."""
     path = recording_path(card)
-    remedy = f"run 'zoo check {card.id} --record' to record its features anew"
+    remedy = f"run 'zoo check {card.id} --record' to record its features again"
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}

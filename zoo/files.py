@@ -25,7 +25,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 _PACKAGE = Path(__file__).resolve().parent
 
 NO_HOME = Path(os.devnull, "ssl-zoo")
-"""Stands for a folder in the home of a user who has none, or may not look into it: nothing is or can be made there."""
+"""Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
 
 
 def content_folder(name: str) -> Path:
@@ -65,9 +65,9 @@ def content_files(name: str, suffix: str) -> list[Path]:
     shipped = _files_below(content_folder(name), suffix)
     if not shipped:
         raise ContentError(f"The folder {content_folder(name)} holds no {suffix} file; clone the repository again.")
-    own = user_folder()
-    added = _files_below(own / name, suffix) if _is_folder(own) and _is_folder(own / name) else []
-    return shipped + added + _mirrored(name, suffix, {path.relative_to(own / name) for path in added})
+    user = user_folder()
+    added = _files_below(user / name, suffix) if _is_folder(user) and _is_folder(user / name) else []
+    return shipped + added + _mirrored(name, suffix, {path.relative_to(user / name) for path in added})
 
 
 def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:

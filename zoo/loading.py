@@ -191,7 +191,7 @@ class UserFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class WeightsSource:
     """One place from which an encoder can be loaded, and how the file there is laid out."""
 
     places: tuple[str, ...]  # the file itself, then its companions
@@ -209,9 +209,9 @@ class Candidate:
         return tuple(dict.fromkeys(key for key in (self.key, self.key_alone, self.mirrored_key) if key))
 
 
-def candidates(
+def weights_sources(
     card: EncoderCard, encoder: Encoder, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
-) -> list[Candidate]:
+) -> list[WeightsSource]:
     """Where the weights of an encoder can be loaded from, the best place first.
 
     ``weights`` are the user's places instead of those of the card: of the file, then of its companions; companions that
@@ -249,7 +249,7 @@ def candidates(
         )
         names = list(map(store.recorded_name, files))
         choices.append(
-            Candidate(
+            WeightsSource(
                 places=files,
                 layout=chosen,
                 search=search,
@@ -290,14 +290,14 @@ def obtain(
 ) -> StoredWeights:
     """The converted weights of an encoder, fetched and converted if they are not stored yet.
 
-    Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`candidates`.
+    Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`weights_sources`.
 
     WeightsUnavailable if no place has them, with the reason for each; a host that cannot be reached is asked once a
     call, or once in a whole command. WeightsRefused if a file is not exactly what it must be, or not safe to read.
     StoreError if the cache, the mirror or the lock file cannot be read or written.
     """
     given = (weights,) if isinstance(weights, str) else tuple(weights)
-    choices = candidates(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
+    choices = weights_sources(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
     if given and any(source(place).kind == "path" for place in given):
         return _obtain_files(card, encoder, given, checkpoint_key=checkpoint_key, layout=layout)
     for attempt in range(_ATTEMPTS):
@@ -319,8 +319,8 @@ def obtain(
     raise AssertionError("unreachable")
 
 
-def cached(choices: Sequence[Candidate], *, is_user_file: bool = False) -> StoredWeights | None:
-    """The weights of the first of these candidates that this machine or the mirror has; None if there are none.
+def cached(choices: Sequence[WeightsSource], *, is_user_file: bool = False) -> StoredWeights | None:
+    """The weights of the first of these sources that this machine or the mirror has; None if there are none.
 
     A mirror never has a user's file. WeightsRefused if they came from another file than the card or a lock file says.
     """
@@ -350,7 +350,7 @@ def registered_store() -> Path:
     return user_folder() / "weights"
 
 
-def _come_with_the_zoo(choices: Sequence[Candidate]) -> bool:
+def _come_with_the_zoo(choices: Sequence[WeightsSource]) -> bool:
     return any(is_shipped(choice.places[0]) for choice in choices)
 
 
@@ -363,7 +363,7 @@ def _obtain_files(
         is_path = source(place).kind == "path"
         fetched.append(fetch(place, folder=weights_folder()) if is_path else None)
         places.append(f"{_HASHED}{fetched[-1].sha256}" if fetched[-1] else place)
-    (choice,) = candidates(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
+    (choice,) = weights_sources(card, encoder, weights=places, checkpoint_key=checkpoint_key, layout=layout)
     for key in choice.keys:
         stored = found_in(weights_folder(), key)
         if stored is not None:
@@ -371,7 +371,7 @@ def _obtain_files(
     return _fetch_and_convert(card, encoder, choice, there=fetched)
 
 
-def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidate]) -> StoredWeights:
+def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsSource]) -> StoredWeights:
     """The weights from the first place that can be reached."""
     if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
         raise WeightsUnavailable(
@@ -401,16 +401,18 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[Candidat
             unreached.append(error.unreached)
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
-        raise WeightsUnavailable(f"The weights of {card.id!r} cannot be had: {reasons[0]} {_WITHOUT}", unreached=hosts)
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} cannot be loaded: {reasons[0]} {_WITHOUT}", unreached=hosts
+        )
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
     raise WeightsUnavailable(
-        f"The weights of {card.id!r} cannot be had from any of {len(reasons)} places: {listed} {_WITHOUT}",
+        f"The weights of {card.id!r} cannot be loaded from any of {len(reasons)} places: {listed} {_WITHOUT}",
         unreached=hosts,
     )
 
 
 def _fetch_and_convert(
-    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> StoredWeights:
     """Fetches, converts, locks and stores, in this order, so that a refused file leaves nothing."""
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
@@ -434,7 +436,7 @@ def _fetch_and_convert(
 
 @contextmanager
 def converted(
-    card: EncoderCard, encoder: Encoder, choice: Candidate, *, there: Sequence[Fetched | None] = ()
+    card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None]]:
     """The state dict from the files of a candidate, where they came from, and how a user's file was read.
 
@@ -496,7 +498,7 @@ def _read(file: Fetched, *, what: str) -> Checkpoint:
 
 
 @contextmanager
-def _fetched(choice: Candidate, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
+def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched | None) -> Iterator[Fetched]:
     """A file of a candidate; if it is a download of ours it is removed at the end, however the block ends."""
     file = there
     if file is None:
@@ -526,10 +528,10 @@ def _located(place: str) -> str:
     return str(path) if path.exists() else place
 
 
-def _require_known(choice: Candidate, record: store.Record) -> None:
+def _require_known(choice: WeightsSource, record: store.Record) -> None:
     """Refuses stored weights that are not of the file that the card and the lock files name."""
     first = record.origins[0]
-    if first.place.startswith(store.REGISTERED):  # found by the very hash that the card says
+    if first.place.startswith(store.REGISTERED):  # its key is the hash in the card
         return
     if choice.sha256 not in (None, first.sha256):
         raise WeightsRefused(
@@ -557,8 +559,8 @@ def load(
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and the preprocessing that belongs to it.
 
-    The first load fetches the weights, checks them, reads them without running anything that is in them, and keeps them
-    converted; later loads map what was kept, checked again.
+    The first load fetches the weights, checks them, reads them without running anything that is in them, and stores
+    them converted; later loads map the stored file, checked again.
 
     Parameters
     ----------
@@ -568,15 +570,15 @@ def load(
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
     weights : path or address, or a list of them, optional
-        A checkpoint of your own to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
-        the encoder is looked for in it, and half precision is widened. ``encoder.reading`` says what was taken and
-        done. A list gives the file and its companions, for encoders of several files.
+        Your checkpoint to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
+        the encoder is searched for in it, and half precision is widened. ``encoder.reading`` says what was read
+        and changed. A list gives the file and its companions, for encoders of several files.
     checkpoint_key : str, optional
-        Which of several encoders in your own checkpoint is meant: ``"student"``, ``"state_dict"``,
+        Which of several encoders in your checkpoint is meant: ``"student"``, ``"state_dict"``,
         ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
         student the one that the method publishes; anything else is refused, and the message lists the keys.
     layout : str, optional
-        How your own checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
+        How your checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
     seed : int
         Of the random weights, where there are any.
     device : str or torch.device, optional
@@ -598,13 +600,13 @@ def load(
     Raises
     ------
     WeightsUnavailable
-        If the weights cannot be had; says from where they could not, and why.
+        If no place gives the weights; says why, for each.
     WeightsRefused
         If a file is not exactly what it must be, or not safe to read.
     StoreError
         If the cache, the lock file or the mirror cannot be read or written.
     DataError
-        If the features of the bundled images, which the first load keeps for ``zoo check``, are not finite.
+        If the features of the bundled images, which the first load stores for ``zoo check``, are not finite.
     QueryError
         If the encoder does not have such features; says which it has.
     UnknownName, BuildError, MissingExtra
@@ -649,7 +651,7 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def trained(
     card: EncoderCard, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
 ) -> tuple[Encoder, StoredWeights]:
-    """An encoder with its trained weights, on the CPU, and where they came from; parameters as for :func:`candidates`.
+    """An encoder with its trained weights, on the CPU, and where they came from; as for :func:`weights_sources`.
 
     For a card of other features of an encoder, the weights are those of the encoder.
     """

@@ -38,13 +38,13 @@ from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
 from .loading import (
     StoredWeights,
-    candidates,
     converted,
     discard,
     places_of,
     registered_place,
     registered_store,
     store_weights,
+    weights_sources,
 )
 from .optional import requires_extra
 from .results.recording import file_stem, sidecar_of
@@ -127,7 +127,7 @@ def register(
     knows_method = draft.objective.name is not Missing.NOT_PUBLISHED
     meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
-    (choice,) = candidates(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
 
     def store_them(tensors: Mapping[str, Tensor]) -> StoredWeights:
         return store_weights(
@@ -352,7 +352,7 @@ def record_of(card: EncoderCard) -> store.Record | None:
 
 
 def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading: store.Reading | None) -> EncoderCard:
-    """The encoder that has this id already, if it is the very same one; otherwise refuses."""
+    """The encoder that has this id already, if all facts agree; otherwise refuses."""
     record = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
     is_file = record is not None and record.origins[0].sha256 == source_sha256

@@ -189,7 +189,7 @@ def _radar(table: StudyTable, profiles: Profiles, encoder: str) -> Radar:
 
 
 def _modes(table: StudyTable, encoders: Sequence[str]) -> dict[str, str]:
-    modes = set(table.frame.loc[encoders, "ssl_mode"])
+    modes = set(table.frame.loc[list(encoders), "ssl_mode"])
     return {mode: colour for mode, colour in MODE_COLOURS.items() if mode in modes}
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint
-from zoo.evaluation.curves.texts import improvement_text, words_of
+from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import cross_table, interval
 

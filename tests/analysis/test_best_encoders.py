@@ -109,11 +109,14 @@ def traded(n: int = 50) -> StudyTable:
     return table_of(
         {
             f"enc{i:02d}": {
-                "usability": float(i), "probe_gen": float(n - i), SETTINGS[0]: 10.0 + i, SETTINGS[1]: 90.0 - i
+                "usability": float(i),
+                "probe_gen": float(n - i),
+                SETTINGS[0]: 10.0 + i,
+                SETTINGS[1]: 90.0 - i,
             }
             for i in range(n)
         }
-    )  # fmt: skip
+    )
 
 
 def test_the_risks_of_the_best_follow_the_setting() -> None:

@@ -38,9 +38,13 @@ def planted(*, n_groups: int = 40, noise: float = 0.5, seed: int = 0) -> StudyTa
             epochs = usual * factor
             usability = level + SLOPE * np.log(epochs) + random.normal(0.0, noise)
             rows[f"g{group}_{member}"] = {
-                "objective": f"objective_{group % 7}", "architecture": "resnet50", "year": 2015 + group % 8,
-                "batch_size": 100.0 + group, "epochs": epochs, "usability": usability,
-            }  # fmt: skip
+                "objective": f"objective_{group % 7}",
+                "architecture": "resnet50",
+                "year": 2015 + group % 8,
+                "batch_size": 100.0 + group,
+                "epochs": epochs,
+                "usability": usability,
+            }
     return table_of(rows)
 
 
@@ -59,8 +63,11 @@ def test_a_planted_effect_is_recovered_where_a_pooled_fit_has_the_wrong_sign() -
     assert estimate.ci_low is not None and estimate.ci_high is not None
     assert estimate.ci_low < SLOPE < estimate.ci_high < 0.0
     assert (estimate.term, estimate.outcome, estimate.method, estimate.n) == (
-        "log(epochs)", "usability", "controlled", 120,
-    )  # fmt: skip
+        "log(epochs)",
+        "usability",
+        "controlled",
+        120,
+    )
     assert estimate.unit == "percentage points per unit of log(epochs)"
 
 

@@ -15,9 +15,15 @@ from zoo.analysis.trees import checked_parameters, drawn_folds, fold_errors, sam
 from zoo.errors import QueryError
 
 PARAMETERS = {
-    "rounds": 60, "eta": 0.15, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0, "subsample": 0.9,
+    "rounds": 60,
+    "eta": 0.15,
+    "max_depth": 3,
+    "min_child_weight": 1,
+    "lambda": 1.0,
+    "alpha": 0.0,
+    "subsample": 0.9,
     "colsample_bytree": 0.8,
-}  # fmt: skip
+}
 FEATURES = ("z_dim", "projection2_arch", "batch_size")
 
 

@@ -214,8 +214,10 @@ def test_intervals_of_an_extrapolation_hold_measurements_further_off_than_those_
     """5-shot is predicted from 1 % on, and what was missed is scaled to 3-shot, which nothing else saw."""
     complete = [curve for curve in curves if len(curve) == len(GRID)]
     rest = [{n: curve[n] for n in GRID[2:]} for curve in complete]
-    near = [predict_error(curve, 5_000).error - whole[5_000]  # type: ignore[union-attr]
-            for curve, whole in zip(rest, complete, strict=True)]  # fmt: skip
+    near = [
+        predict_error(curve, 5_000).error - whole[5_000]  # type: ignore[union-attr]
+        for curve, whole in zip(rest, complete, strict=True)
+    ]
     trial = HeldOutError(5_000, (3_000, 5_000), 0, 0, len(near), math.sqrt(np.mean(np.square(near))), GRID[2:])
     held, by_noise_alone = 0, 0
     for curve, whole in zip(rest, complete, strict=True):

@@ -60,9 +60,11 @@ def planted(n_objectives: int = 6, n_each: int = 5, *, seed: int = 0) -> Populat
             accuracies[encoder] = 50 + 5 * objective + epochs + rng.uniform(0, 0.5)
             facts[encoder] = {"objective": f"objective {objective}", "ssl_mode": "siamese", "epochs": 100.0 * 2**epochs}
             values[encoder] = {
-                "rankme": 1000 - 100 * objective + 10 * epochs, "uniformity": rng.normal(),
-                "alpha_req": 1 + 0.1 * epochs, "neural_collapse": rng.normal(),
-            }  # fmt: skip
+                "rankme": 1000 - 100 * objective + 10 * epochs,
+                "uniformity": rng.normal(),
+                "alpha_req": 1 + 0.1 * epochs,
+                "neural_collapse": rng.normal(),
+            }
     frame = pd.DataFrame.from_dict(values, orient="index")
     return population_of("planted", "nowhere", frame, pd.DataFrame({"full-shot": accuracies}), table_of(facts))
 
@@ -110,10 +112,11 @@ def test_the_order_of_the_encoders_changes_nothing() -> None:
     order = np.random.default_rng(1).permutation(len(population))
     resampling = Resampling(clusters=population.objectives, n_resamples=100)
     one, other = (
-        correlating.oracle_correlations(population.predictors.iloc[rows], population.oracle.iloc[rows],
-                                        population="planted", resampling=resampling)
+        correlating.oracle_correlations(
+            population.predictors.iloc[rows], population.oracle.iloc[rows], population="planted", resampling=resampling
+        )
         for rows in (np.arange(len(order)), order)
-    )  # fmt: skip
+    )
     for first, second in zip(one, other, strict=True):
         assert first.value == pytest.approx(second.value)
         assert first.ci_low == pytest.approx(second.ci_low)
@@ -202,8 +205,9 @@ def test_a_pick_its_regret_and_its_gain_are_exact() -> None:
     metrics = pd.DataFrame({"m": column([1, 3, 2, 5, 4, 9]), "tie": column([1, 1, 1, 7, 7, 9])})
     one, tied = selections(metrics, accuracy, groups, population="some", of="epochs")
     assert [(pick.chosen, pick.accuracy, pick.best) for pick in one.picks] == [
-        (("enc001",), 70.0, "enc002"), (("enc003",), 50.0, "enc004"),
-    ]  # fmt: skip
+        (("enc001",), 70.0, "enc002"),
+        (("enc003",), 50.0, "enc004"),
+    ]
     assert one.n_singles == 1
     expected = {ACCURACY: 60.0, ORACLE: 85.0, CHANCE: 70.0, REGRET: 25.0, GAIN: -10 / 15}
     assert {name: one.estimate(name).value for name in expected} == pytest.approx(expected)

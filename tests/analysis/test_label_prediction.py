@@ -49,9 +49,11 @@ def report(
     draws = {
         name: value + noise * random.normal(size=2000)
         for name, value in (
-            ("approximation_plus_usability", own), ("probe_generalization", probe), ("encoder_generalization", encoder)
+            ("approximation_plus_usability", own),
+            ("probe_generalization", probe),
+            ("encoder_generalization", encoder),
         )
-    }  # fmt: skip
+    }
     decomposition = RiskDecomposition(
         approximation=NOT_PUBLISHED,
         usability=NOT_PUBLISHED,
@@ -197,16 +199,30 @@ def planted_errors(
         mixed = np.where(random.random(N_TEST) < 0.5, hard, random.random(N_TEST))
         correct = mixed >= error / 100
         return ProbeRun(
-            setting="", split="", seed=number, n_train=n, n_tuning=None, refitted=False,
-            error_percent=100 * float((~correct).mean()), correct=correct, evaluated=None, rows={}, report={},
-        )  # fmt: skip
+            setting="",
+            split="",
+            seed=number,
+            n_train=n,
+            n_tuning=None,
+            refitted=False,
+            error_percent=100 * float((~correct).mean()),
+            correct=correct,
+            evaluated=None,
+            rows={},
+            report={},
+        )
 
     full = run(N_ALL, 0)
     own = replace(
         made.decomposition, probe_generalization=6.0, encoder_generalization=full.error_percent - 6.5
     )  # so that the parts add up to what was measured
-    risk = Risk(name="R_US", metric="linear_probe_error", split="train -> val", runs=(full,),
-                error=Interval(value=full.error_percent, ci_low=None, ci_high=None))  # fmt: skip
+    risk = Risk(
+        name="R_US",
+        metric="linear_probe_error",
+        split="train -> val",
+        runs=(full,),
+        error=Interval(value=full.error_percent, ci_low=None, ci_high=None),
+    )
     settings = []
     for n in few:
         runs = tuple(run(n, number) for number in range(n_seeds))
@@ -243,9 +259,10 @@ def test_an_exponent_of_fewer_than_two_numbers_of_labels_is_refused(few: tuple[i
 def test_how_far_the_law_was_off_elsewhere_is_what_the_shipped_rows_say() -> None:
     rows = [row for row in measurements() if row.dataset in ("digits", "shapes") and row.source == "measured"]
     misses = []
-    for encoder, dataset in sorted({(row.encoder, row.dataset) for row in rows if row.metric == "usability"} | {
-        (row.encoder, row.dataset) for row in rows if row.metric == "approximation_plus_usability"
-    }):  # fmt: skip
+    for encoder, dataset in sorted(
+        {(row.encoder, row.dataset) for row in rows if row.metric == "usability"}
+        | {(row.encoder, row.dataset) for row in rows if row.metric == "approximation_plus_usability"}
+    ):
         own = [row for row in rows if (row.encoder, row.dataset) == (encoder, dataset)]
         part = {row.metric: row.value for row in own if row.protocol.startswith("zoo-risk")}
         by_split: dict[str, list[Any]] = {}
@@ -255,10 +272,14 @@ def test_how_far_the_law_was_off_elsewhere_is_what_the_shipped_rows_say() -> Non
         error = {split: np.mean([row.value for row in some]) for split, some in by_split.items()}
         n = {split: some[0].n_train for split, some in by_split.items()}
         made = report(
-            own=error["train -> train"], probe=part["probe_generalization"], encoder=part["encoder_generalization"],
-            dataset=dataset, n_train=n["train -> val"], n_classes=n["train 3-shot -> val"] // 3,
+            own=error["train -> train"],
+            probe=part["probe_generalization"],
+            encoder=part["encoder_generalization"],
+            dataset=dataset,
+            n_train=n["train -> val"],
+            n_classes=n["train 3-shot -> val"] // 3,
             n_test=n["train -> val"] - n["train minus subset -> subset"],
-        )  # fmt: skip
+        )
         few = [split for split in error if split.endswith("-> val") and split != "train -> val"]
         predicted = predict_labels(made, [n[split] for split in few])
         misses += [abs(error[split] - one.error) for split, one in zip(few, predicted, strict=True)]

@@ -21,10 +21,19 @@ pytestmark = pytest.mark.filterwarnings("error")
 PUBLISHED = shipped_table()
 EFFECT = -2.0  # planted, percentage points per unit of log(epochs)
 SAME = {
-    "pretraining_data": "ImageNet-1K", "ssl_mode": "contrastive", "n_augmentations": 6.0, "nviews": 2.0,
-    "n_parameters": 2e7, "family": "resnet", "z_dim": 2048.0, "patch_size": 7.0, "is_industry": True,
-    "is_official": False, "projection1_arch": "mlp", "projection2_arch": "mlp",
-}  # fmt: skip
+    "pretraining_data": "ImageNet-1K",
+    "ssl_mode": "contrastive",
+    "n_augmentations": 6.0,
+    "nviews": 2.0,
+    "n_parameters": 2e7,
+    "family": "resnet",
+    "z_dim": 2048.0,
+    "patch_size": 7.0,
+    "is_industry": True,
+    "is_official": False,
+    "projection1_arch": "mlp",
+    "projection2_arch": "mlp",
+}
 
 
 def rows(n: int = 120, seed: int = 0) -> dict[str, dict[str, Any]]:
@@ -37,9 +46,12 @@ def rows(n: int = 120, seed: int = 0) -> dict[str, dict[str, Any]]:
         family = "vit" if place % 3 else "resnet"
         error = 20.0 + EFFECT * np.log(epochs) + 3.0 * np.log(batch_size) - 5.0 * (family == "vit")
         found[f"e{place}"] = SAME | {
-            "epochs": epochs, "batch_size": batch_size, "year": 2018.0 + place % 5, "family": family,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "year": 2018.0 + place % 5,
+            "family": family,
             "usability": float(error + random.normal(0.0, 0.5)),
-        }  # fmt: skip
+        }
     return found
 
 
@@ -69,10 +81,12 @@ def test_controls_that_never_vary_are_left_out() -> None:
 
 
 def test_a_treatment_that_coincides_with_a_control_is_not_identified() -> None:
-    table = table_of({
-        name: cells | {"ssl_mode": "generative" if cells["family"] == "vit" else "contrastive"}
-        for name, cells in rows().items()
-    })  # fmt: skip
+    table = table_of(
+        {
+            name: cells | {"ssl_mode": "generative" if cells["family"] == "vit" else "contrastive"}
+            for name, cells in rows().items()
+        }
+    )
     (estimate,) = global_linear_effect(table, "ssl_mode", "usability").estimates
     assert (estimate.value, estimate.p, estimate.ci_low) == (None, None, None)
     assert estimate.note == "not identified: coincides with family[vit]"
@@ -83,10 +97,11 @@ def test_a_fit_equals_that_of_statsmodels_formulas_on_the_published_rows() -> No
     found = global_linear_effect(PUBLISHED, "z_dim", "probe_gen")
     frame = PUBLISHED.frame.assign(
         projector=lambda one: one["projection2_arch"].fillna(one["projection1_arch"]).fillna("none"),
-        industry=lambda one: one["is_industry"].astype(float), official=lambda one: one["is_official"].astype(float),
+        industry=lambda one: one["is_industry"].astype(float),
+        official=lambda one: one["is_official"].astype(float),
         # one of the two columns that coincide: the model is the same, of full rank
         mode=lambda one: one["ssl_mode"].replace("generative", "clustering"),
-    )  # fmt: skip
+    )
     formula = (
         "probe_gen ~ C(pretraining_data) + C(mode) + np.log(epochs) + np.log(batch_size) + np.log(nviews)"
         " + n_augmentations + C(projector) + np.log(n_parameters) + C(family) + patch_size + year + industry + official"
@@ -228,8 +243,10 @@ def test_numbers_enter_as_logarithms_but_for_dates() -> None:
 
 
 def test_truth_values_and_errors_in_percent_have_their_units() -> None:
-    cells = {name: one | {"is_official": int(name[1:]) % 2 == 0, "train_test": 30.0 + int(name[1:]) % 7}
-             for name, one in rows().items()}  # fmt: skip
+    cells = {
+        name: one | {"is_official": int(name[1:]) % 2 == 0, "train_test": 30.0 + int(name[1:]) % 7}
+        for name, one in rows().items()
+    }
     (estimate,) = global_linear_effect(table_of(cells), "is_official", "train_test").estimates
     assert (estimate.term, estimate.unit) == ("is_official", "percentage points true against false")
 
@@ -258,8 +275,9 @@ def test_a_treatment_that_cannot_be_judged_is_refused(
 
 
 def test_a_control_that_nobody_has_is_named() -> None:
-    cells = {encoder: {name: cell for name, cell in own.items() if name != "batch_size"}
-             for encoder, own in rows().items()}  # fmt: skip
+    cells = {
+        encoder: {name: cell for name, cell in own.items() if name != "batch_size"} for encoder, own in rows().items()
+    }
     del cells["e0"]["epochs"]
     with pytest.raises(
         QueryError, match=r"batch_size is missing most often, for 120 of them; .*leave that control out"
@@ -283,10 +301,13 @@ def test_a_number_without_a_logarithm_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "how"),
     [
-        (("epoch", "usability"), {}), (("epochs", "usable"), {}), (("epochs", "usability"), {"without": ("zdim",)}),
-        (("epochs", "usability"), {"references": {"zdim": "a"}}), (("epochs", "usability"), {"projectors": ("p",)}),
+        (("epoch", "usability"), {}),
+        (("epochs", "usable"), {}),
+        (("epochs", "usability"), {"without": ("zdim",)}),
+        (("epochs", "usability"), {"references": {"zdim": "a"}}),
+        (("epochs", "usability"), {"projectors": ("p",)}),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_name_is_refused(arguments: tuple[str, str], how: dict[str, Any]) -> None:
     with pytest.raises(UnknownName):
         global_linear_effect(planted(), *arguments, **how)

@@ -18,18 +18,26 @@ from zoo.errors import QueryError
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"
 NAMES = {  # ours -> statsmodels'
-    CONSTANT: "Intercept", "log(size)": "np.log(size)", "year": "year", "flag": "flag",
-    "kind[identity]": "C(kind, Treatment('mlp'))[T.identity]", "kind[linear]": "C(kind, Treatment('mlp'))[T.linear]",
-}  # fmt: skip
+    CONSTANT: "Intercept",
+    "log(size)": "np.log(size)",
+    "year": "year",
+    "flag": "flag",
+    "kind[identity]": "C(kind, Treatment('mlp'))[T.identity]",
+    "kind[linear]": "C(kind, Treatment('mlp'))[T.linear]",
+}
 
 
 def planted(n: int = 60, seed: int = 0) -> pd.DataFrame:
     """Errors fall by 3 points per unit of log size, and rise by 2 for linear kinds."""
     random = np.random.default_rng(seed)
-    frame = pd.DataFrame({
-        "size": 2.0 ** random.integers(5, 12, n), "year": 2016.0 + random.integers(0, 7, n),
-        "flag": (random.random(n) > 0.5).astype(float), "kind": random.choice(["identity", "linear", "mlp"], n),
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "size": 2.0 ** random.integers(5, 12, n),
+            "year": 2016.0 + random.integers(0, 7, n),
+            "flag": (random.random(n) > 0.5).astype(float),
+            "kind": random.choice(["identity", "linear", "mlp"], n),
+        }
+    )
     frame["y"] = 40.0 - 3.0 * np.log(frame["size"]) + 2.0 * (frame["kind"] == "linear") + random.normal(0.0, 1.0, n)
     return frame
 
@@ -149,8 +157,9 @@ def test_an_exact_fit_has_no_p_value(noise: float) -> None:
 def test_the_test_of_a_factor_is_that_of_an_analysis_of_variance() -> None:
     frame = planted()
     ours = factor_test(fitted(frame), ["kind[identity]", "kind[linear]"], name="kind")
-    theirs = anova_lm(smf.ols(FORMULA.replace(" + C(kind, Treatment('mlp'))", ""), frame).fit(),
-                      smf.ols(FORMULA, frame).fit())  # fmt: skip
+    theirs = anova_lm(
+        smf.ols(FORMULA.replace(" + C(kind, Treatment('mlp'))", ""), frame).fit(), smf.ols(FORMULA, frame).fit()
+    )
     assert (ours.value, ours.p) == pytest.approx((theirs["F"].iloc[1], theirs["Pr(>F)"].iloc[1]))
     assert ours.unit == "F statistic, 2 and 54 degrees of freedom"
     assert (ours.term, ours.outcome, ours.n) == ("kind", "y", 60)

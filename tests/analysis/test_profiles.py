@@ -33,9 +33,11 @@ def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
     """The table with one more encoder that counts as the user's."""
     more = table_of({"my_encoder": cells})
     return replace(
-        table, frame=pd.concat([table.frame, more.frame]), why_missing=pd.concat([table.why_missing, more.why_missing]),
+        table,
+        frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]),
         mine=("my_encoder",),
-    )  # fmt: skip
+    )
 
 
 def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:

@@ -25,13 +25,17 @@ def population(n: int = 60, *, tie: float = 0.5, seed: int = 0) -> StudyTable:
     return table_of(
         {
             f"enc{i:03d}": {
-                "usability": round(usability[i] / tie) * tie, "probe_gen": probe[i], "enc_gen": 3.0,
-                "train_test": usability[i] + probe[i] + 3, "train-nperclass-3_test": 40 + 2 * probe[i],
-                "year": 2020 + i % 2, "objective": f"obj{i % 7}",
+                "usability": round(usability[i] / tie) * tie,
+                "probe_gen": probe[i],
+                "enc_gen": 3.0,
+                "train_test": usability[i] + probe[i] + 3,
+                "train-nperclass-3_test": 40 + 2 * probe[i],
+                "year": 2020 + i % 2,
+                "objective": f"obj{i % 7}",
             }
             for i in range(n)
         }
-    )  # fmt: skip
+    )
 
 
 def test_tau_and_its_p_value_are_those_of_scipy() -> None:
@@ -70,10 +74,17 @@ def test_the_false_discovery_rate_is_over_the_family() -> None:
 
 def test_drawing_objectives_widens_the_interval_of_alike_encoders() -> None:
     base = population(12).frame[["usability", "probe_gen"]]
-    table = table_of({f"{name}-{copy}": {"objective": name, **row} for name, row in base.to_dict("index").items()
-                      for copy in range(5)})  # fmt: skip
-    one, whole = (rank_correlations(table, [("usability", "probe_gen")], family="f", drawn=drawn)[0]
-                  for drawn in (None, "objective"))  # fmt: skip
+    table = table_of(
+        {
+            f"{name}-{copy}": {"objective": name, **row}
+            for name, row in base.to_dict("index").items()
+            for copy in range(5)
+        }
+    )
+    one, whole = (
+        rank_correlations(table, [("usability", "probe_gen")], family="f", drawn=drawn)[0]
+        for drawn in (None, "objective")
+    )
     assert one.value == whole.value
     assert one.p is not None and whole.p is None  # the usual p-value takes encoders as independent
     assert whole.ci_high - whole.ci_low > 1.5 * (one.ci_high - one.ci_low)  # type: ignore[operator]
@@ -83,8 +94,10 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
     table = population()
     turned = StudyTable(table.frame.iloc[::-1], table.why_missing.iloc[::-1], False, (), {})
     for drawn in (None, "objective"):
-        one, other = (rank_correlations(rows, [("usability", "train_test")], family="f", drawn=drawn)[0]
-                      for rows in (table, turned))  # fmt: skip
+        one, other = (
+            rank_correlations(rows, [("usability", "train_test")], family="f", drawn=drawn)[0]
+            for rows in (table, turned)
+        )
         assert (one.ci_low, one.ci_high) == (other.ci_low, other.ci_high)
     assert beyond_selection(table, "usability", "probe_gen") == beyond_selection(turned, "usability", "probe_gen")
 
@@ -102,10 +115,13 @@ def test_a_change_of_tau_is_over_the_same_encoders() -> None:
     assert (same.value, same.ci_low, same.ci_high) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(("columns", "message"), [
-    (("usability", "enc_gen"), "^enc_gen is the same for all 60 encoders"),
-    (("usability", "approx"), "^0 of the 60 encoders have usability and approx, expected at least 5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("usability", "enc_gen"), "^enc_gen is the same for all 60 encoders"),
+        (("usability", "approx"), "^0 of the 60 encoders have usability and approx, expected at least 5"),
+    ],
+)
 def test_what_cannot_be_ranked_is_refused_in_one_sentence(columns: tuple[str, str], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         rank_correlations(population(), [columns], family="f")
@@ -127,8 +143,17 @@ def test_a_real_tradeoff_is_found_beyond_selection() -> None:
     rng = np.random.default_rng(1)
     usability = rng.uniform(0, 10, 100)
     probe = 20 - usability + rng.normal(0, 0.5, 100)
-    table = table_of({f"e{i:03d}": {"usability": usability[i], "probe_gen": probe[i], "year": 2020,
-                                    "train_test": usability[i] + probe[i]} for i in range(100)})  # fmt: skip
+    table = table_of(
+        {
+            f"e{i:03d}": {
+                "usability": usability[i],
+                "probe_gen": probe[i],
+                "year": 2020,
+                "train_test": usability[i] + probe[i],
+            }
+            for i in range(100)
+        }
+    )
     for fraction in (0.2, 1.0):
         *_, beyond = beyond_selection(table, "usability", "probe_gen", fraction=fraction)
         assert beyond.value is not None and beyond.value < 0 and beyond.p is not None and beyond.p < 0.05

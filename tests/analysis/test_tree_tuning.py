@@ -33,9 +33,14 @@ from zoo.errors import ContentError, QueryError
 from zoo.files import content_folder
 
 SETTINGS = {
-    "eta": 0.1, "max_depth": 3, "min_child_weight": 5, "lambda": 1.0, "alpha": 0.01, "subsample": 0.8,
+    "eta": 0.1,
+    "max_depth": 3,
+    "min_child_weight": 5,
+    "lambda": 1.0,
+    "alpha": 0.01,
+    "subsample": 0.8,
     "colsample_bytree": 0.8,
-}  # fmt: skip
+}
 FEATURES = ("z_dim", "year")
 
 
@@ -118,11 +123,16 @@ def test_several_targets_are_tuned_alike_by_one_process_and_by_two(planted: Stud
     outcomes = ["usability", "probe_gen"]
     alone, together = (
         tune_all(
-            planted, outcomes, features=FEATURES, n_trials=2, n_folds=3, n_workers=n_workers,
+            planted,
+            outcomes,
+            features=FEATURES,
+            n_trials=2,
+            n_folds=3,
+            n_workers=n_workers,
             progress=lambda *what: told.append(what),
         )
         for n_workers in (1, 2)
-    )  # fmt: skip
+    )
     assert alone == together
     assert list(alone) == outcomes
     assert told == [("usability", 1, 2), ("probe_gen", 2, 2)] * 2

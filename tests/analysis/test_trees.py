@@ -29,9 +29,15 @@ from zoo.analysis.trees import (
 from zoo.errors import QueryError, UnknownName
 
 PARAMETERS = {
-    "rounds": 30, "eta": 0.2, "max_depth": 4, "min_child_weight": 2, "lambda": 1.0, "alpha": 0.01, "subsample": 0.7,
+    "rounds": 30,
+    "eta": 0.2,
+    "max_depth": 4,
+    "min_child_weight": 2,
+    "lambda": 1.0,
+    "alpha": 0.01,
+    "subsample": 0.7,
     "colsample_bytree": 0.5,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,10 @@ def planted() -> StudyTable:
 def test_the_best_of_each_year_has_the_lowest_error_and_says_of_how_many() -> None:
     best = years.risks_of_best_by_year(planted())
     assert {year: (risks.encoder, risks.n) for year, risks in best.items()} == {
-        2016: ("old", 1), 2019: ("good", 2), 2021: ("bare", 1)
-    }  # fmt: skip
+        2016: ("old", 1),
+        2019: ("good", 2),
+        2021: ("bare", 1),
+    }
     assert years.known(best[2019], "usability") == 6.0
 
 
@@ -80,10 +82,13 @@ def test_groups_of_several_columns_are_named_by_their_values() -> None:
     assert [share.term for share in shares] == ["resnet, siamese", "vit, siamese"]
 
 
-@pytest.mark.parametrize(("first", "last", "message"), [
-    (2016, 2021, "^No encoder of 2021 has usability"),
-    (2019, 2016, "^The average usability did not fall from 2019 to 2016"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "last", "message"),
+    [
+        (2016, 2021, "^No encoder of 2021 has usability"),
+        (2019, 2016, "^The average usability did not fall from 2019 to 2016"),
+    ],
+)
 def test_a_fall_that_is_not_there_is_carried_by_nobody(first: int, last: int, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         years.carried_by(planted(), "usability", "family", first=first, last=last)
@@ -117,10 +122,13 @@ def test_the_slope_over_years_is_the_planted_one() -> None:
 def test_a_rise_and_fall_is_a_difference_between_years_and_no_trend() -> None:
     middle = {2018: 4.0, 2019: 2.0, 2020: 4.0}
     table = table_of(
-        {f"e{i}-{year}": {"year": year, "enc_gen": mean + 0.2 * ((i * 7 + year) % 5)}
-         for year, mean in middle.items() for i in range(10)}
+        {
+            f"e{i}-{year}": {"year": year, "enc_gen": mean + 0.2 * ((i * 7 + year) % 5)}
+            for year, mean in middle.items()
+            for i in range(10)
+        }
         | {"alone": {"year": 2016, "enc_gen": 40.0}}
-    )  # fmt: skip
+    )
     anova, ranks = years.years_differ(table, "enc_gen")
     slope = years.slope_over_years(table.only(table.frame.index.drop("alone"), because="test"), "enc_gen")
     assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < 0 < slope.ci_high

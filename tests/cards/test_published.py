@@ -81,10 +81,22 @@ WRONG_FACTS = {
     ("sup_vitB16_dino", "provenance.official"): (True, False),
     ("sup_convnextB", "provenance.industry"): (True, NOT_PUBLISHED),
 }  # fmt: skip
-BYOL_ABLATIONS = [f"byol_rn50_{run}" for run in (
-    "augCrop", "augCropBlur", "augCropColor", "augNocolor", "augNogray", "bs64", "bs128", "bs256", "bs512", "bs1024",
-    "bs2048",
-)]  # fmt: skip
+BYOL_ABLATIONS = [
+    f"byol_rn50_{run}"
+    for run in (
+        "augCrop",
+        "augCropBlur",
+        "augCropColor",
+        "augNocolor",
+        "augNogray",
+        "bs64",
+        "bs128",
+        "bs256",
+        "bs512",
+        "bs1024",
+        "bs2048",
+    )
+]
 DINO_HEAD, MSN_HEAD, VICREGL_HEAD = (2048, 2048, 256), (2048, 2048, 256), (8192, 8192, 8192)
 PROJECTORS = {  # first features, widths, outputs of the last layer without bias, norms between; what was published
     "dino_vitS16_extractB": (384, DINO_HEAD, 65_536, False, 26_000_000),

@@ -107,16 +107,19 @@ def test_other_features_change_the_facts_about_the_features_alone() -> None:
     assert card.weights.same_file_as == "dino_vitS16"
     assert card.reported.top1_percent is NOT_PUBLISHED
     assert card.provenance.extracted is True
-    assert replace(
-        card,
-        id=DINO.id,
-        architecture=DINO.architecture,
-        representation=DINO.representation,
-        weights=replace(card.weights, same_file_as=DINO.weights.same_file_as),
-        reported=DINO.reported,
-        provenance=DINO.provenance,
-        errata=DINO.errata,
-    ) == DINO  # fmt: skip
+    assert (
+        replace(
+            card,
+            id=DINO.id,
+            architecture=DINO.architecture,
+            representation=DINO.representation,
+            weights=replace(card.weights, same_file_as=DINO.weights.same_file_as),
+            reported=DINO.reported,
+            provenance=DINO.provenance,
+            errata=DINO.errata,
+        )
+        == DINO
+    )
     assert (card.architecture.n_parameters, card.weights.url) == (DINO.architecture.n_parameters, DINO.weights.url)
 
 
@@ -165,7 +168,7 @@ def test_an_untrained_encoder_stays_one_without_facts_of_training() -> None:
         ("simclr_rn50", "avgpool", [1], "no features 'avgpool' of 'simclr_rn50'.* no tokens"),
         ("clip_rn50", "proj", None, "gives 'attnpool' alone"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_refused_in_one_sentence(encoder: str, features: Any, layers: Any, reason: str) -> None:
     with pytest.raises(QueryError, match=reason) as caught:
         derived(catalogue()[encoder], features=features, layers=layers)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.cli.test_process import on_terminal
 from tests.cli_runner import document, run
 from tests.weights.test_care import DAY, HOUR, folders, left, made, put
 from zoo.cards.catalogue import catalogue
+from zoo.cli import zoo
 from zoo.files import locked
 from zoo.weights import care, store
 from zoo.weights.download import _machine
@@ -156,12 +158,19 @@ def answered(answer: str, *arguments: str, code: int) -> str:
     """What a verb prints on a terminal whose user types ``answer``."""
     controller, terminal = os.openpty()
     os.write(controller, answer.encode())
-    command = [sys.executable, "-m", "zoo.cli", *arguments]
-    result = subprocess.run(command, stdin=terminal, capture_output=True, text=True, check=False)
-    for descriptor in (controller, terminal):
-        os.close(descriptor)
-    assert result.returncode == code, result.stderr
-    return result.stdout + result.stderr
+    printed = io.StringIO()
+    with (
+        os.fdopen(terminal) as stdin,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+        pytest.raises(SystemExit) as ended,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        zoo(arguments)
+    os.close(controller)
+    assert ended.value.code == code, printed.getvalue()
+    return printed.getvalue()
 
 
 class TestCollect:
@@ -169,7 +178,7 @@ class TestCollect:
         orphan = made(folders / "tensors" / f"{'1' * 64}.safetensors", 2 * HOUR, b"x" * 1000)
         result = run("cache", "gc", "--dry-run")
         assert f"tensors/{'1' * 12}..." in result.stdout
-        assert "weights that no record speaks of" in result.stdout
+        assert "weights without a record" in result.stdout
         assert result.stdout.splitlines()[-1] == "1.0 kB would be free again."
         assert orphan.exists()
         assert document("cache", "gc", "--dry-run")["freed_bytes"] == 1000
@@ -222,7 +231,7 @@ class TestGarbage:
         store.tensors_path(shelf, just_lost.sha256).unlink()
         assert self.reasons() == {
             damaged: "a damaged record",
-            orphan: "weights that no record speaks of",
+            orphan: "weights without a record",
             half: "half written by a process that is gone",
             store.record_path(shelf, lost.key): "a record without its weights",
         }
@@ -240,7 +249,7 @@ class TestGarbage:
         assert self.reasons() == {}
         assert self.reasons({"dino": 2}) == {
             store.record_path(folders, old.key): "converted by version 1 of the layout 'dino'",
-            store.tensors_path(folders, old.sha256): "weights that no record speaks of",
+            store.tensors_path(folders, old.sha256): "weights without a record",
         }
         care.discard(care.garbage(layouts={"dino": 2}))
         assert store.find(folders, new.key) == new

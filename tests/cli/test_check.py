@@ -132,7 +132,7 @@ def test_a_damaged_recording_is_a_problem_of_that_encoder() -> None:
     path.write_bytes(path.read_bytes()[:-1])
     (one,) = document("check", "random", code=1)["encoders"]
     assert one["state"] == "not checked"
-    assert one["reason"].endswith("run 'zoo check random --record' to record its features anew.")
+    assert one["reason"].endswith("run 'zoo check random --record' to record its features again.")
     assert states("random", "--record") == {"random": "recorded"}
 
 

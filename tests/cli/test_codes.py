@@ -7,20 +7,24 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import zoo.errors
 from tests.card_text import VALID
+from tests.children import Child
 from tests.cli_runner import run
 from tests.servers import Fault, serving
 from tests.tiny import checkpoint, write_card
 from tests.weights.test_care import folders, put
 from zoo.cli import AFTER_INTERRUPT, VERBS
-from zoo.cli.list import list_command as listing
+from zoo.cli import zoo as command_line
+from zoo.cli.list import list_command
 from zoo.errors import CorruptImage, MissingExtra, QueryError, UnknownName, ZooError
 from zoo.weights.places import weights_folder
 
@@ -49,7 +53,7 @@ def test_only_what_another_command_line_would_mend_is_misuse(
     def refuse(**options: object) -> None:
         raise raised(kind)
 
-    monkeypatch.setattr(listing, "callback", refuse)
+    monkeypatch.setattr(list_command, "callback", refuse)
     assert run("list", code=2 if issubclass(kind, (QueryError, UnknownName)) else 1).stderr.startswith("Error: ")
 
 
@@ -131,24 +135,26 @@ def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(verb: str, monkeyp
     assert result.stderr.count("\n") == 1
 
 
+def interruptible() -> tuple[int, str]:
+    """Exit code of ``zoo get tiny`` and what it says; interrupts are ignored in the background otherwise."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    result = CliRunner().invoke(command_line, ["get", "tiny"])
+    return result.exit_code, result.stderr
+
+
 def test_an_interrupted_download_goes_on_where_it_was(folders: Path) -> None:
     write_card("tiny", "https://nowhere.invalid/tiny.pth")
     body = checkpoint("tiny")
     with serving({"/a.pth": body}) as server:
         server.plan("/a.pth", Fault(stall=len(body) // 2, piece_bytes=4096, pause_s=0.005))
         write_card("tiny", f"{server.url}/a.pth")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "zoo.cli", "get", "tiny"],
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        child = Child(interruptible)
         while not any(path.stat().st_size > 40_000 for path in weights_folder().glob("partial/*.part")):
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        said = process.stderr.read()
-        assert process.wait() == 130
+            assert child.process.is_alive()
+            time.sleep(0.01)
+        os.kill(child.process.pid or 0, signal.SIGINT)
+        code, said = child.result()
+        assert code == 130
         assert said.startswith("Stopped. ")
         assert said.count("\n") == 1
         run("get", "tiny")

@@ -13,7 +13,7 @@ from tests.cli_runner import document, run
 from tests.drawn_curves import curve
 from zoo.cli.curve import json_of, notes_of, print_curves, seeds_of
 from zoo.errors import QueryError
-from zoo.evaluation.curves.losses import task_of
+from zoo.evaluation.curves.inputs import task_of
 from zoo.results.rows import measurements
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -30,8 +30,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_twice(tmp_path: Path) -> None:
-    wanted = ("curve", ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", "--seeds", "2", *QUICK, "--maximal",
-              "0.01", "--out", str(tmp_path / "out"))  # fmt: skip
+    wanted = (
+        "curve",
+        ENCODER,
+        SHAPES,
+        "--task",
+        "depth",
+        "--regimes",
+        "20,all",
+        "--seeds",
+        "2",
+        *QUICK,
+        "--maximal",
+        "0.01",
+        "--out",
+        str(tmp_path / "out"),
+    )
     result = run(*wanted, "--json")
     assert result.stderr.startswith("9 runs\n1 of 9: blind guess: depth_l1_error ")
     assert "9 of 9: pocket_simclr_rn_shapes, 60 images, seed 1: depth_l1_error " in result.stderr
@@ -39,8 +53,9 @@ def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_
     (shown,) = found["curves"]
     assert shown["encoder"] == ENCODER and shown["maximal"]["value"] == 0.01 and shown["frozen"] is False
     assert [(point["n_requested"], point["n_actual"], point["n_seeds"]) for point in shown["points"]] == [
-        (20, 20, 2), (60, 60, 2),
-    ]  # fmt: skip
+        (20, 20, 2),
+        (60, 60, 2),
+    ]
     names = {"curves_depth_l1_error.png", "curves_depth_l1_error.svg", "strip.png", "strip.svg", "curves.json"}
     assert {Path(path).name for path in found["files"]} == names == {path.name for path in (tmp_path / "out").iterdir()}
     assert Image.open(tmp_path / "out" / "strip.png").width > 1000
@@ -57,9 +72,23 @@ def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_
 
 
 def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
-    text = run("curve", "pocket_simclr_rn_digits", "digits", "--regimes", "30,all",
-               "--seeds", "4,", "--frozen", "--learning-rates", "3e-3", "--set", "most_steps=40", "--set",
-               "least_steps=40", "--no-record")  # fmt: skip
+    text = run(
+        "curve",
+        "pocket_simclr_rn_digits",
+        "digits",
+        "--regimes",
+        "30,all",
+        "--seeds",
+        "4,",
+        "--frozen",
+        "--learning-rates",
+        "3e-3",
+        "--set",
+        "most_steps=40",
+        "--set",
+        "least_steps=40",
+        "--no-record",
+    )
     lines = text.stdout.splitlines()
     assert lines[1] == "Transfer error on digits in percent, 451 test images"
     assert lines[2].startswith("blind guess 89.8 (") and ", maximal supervision " in lines[2]
@@ -81,8 +110,23 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
 
 def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    found = document("curve", ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", "--seeds", "1", *QUICK,
-                     "--maximal", "0.01", "--out", str(tmp_path / "taken" / "below"), code=1)  # fmt: skip
+    found = document(
+        "curve",
+        ENCODER,
+        SHAPES,
+        "--task",
+        "depth",
+        "--regimes",
+        "20,all",
+        "--seeds",
+        "1",
+        *QUICK,
+        "--maximal",
+        "0.01",
+        "--out",
+        str(tmp_path / "taken" / "below"),
+        code=1,
+    )
     (problem,) = found["problems"]
     assert "could not be written" in problem and "--out" in problem
     assert found["recorded"]["new"] == 6 and found["files"] == []
@@ -107,15 +151,19 @@ def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) 
         ((ENCODER, SHAPES, "--task", "depth", "--epochs", "2", "--set", "epochs=3"), "expected it once"),
         ((ENCODER, SHAPES, "--task", "depth", "--batch-size", "0"), "batch_size=0"),
         ((ENCODER, SHAPES, "--task", "depth", "--device", "abacus"), "The device 'abacus' cannot be used here"),
-        ((ENCODER, SHAPES, "--task", "normals", "--maximal", "1", "--metric", "normals_angular_error"),
-         "expected normals_l1_error, which the recorded risk is of"),
+        (
+            (ENCODER, SHAPES, "--task", "normals", "--maximal", "1", "--metric", "normals_angular_error"),
+            "expected normals_l1_error, which the recorded risk is of",
+        ),
         ((ENCODER, SHAPES, "--task", "classification", "--regimes", "2,all"), "has no image of the class"),
         (("dino_rn50", SHAPES, "--task", "classification", "--regimes", "2,all"), "no image of the class"),  # unfetched
-        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", *QUICK, "--maximal", "99"),
-         "Maximal supervision has a risk of 99"),
+        (
+            (ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", *QUICK, "--maximal", "99"),
+            "Maximal supervision has a risk of 99",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[3:])[:40],
-)  # fmt: skip
+)
 def test_bad_requests_get_one_sentence(arguments: tuple[str, ...], expected: str) -> None:
     is_of_data = "image of the class" in expected or "risk of 99" in expected
     result = run("curve", *arguments, code=1 if is_of_data else 2)
@@ -193,5 +241,6 @@ def test_what_was_said_of_one_metric_is_not_said_again_of_the_next(capsys: pytes
 
 def test_what_is_not_a_number_is_null_in_json() -> None:
     assert json_of({"a": (1.0, float("nan"), float("inf")), "b": [None, "text", True]}) == {
-        "a": [1.0, None, None], "b": [None, "text", True],
-    }  # fmt: skip
+        "a": [1.0, None, None],
+        "b": [None, "text", True],
+    }

@@ -87,7 +87,7 @@ def test_the_current_folder_is_misuse(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_weights_that_cannot_be_had_leave_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     result = run("export", "absent", "--hub", str(tmp_path / "out"), code=1)
-    assert "The weights of 'absent' cannot be had" in result.stderr
+    assert "The weights of 'absent' cannot be loaded" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -102,7 +102,7 @@ def test_an_unknown_name_lists_the_nearest(tmp_path: Path) -> None:
 CRASH = """
 import os, sys
 from pathlib import Path
-from zoo.hub import export as folder
+from zoo.hub import export
 new, old = map(Path, sys.argv[1:])
 new.mkdir()
 names = []
@@ -112,7 +112,7 @@ def stop(event, arguments):
         if len(names) == 2:
             os._exit(9)  # between the two renames
 sys.addaudithook(stop)
-folder._publish(new, old)
+export._publish(new, old)
 """
 
 
@@ -122,7 +122,7 @@ def test_an_export_that_is_killed_between_old_and_new_loses_nothing(
     out, card = tmp_path / "out", catalogue()["tiny"]
     run("export", "tiny", "--hub", str(out))
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    done = run_apart(CRASH, tmp_path / ".out-0123abcd.tmp", out, path=[repository])
+    done = run_apart(CRASH, tmp_path / ".out-0123abcd.tmp", out, path=[repository], warm=True)
     assert done.returncode == 9, done.stderr
     assert not out.exists()
     require_exportable(card, out)
@@ -178,6 +178,8 @@ def test_no_key_in_an_address_reaches_what_is_published(tmp_path: Path) -> None:
 def test_a_missing_huggingface_hub_is_said_in_one_sentence(run_apart: Run, repository: Path) -> None:
     script = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "huggingface_hub"]:
+    del sys.modules[name]
 sys.modules["huggingface_hub"] = None
 from zoo.errors import MissingExtra
 try:
@@ -185,5 +187,5 @@ try:
 except MissingExtra as error:
     print(error)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert "'huggingface_hub', which is not installed" in done.stdout, done.stderr

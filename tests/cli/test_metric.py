@@ -64,8 +64,19 @@ def test_what_cannot_be_had_is_said_beside_what_can(home: Path) -> None:
 def test_augmentations_may_be_named_where_the_card_has_none() -> None:
     refused = run("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4", code=1)
     assert "augmentations" in refused.output
-    (found,) = document("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4",
-                        "--augmentations", "crop,flip", "--no-record")["metrics"]  # fmt: skip
+    (found,) = document(
+        "metric",
+        "lidar",
+        "pocket_init_rn",
+        IMAGES,
+        "--views-of",
+        "60",
+        "--views",
+        "4",
+        "--augmentations",
+        "crop,flip",
+        "--no-record",
+    )["metrics"]
     assert found["value"] > 1 and found["split"] == "train augmented"
 
 
@@ -101,8 +112,9 @@ def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) 
 
 
 def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_path: Path) -> None:
-    folders = {one["part"]: one["folder"]
-               for one in document("features", ENCODER, IMAGES, "--out", str(tmp_path))["features"]}  # fmt: skip
+    folders = {
+        one["part"]: one["folder"] for one in document("features", ENCODER, IMAGES, "--out", str(tmp_path))["features"]
+    }
     of_file = document("metric", "rankme,one_shot_accuracy", folders["train"], "--val", folders["val"])["metrics"]
     of_encoder = document("metric", "rankme,one_shot_accuracy", ENCODER, IMAGES, "--no-record")["metrics"]
     assert [one["value"] for one in of_file] == pytest.approx([one["value"] for one in of_encoder])
@@ -142,8 +154,12 @@ def test_bad_requests_get_one_sentence(
     np.save(tmp_path / "flat.npy", flat)
     np.save(tmp_path / "nan.npy", broken)
     (tmp_path / "text.npy").write_text("no array")
-    places = {"VIEWS": views[0], "FLAT": tmp_path / "flat.npy", "NAN": tmp_path / "nan.npy",
-              "TEXT": tmp_path / "text.npy"}  # fmt: skip
+    places = {
+        "VIEWS": views[0],
+        "FLAT": tmp_path / "flat.npy",
+        "NAN": tmp_path / "nan.npy",
+        "TEXT": tmp_path / "text.npy",
+    }
     result = run("metric", *(str(places.get(one, one)) for one in arguments), code=1 if expected in BAD_FILES else 2)
     assert expected in result.output
     assert len(result.output.strip().splitlines()) == 1

@@ -88,10 +88,28 @@ def test_counts_may_be_written_as_people_write_them(written: str) -> None:
     assert document("recommend", "--labels", written)["n_labels"] == 20_000
 
 
-@for_each([
-    "abc", "-5", "0", "1.5", "1e400", "1e99", "nan", "inf", "10 apples", "", "1,5k", "1,50", "20,00", "1_0",
-    "1000,000", "\u0662\u0660k", "9" * 5_000, "1.0000000000000000000000000001k",
-])  # fmt: skip
+@for_each(
+    [
+        "abc",
+        "-5",
+        "0",
+        "1.5",
+        "1e400",
+        "1e99",
+        "nan",
+        "inf",
+        "10 apples",
+        "",
+        "1,5k",
+        "1,50",
+        "20,00",
+        "1_0",
+        "1000,000",
+        "\u0662\u0660k",
+        "9" * 5_000,
+        "1.0000000000000000000000000001k",
+    ]
+)
 def test_what_is_no_count_is_refused_in_one_short_sentence(written: str) -> None:
     message = run("recommend", "--labels", written, code=2).stderr.splitlines()[-1]
     assert "expected a whole number above 0" in message

@@ -11,7 +11,11 @@ import pytest
 
 from tests.cli_runner import document, run
 from tests.own_encoder import MINE, add_own_encoder
+from tests.shipped import tables_made_once
 from tests.small_study import small_study
+
+__all__ = ["tables_made_once"]  # a fixture
+pytestmark = pytest.mark.usefixtures("tables_made_once")
 
 
 def refusal(*arguments: str) -> str:

@@ -124,9 +124,9 @@ class TestDamage:
 
     def test_an_absent_mirror_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "absent"))
-        assert run("verify", code=1).stderr == (
-            f"Error: There is no mirror at {tmp_path / 'absent'}; correct ZOO_MIRROR or unset it.\n"
-        )
+        said = run("verify", code=1).stderr
+        assert said.startswith(f"Error: There is no mirror at {tmp_path / 'absent'}; ") and said.count("\n") == 1
+        assert "ZOO_MIRROR" in said
 
 
 class TestContradictions:

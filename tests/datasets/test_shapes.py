@@ -98,8 +98,10 @@ def test_a_texture_is_on_in_about_half_of_space_so_that_it_has_no_colour_of_its_
 def test_a_histogram_of_colours_does_not_give_the_class_away_but_the_pixels_say_more_than_chance() -> None:
     data = shapes(classes=9, train=900, val=360, size_px=16)
     x, x_val = (pixels_of(part).astype(int) for part in (data.train, data.val))
-    histograms = [np.stack([np.bincount((image // 64 @ [16, 4, 1]).ravel(), minlength=64) for image in part])
-                  for part in (x, x_val)]  # fmt: skip
+    histograms = [
+        np.stack([np.bincount((image // 64 @ [16, 4, 1]).ravel(), minlength=64) for image in part])
+        for part in (x, x_val)
+    ]
     by_colour = linear_accuracy(*histograms, data.train.labels, data.val.labels)
     by_pixel = linear_accuracy(x.reshape(900, -1), x_val.reshape(360, -1), data.train.labels, data.val.labels)
     assert by_colour < 0.2 and 0.2 < by_pixel < 0.9  # chance is 0.11, with a standard error of 0.017

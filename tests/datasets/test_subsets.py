@@ -126,12 +126,24 @@ def test_an_index_file_is_read_back_equal_and_written_the_same(tmp_path: Path) -
 @pytest.mark.parametrize(
     "edit",
     [
-        {"seed": 9}, {"indices": [0, 1, 2]}, {"indices": [5, 4]}, {"indices": [-1]}, {"indices": [0, "1"]},
-        {"indices": [2**80]}, {"indices": None}, {"parent": "other"}, {"n_parent": 7}, {"name": "4-shot"},
-        {"kind": "any"}, {"amount": 3}, {"fingerprint": "00"}, {"fingerprint": None}, {"seed": True},
+        {"seed": 9},
+        {"indices": [0, 1, 2]},
+        {"indices": [5, 4]},
+        {"indices": [-1]},
+        {"indices": [0, "1"]},
+        {"indices": [2**80]},
+        {"indices": None},
+        {"parent": "other"},
+        {"n_parent": 7},
+        {"name": "4-shot"},
+        {"kind": "any"},
+        {"amount": 3},
+        {"fingerprint": "00"},
+        {"fingerprint": None},
+        {"seed": True},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_an_edited_index_file_is_refused(tmp_path: Path, edit: dict[str, object]) -> None:
     file = save_subset(balanced(LABELS, 3), tmp_path / "subset.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), **edit}))
@@ -140,9 +152,15 @@ def test_an_edited_index_file_is_refused(tmp_path: Path, edit: dict[str, object]
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("", "damaged"), ('{"format": "zoo-sub', "damaged"), ("[]", "no index file"),
-                           ('{"a": 1}', "no index file"), ("[" * 100_000, "damaged")]
-)  # fmt: skip
+    ("content", "words"),
+    [
+        ("", "damaged"),
+        ('{"format": "zoo-sub', "damaged"),
+        ("[]", "no index file"),
+        ('{"a": 1}', "no index file"),
+        ("[" * 100_000, "damaged"),
+    ],
+)
 def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "subset.json").write_text(content)
     with pytest.raises(DataError, match=words):

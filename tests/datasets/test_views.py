@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from tests.conftest import REPOSITORY, Run
 from tests.feature_runs import encoder, image_set, with_damaged
 from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, pixels_of, shapes
@@ -97,14 +98,23 @@ def test_what_makes_other_views_makes_another_fingerprint(images: ImageSet, reci
     assert views_of(images, replace(recipe, augmentations=("flip",)), n=4, q=3, seed=0).fingerprint != usual
 
 
-def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(images: ImageSet, recipe: Recipe) -> None:
-    views = views_of(images, recipe, n=4, q=2)
-    bytes_of(views)
-    assert bytes_of(pickle.loads(pickle.dumps(views))) == bytes_of(views)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(bytes_of, (views,)) == bytes_of(views)
-        turned = rotations_of(images, n=2)
-        assert pool.apply(bytes_of, (turned,)) == bytes_of(turned)
+def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(
+    images: ImageSet, recipe: Recipe, run_apart: Run, tmp_path: Path
+) -> None:
+    both = views_of(images, recipe, n=4, q=2), rotations_of(images, n=2)
+    here = [bytes_of(views) for views in both]  # computed before they are pickled
+    again = pickle.loads(pickle.dumps(both))
+    assert [bytes_of(views) for views in again] == here
+    (tmp_path / "both").write_bytes(pickle.dumps(both))
+    script = (
+        "import pickle, sys\n"
+        "with open(sys.argv[1], 'rb') as file: both = pickle.load(file)\n"
+        "found = [{name: views.images[n].tobytes() for n, name in enumerate(views.names)} for views in both]\n"
+        "with open(sys.argv[1], 'wb') as file: pickle.dump(found, file)\n"
+    )
+    done = run_apart(script, tmp_path / "both", path=[REPOSITORY], warm=True)
+    assert done.returncode == 0, done.stderr
+    assert pickle.loads((tmp_path / "both").read_bytes()) == here
 
 
 def test_workers_give_the_features_that_one_process_gives(images: ImageSet, recipe: Recipe) -> None:

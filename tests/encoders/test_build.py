@@ -150,6 +150,8 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
 ) -> None:
     script = f"""
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == {library!r}]:
+    del sys.modules[name]
 sys.modules[{library!r}] = None
 from zoo.cards.catalogue import catalogue
 from zoo.errors import MissingExtra
@@ -159,7 +161,7 @@ try:
 except MissingExtra as error:
     print(error)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert f"{library!r}" in done.stdout, done.stderr
     assert "install ssl-zoo with its extra [models]" in done.stdout
 
@@ -169,10 +171,12 @@ def test_a_resnet_is_built_without_importing_timm(
 ) -> None:
     script = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "timm"]:
+    del sys.modules[name]
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 build_encoder(catalogue()["simclr_rn50"], device="meta")
 print("timm" in sys.modules)
 """
-    done = run_apart(script, path=[repository])
+    done = run_apart(script, path=[repository], warm=True)
     assert done.stdout.strip() == "False", done.stderr

@@ -13,7 +13,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import LAYOUTS
-from zoo.loading import candidates
+from zoo.loading import weights_sources
 from zoo.weights.places import source
 
 
@@ -58,7 +58,7 @@ def check_places(card: EncoderCard, encoder: Encoder) -> None:
     assert not any(isinstance(place, Missing) for place in places)
     kinds = {(place.startswith("shipped:"), source(place).kind) for place in places}
     assert kinds <= {(True, "path"), (False, "http"), (False, "hub")}, card.id
-    found = candidates(card, encoder)
+    found = weights_sources(card, encoder)
     assert bool(found) == (not card.is_untrained), card.id
     assert {choice.layout for choice in found} <= LAYOUTS.keys()
 

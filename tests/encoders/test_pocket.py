@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import zoo
 from tests.cli_runner import document, run
+from tests.each import for_each
 from tests.weights.test_care import folders
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Missing
@@ -37,24 +38,26 @@ ONE = "pocket_simclr_rn_shapes"
 ONE_CHOICE_APART = {  # encoder -> facts in which it differs from ONE
     "pocket_simclr_rn_shapes_t1": {"objective.variant"},
     "pocket_simclr_rn_shapes_lin": {
-        "projector.first_arch", "projector.second_arch", "projector.hidden_width", "projector.hidden_depth",
+        "projector.first_arch",
+        "projector.second_arch",
+        "projector.hidden_width",
+        "projector.hidden_depth",
         "projector.n_parameters",
     },
     "pocket_simclr_rn_shapes_ep2": {"pretraining.epochs"},
     "pocket_simclr_rn_shapes_d24": {
-        "architecture.exact", "architecture.options", "architecture.n_parameters", "representation.dim",
+        "architecture.exact",
+        "architecture.options",
+        "architecture.n_parameters",
+        "representation.dim",
         "projector.n_parameters",
     },
     "pocket_simclr_rn_shapes_flip": {"pretraining.augmentations"},
-}  # fmt: skip
+}
 OF_THE_RUN = {"pretraining.duration_hours", "weights.url", "weights.sha256", "weights.size_bytes"}
 
 
-@pytest.fixture(params=TRAINED, ids=lambda card: card.id)
-def card(request: pytest.FixtureRequest) -> EncoderCard:
-    found = request.param
-    assert isinstance(found, EncoderCard)
-    return found
+for_each_card = for_each(TRAINED, name=lambda card: card.id)
 
 
 def facts_of(card: EncoderCard) -> dict[str, Any]:
@@ -69,8 +72,14 @@ def facts_of(card: EncoderCard) -> dict[str, Any]:
 def test_every_kind_of_objective_is_there_on_both_data_sets_and_both_architectures() -> None:
     assert len(TRAINED) >= 12
     assert {card.objective.mode for card in POCKET} == {
-        "contrastive", "siamese", "clustering", "generative", "transform", "supervised", "initialized",
-    }  # fmt: skip
+        "contrastive",
+        "siamese",
+        "clustering",
+        "generative",
+        "transform",
+        "supervised",
+        "initialized",
+    }
     assert {card.pretraining.dataset for card in TRAINED} == {"shapes", "digits"}
     assert {card.architecture.family for card in TRAINED} == {"resnet", "vit"}
     assert {card.architecture.family for card in POCKET if card.is_untrained} == {"resnet", "vit"}
@@ -80,6 +89,7 @@ def test_none_of_them_belongs_to_what_was_published() -> None:
     assert {card.id for card in POCKET}.isdisjoint(published_ids())
 
 
+@for_each_card
 def test_an_encoder_has_a_supervised_twin_of_its_architecture_and_its_data(card: EncoderCard) -> None:
     twins = {
         (twin.architecture.exact, twin.pretraining.dataset) for twin in TRAINED if twin.objective.mode == "supervised"
@@ -94,6 +104,7 @@ def test_a_variant_differs_from_its_neighbour_in_one_choice_alone(name: str) -> 
     assert differing - OF_THE_RUN == ONE_CHOICE_APART[name]
 
 
+@for_each_card
 def test_the_file_is_small_and_the_one_that_the_card_describes(card: EncoderCard) -> None:
     assert card.weights.url == f"shipped:pocket/{card.id}.safetensors"
     content = (FOLDER / f"{card.id}.safetensors").read_bytes()
@@ -106,6 +117,7 @@ def test_no_file_lies_there_that_no_card_names() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {f"{card.id}.safetensors" for card in TRAINED}
 
 
+@for_each_card
 def test_the_cards_leave_nothing_of_our_own_training_open(card: EncoderCard) -> None:
     facts = facts_of(card)
     assert [field for field, value in facts.items() if value is Missing.NOT_PUBLISHED] == []
@@ -114,6 +126,7 @@ def test_the_cards_leave_nothing_of_our_own_training_open(card: EncoderCard) -> 
     assert (card.licence.code, card.licence.weights) == ("MIT", "MIT")
 
 
+@for_each_card
 def test_it_loads_without_a_network_and_holds_what_the_file_holds(
     card: EncoderCard, folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +143,7 @@ def test_it_loads_without_a_network_and_holds_what_the_file_holds(
     assert all(torch.equal(tensor, state[name]) for name, tensor in again.state_dict().items())
 
 
+@for_each_card
 def test_training_has_moved_every_weight(card: EncoderCard) -> None:
     shipped = load_file(FOLDER / f"{card.id}.safetensors")
     random = build_encoder(card, seed=0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import FakeData
 from torchvision.transforms import v2
@@ -132,15 +132,16 @@ def test_its_text_says_what_it_does() -> None:
         assert part in text
 
 
-def test_it_is_unpickled_where_no_zoo_can_be_imported(run_apart: Callable[..., CompletedProcess[str]]) -> None:
-    pickled = pickle.dumps(build_preprocess(USUAL))
-    script = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])), 'zoo' in sys.modules)"
-    done = run_apart(script, pickled.hex())
-    assert done.stdout.strip() == f"{build_preprocess(USUAL)!r} False", done.stderr
-
-
-def test_a_worker_that_is_started_afresh_preprocesses_the_same() -> None:
+def test_in_a_process_where_no_zoo_can_be_imported_it_preprocesses_the_same(
+    run_apart: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
     images = FakeData(size=4, image_size=(3, 300, 250), transform=build_preprocess(USUAL))
-    loader = DataLoader(images, batch_size=4, num_workers=1, multiprocessing_context="spawn")
-    ((batch, _),) = loader
-    assert torch.equal(batch, torch.stack([images[index][0] for index in range(4)]))
+    script = (
+        "import pickle, sys, torch\n"
+        "images = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
+        "torch.save(torch.stack([images[index][0] for index in range(4)]), sys.argv[2])\n"
+        "print(images.transform, 'zoo' in sys.modules)\n"
+    )
+    done = run_apart(script, pickle.dumps(images).hex(), tmp_path / "batch", warm=True)
+    assert done.stdout.strip() == f"{build_preprocess(USUAL)!r} False", done.stderr
+    assert torch.equal(torch.load(tmp_path / "batch"), torch.stack([images[index][0] for index in range(4)]))

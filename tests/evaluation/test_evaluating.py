@@ -85,8 +85,11 @@ def test_every_number_is_one_row_with_all_that_it_was_measured_from(evaluation: 
     )
     for row, provenance in rows.items():
         assert (row.encoder, row.dataset, row.date, row.source) == (
-            "planted", "planted-images", "2026-11-20", "measured",
-        )  # fmt: skip
+            "planted",
+            "planted-images",
+            "2026-11-20",
+            "measured",
+        )
         assert provenance.keys() >= PROVENANCE_KEYS.keys()
         assert row.ci_low is not None and row.ci_high is not None and row.ci_low <= row.value <= row.ci_high
         assert json.dumps(provenance["images_hash"])

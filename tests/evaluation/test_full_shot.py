@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from zoo.evaluation.evaluating import SHARE_OF_MEMORY, full_shot_kind, path_bytes
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.probes import SHARE_OF_MEMORY, full_shot_kind, path_bytes
 from zoo.evaluation.streamed import StreamedProbe
 
 

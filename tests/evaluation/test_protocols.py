@@ -103,8 +103,10 @@ def test_the_name_tells_the_options_of_a_user(base: str, changed: dict[str, Any]
     found = protocol_named(base, **changed)
     assert found.name == name
     options = {**found.rules, **found.settings}
-    assert all(options[option] in (value, tuple(value) if isinstance(value, list) else value)
-               for option, value in changed.items())  # fmt: skip
+    assert all(
+        options[option] in (value, tuple(value) if isinstance(value, list) else value)
+        for option, value in changed.items()
+    )
     assert (found.digest == PROTOCOLS[base].digest) == (found.name == base)
 
 

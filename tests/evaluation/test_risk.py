@@ -103,8 +103,11 @@ def test_without_a_twin_approximation_and_usability_are_merged() -> None:
     assert report.decomposition.approximation is NOT_PUBLISHED and report.decomposition.usability is NOT_PUBLISHED
     assert report.decomposition.approximation_plus_usability == pytest.approx(CHANCE)
     assert set(report.intervals) == {
-        "approximation_plus_usability", "probe_generalization", "encoder_generalization", "full_shot_error",
-    }  # fmt: skip
+        "approximation_plus_usability",
+        "probe_generalization",
+        "encoder_generalization",
+        "full_shot_error",
+    }
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -19,8 +19,14 @@ from zoo.features import Features, load_features
 from zoo.features.origin import Origin
 
 DIM, CLASSES = 8, 4
-SMALL: dict[str, Any] = {"n_trials": 8, "n_startup_trials": 6, "candidates_per_pass": 4, "epochs": 6,
-                         "batch_size": (16, 32, 64), "tuning_share": 0.4}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "n_trials": 8,
+    "n_startup_trials": 6,
+    "candidates_per_pass": 4,
+    "epochs": 6,
+    "batch_size": (16, 32, 64),
+    "tuning_share": 0.4,
+}
 
 
 def drawn(n: int, seed: int, *, spread: float = 1.0, mean: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -119,9 +125,16 @@ def test_memory_mapped_rows_and_a_small_window_need_no_more_memory_than_the_wind
 
 def test_features_in_a_folder_are_read_as_those_in_memory(train_data: Any, val_data: Any, tmp_path: Path) -> None:
     origin = Origin(
-        encoder="any", dataset="gaussians", split="train", weights_hash="0", preprocess_hash="0", images_hash="0",
-        representation="card", precision="float32", code_version="0",
-    )  # fmt: skip
+        encoder="any",
+        dataset="gaussians",
+        split="train",
+        weights_hash="0",
+        preprocess_hash="0",
+        images_hash="0",
+        representation="card",
+        precision="float32",
+        code_version="0",
+    )
     Features(*train_data, origin).save(tmp_path / "features", shard_size=70)
     stored = load_features(tmp_path / "features")
     for options in ({}, {"window_bytes": 4 * DIM * 64}):
@@ -173,9 +186,16 @@ def test_labels_of_no_class_count_as_errors(train_data: Any, val_data: Any) -> N
 
 def test_it_is_a_scikit_learn_classifier() -> None:
     probe = StreamedProbe(
-        n_trials=1, epochs=20, batch_size=(16,), optimizer=("sgd",), batch_norm=(True,), schedule=("cosine",),
-        learning_rate_per_256=(4.0, 5.0), tuning_share=1.0, standard_first=False,
-    )  # fmt: skip
+        n_trials=1,
+        epochs=20,
+        batch_size=(16,),
+        optimizer=("sgd",),
+        batch_norm=(True,),
+        schedule=("cosine",),
+        learning_rate_per_256=(4.0, 5.0),
+        tuning_share=1.0,
+        standard_first=False,
+    )
     assert clone(probe).get_params() == probe.get_params()
     reasons = {
         "check_dtype_object": "DataError is a ValueError, whatever is wrong with the features",

@@ -11,13 +11,17 @@ import pytest
 
 from tests.evaluation.test_streamed import SMALL, drawn
 from zoo.errors import StoreError
-from zoo.evaluation.streamed import PassProgress, StreamedProbe
-from zoo.evaluation.streamed_space import STANDARD, Candidate, Space, proposed, rounds
+from zoo.evaluation.streamed import STANDARD, PassProgress, Space, StreamedProbe, proposed, rounds
+from zoo.evaluation.streamed_training import Candidate
 
 SPACE = Space(
-    learning_rate_per_256=(1e-3, 1.0), weight_decay=(1e-8, 2e-4), batch_size=(512, 1024, 2048, 4096),
-    batch_norm=(True, False), optimizer=("adam", "sgd", "lars"), schedule=("multistep", "cosine", "warmcosine"),
-)  # fmt: skip
+    learning_rate_per_256=(1e-3, 1.0),
+    weight_decay=(1e-8, 2e-4),
+    batch_size=(512, 1024, 2048, 4096),
+    batch_norm=(True, False),
+    optimizer=("adam", "sgd", "lars"),
+    schedule=("multistep", "cosine", "warmcosine"),
+)
 
 
 class Interrupted(Exception):
@@ -138,9 +142,13 @@ def test_later_trials_learn_from_earlier_ones_and_differ_among_themselves() -> N
 
 def test_standard_settings_outside_the_space_are_left_out() -> None:
     small = Space(
-        learning_rate_per_256=(1e-3, 1.0), weight_decay=(1e-8, 2e-4), batch_size=(512,), batch_norm=(True,),
-        optimizer=("sgd",), schedule=("multistep",),
-    )  # fmt: skip
+        learning_rate_per_256=(1e-3, 1.0),
+        weight_decay=(1e-8, 2e-4),
+        batch_size=(512,),
+        batch_norm=(True,),
+        optimizer=("sgd",),
+        schedule=("multistep",),
+    )
     found = proposed(small, range(3), [], seed=0, n_startup=3, standard_first=True)
     assert found[0] == STANDARD[2] and not set(found[1:]) & set(STANDARD)
 

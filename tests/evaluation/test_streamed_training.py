@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.evaluation.streamed_space import SCHEDULES, Candidate
 from zoo.evaluation.streamed_training import (
+    SCHEDULES,
+    Candidate,
     Labelled,
     Lars,
     Setting,
@@ -26,9 +27,16 @@ from zoo.evaluation.streamed_training import (
 
 N, DIM, CLASSES = 150, 6, 4
 SETTING = Setting(
-    epochs=3, n_classes=CLASSES, seed=1, stage=0, largest_batch=64, window_bytes=1 << 20, block_rows=8,
-    precision="float32", device=torch.device("cpu"),
-)  # fmt: skip
+    epochs=3,
+    n_classes=CLASSES,
+    seed=1,
+    stage=0,
+    largest_batch=64,
+    window_bytes=1 << 20,
+    block_rows=8,
+    precision="float32",
+    device=torch.device("cpu"),
+)
 BASE = Candidate(
     learning_rate_per_256=0.5, weight_decay=1e-2, batch_size=16, batch_norm=False, optimizer="sgd", schedule="cosine"
 )

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.children import Child
 from tests.feature_runs import (
     AfterBatches,
-    Child,
     Slowly,
     encoder,
     image_set,

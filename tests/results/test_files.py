@@ -121,10 +121,21 @@ def without_rows_of_a_user(read: Callable[[], Any]) -> Any:
         (lambda content: content.replace(b"linear_probe_error", b""), "line 2, column 'metric': found"),
     ],
     ids=[
-        "cut off", "cut off at a line", "open quote", "other columns", "other encoding", "empty", "header cut off",
-        "binary", "UTF-16", "UTF-16 without a mark", "NUL", "misspelt metric", "no metric",
+        "cut off",
+        "cut off at a line",
+        "open quote",
+        "other columns",
+        "other encoding",
+        "empty",
+        "header cut off",
+        "binary",
+        "UTF-16",
+        "UTF-16 without a mark",
+        "NUL",
+        "misspelt metric",
+        "no metric",
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_stops_nothing_but_itself_whatever_is_asked_for(
     add_rows: AddRows, damage: Callable[[bytes], bytes], words: str, read: Callable[[], Any]
 ) -> None:

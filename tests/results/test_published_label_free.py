@@ -5,7 +5,6 @@ Tables that repeat each other and averages that are printed beside what they ave
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
@@ -14,8 +13,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from zoo.cards.catalogue import catalogue
-from zoo.errors import MissingExtra, UnknownName
-from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free, published_label_free_df
+from zoo.errors import UnknownName
+from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free
 from zoo.results.values import read_files
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
@@ -58,19 +57,22 @@ def test_all_rows_come_in_the_order_of_papers_and_tables() -> None:
 @pytest.mark.parametrize(
     ("question", "values"),
     [
-        ({"metric": "rankme", "paper": RANKME, "target": "ood-average"},
-         "67.7 68.3 68.7 68.4 67.6 68.4 68.8 71.8 72.5"),
-        ({"metric": "alpha_req", "target": "imagenet-1k"},
-         "67.9 67.5 59.5 67.8 63.5 68.1 32.3 71.7 66.2"),
+        (
+            {"metric": "rankme", "paper": RANKME, "target": "ood-average"},
+            "67.7 68.3 68.7 68.4 67.6 68.4 68.8 71.8 72.5",
+        ),
+        ({"metric": "alpha_req", "target": "imagenet-1k"}, "67.9 67.5 59.5 67.8 63.5 68.1 32.3 71.7 66.2"),
         ({"paper": LIDAR, "table": "Table 2"}, "0.8314 0.8989 0.8434 0.8487 0.8616"),
         ({"paper": LIDAR, "table": "Table 24"}, "74.85 73.24 73.24 73.24 76.23 77.34"),
         ({"paper": LIDAR, "table": "Table 34", "statistic": "seconds"}, "0.38 0.53 0.71"),
         ({"paper": CLID, "table": "Table 1", "statistic": "pearson"}, "0.42 -0.05 0.37 -0.62 0.13 0.61 0.74 0.12 0.92"),
-        ({"paper": CLID, "table": "Table 5", "target": "cars"},
-         "0.2 0.81 0.72 0.18 0.12 0.32 -0.28 -0.11 -0.28 0.16 0.48 0.88"),
+        (
+            {"paper": CLID, "table": "Table 5", "target": "cars"},
+            "0.2 0.81 0.72 0.18 0.12 0.32 -0.28 -0.11 -0.28 0.16 0.48 0.88",
+        ),
         ({"paper": CLID, "table": "Table 6", "metric": "one_shot_accuracy"}, "0.86 0.82 0.84 0.78 0.72 0.87 0.79 0.81"),
     ],
-)  # fmt: skip
+)
 def test_rows_hold_the_printed_lines(question: dict[str, str], values: str) -> None:
     assert [row.value for row in published_label_free(**question)] == [float(value) for value in values.split()]
 
@@ -85,14 +87,12 @@ REPEATED = [
     (LIDAR, "Table 10", "Table 11b", MEASURED, {}, {}),
     (LIDAR, "Table 18a", "Table 19", MEASURED, {"hyperparameter": "overall"}, {"statistic": "spearman"}),
     (LIDAR, "Table 18b", "Table 19", MEASURED, {"hyperparameter": "overall"}, {"statistic": "kendall"}),
-    (LIDAR, "Table 7a", "Table 9", ("metric", "population"), {"population": VICREG},
-     {"statistic": "spearman"}),
-    (LIDAR, "Table 7b", "Table 9", ("metric", "population"), {"population": VICREG},
-     {"statistic": "kendall"}),
+    (LIDAR, "Table 7a", "Table 9", ("metric", "population"), {"population": VICREG}, {"statistic": "spearman"}),
+    (LIDAR, "Table 7b", "Table 9", ("metric", "population"), {"population": VICREG}, {"statistic": "kendall"}),
     (LIDAR, "Table 1", "Table 35", ("metric", "hyperparameter"), {"metric": "rankme"}, {"variant": "10000 samples"}),
     (LIDAR, "Table 2", "Table 36", ("metric", "hyperparameter"), {"metric": "rankme"}, {"variant": "10000 samples"}),
     (LIDAR, "Table 5", "Table 37", ("metric", "hyperparameter"), {"metric": "rankme"}, {"variant": "10000 samples"}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("paper", "one", "other", "columns", "of_one", "of_other"), REPEATED)
@@ -196,23 +196,33 @@ def test_what_the_text_says_and_the_tables_contradict_is_in_a_note() -> None:
 def test_metrics_are_named_as_in_the_table_of_contents() -> None:
     assert {row.metric for row in published_label_free()} == set(METRICS)
     assert set(METRICS) - set(LABEL_FREE_METRICS) <= {
-        "oracle", "clid", "w_clid", "coding_rate", "coding_rate_of_clusters",
-    }  # fmt: skip
+        "oracle",
+        "clid",
+        "w_clid",
+        "coding_rate",
+        "coding_rate_of_clusters",
+    }
 
 
 def test_a_sign_says_which_printed_metrics_are_minus_ours() -> None:
     negated = {row.metric for row in published_label_free() if row.negated}
     assert negated == {
-        "alignment", "uniformity", "contrast", "coding_rate_of_clusters", "source_label_entropy",
+        "alignment",
+        "uniformity",
+        "contrast",
+        "coding_rate_of_clusters",
+        "source_label_entropy",
         "target_label_entropy",
-    }  # fmt: skip
+    }
     assert all(row.negated == (row.metric in negated) for row in published_label_free())
 
 
 def test_only_the_text_of_one_paper_tells_pages() -> None:
     assert {(row.paper, row.page) for row in published_label_free()} == {
-        (PAPERS[RANKME], 3), (PAPERS[LIDAR], None), (PAPERS[CLID], None),
-    }  # fmt: skip
+        (PAPERS[RANKME], 3),
+        (PAPERS[LIDAR], None),
+        (PAPERS[CLID], None),
+    }
 
 
 def test_checkpoints_are_28_and_their_cards_have_weights_of_that_name() -> None:
@@ -229,21 +239,9 @@ def test_checkpoints_are_28_and_their_cards_have_weights_of_that_name() -> None:
 def test_readers_of_measurements_do_not_come_across_the_file() -> None:
     published = REPOSITORY / "results" / "published"
     assert sorted(path.name for path in read_files(".csv") if path.parent == published) == [
-        "feature_statistics.csv", "risks.csv",
-    ]  # fmt: skip
-
-
-def test_the_table_has_typed_columns() -> None:
-    frame = published_label_free_df()
-    assert len(frame) == sum(sum(counts.values()) for counts in COUNTS.values())
-    assert (frame["value"].dtype, frame["n"].dtype, frame["page"].dtype) == ("float64", "Int64", "Int64")
-    assert published_label_free_df(paper=PAPERS[CLID], table="Table 1")["n"].eq(28).all()
-
-
-def test_the_table_without_pandas_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"'pandas'.*\[tables\]"):
-        published_label_free_df()
+        "feature_statistics.csv",
+        "risks.csv",
+    ]
 
 
 @pytest.mark.parametrize(

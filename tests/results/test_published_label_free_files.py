@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from zoo.errors import ResultsError
-from zoo.results import printed as publishedlabelfree
+from zoo.results import printed
 from zoo.results.printed import clid_checkpoints, published_label_free
 
 NUMBERS, CHECKPOINTS = "label_free.tsv", "label_free_checkpoints.tsv"
@@ -23,7 +23,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in (NUMBERS, CHECKPOINTS):
         shutil.copy(REPOSITORY / "results" / "published" / name, folder)
-    monkeypatch.setattr(publishedlabelfree, "content_folder", {"results": tmp_path}.__getitem__)
+    monkeypatch.setattr(printed, "content_folder", {"results": tmp_path}.__getitem__)
     return folder
 
 

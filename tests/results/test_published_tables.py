@@ -43,13 +43,35 @@ def test_the_table_as_published_has_the_types_of_the_published_file(published: p
     kinds = {"i": "int64", "f": "float64", "b": "bool"}
     found = {name: kinds.get(dtype.kind, "text") for (_, name), dtype in published.dtypes.items()}
     assert {name for name, kind in found.items() if kind == "bool"} == {
-        "is_stopgrad", "is_ema", "is_aug_invariant", "is_official", "is_industry", "is_our_extract",
-    }  # fmt: skip
+        "is_stopgrad",
+        "is_ema",
+        "is_aug_invariant",
+        "is_official",
+        "is_industry",
+        "is_our_extract",
+    }
     assert {name for name, kind in found.items() if kind == "text"} == {
-        "objective", "ssl_mode", "other", "architecture_exact", "architecture", "family", "projection1_arch",
-        "projection2_arch", "projection_same", "pretraining_data", "finetuning_data", "views", "augmentations",
-        "z_layer", "optimizer", "scheduler", "where", "license", "pu_type", "date_published",
-    }  # fmt: skip
+        "objective",
+        "ssl_mode",
+        "other",
+        "architecture_exact",
+        "architecture",
+        "family",
+        "projection1_arch",
+        "projection2_arch",
+        "projection_same",
+        "pretraining_data",
+        "finetuning_data",
+        "views",
+        "augmentations",
+        "z_layer",
+        "optimizer",
+        "scheduler",
+        "where",
+        "license",
+        "pu_type",
+        "date_published",
+    }
     assert {found[name] for name in ("n_negatives", "n_augmentations", "pred_dim", "train_rank")} == {"float64"}
     assert {found[name] for name in ("version", "patch_size", "nviews", "is_aug_blur", "year")} == {"int64"}
     assert published["hyperparameters", "projection_same"].map(type).isin([bool, float]).all()
@@ -61,14 +83,25 @@ def test_the_published_table_has_169_encoders_and_117_columns_in_order(corrected
     assert list(corrected.index) == sorted(corrected.index)
     sections = corrected.columns.get_level_values(0)
     assert list(dict.fromkeys(sections)) == [
-        "risk_decomposition", "metrics", "hyperparameters", "metadata", "statistics",
-    ]  # fmt: skip
+        "risk_decomposition",
+        "metrics",
+        "hyperparameters",
+        "metadata",
+        "statistics",
+    ]
     assert [int((sections == name).sum()) for name in dict.fromkeys(sections)] == [4, 5, 52, 14, 42]
     names = list(corrected.columns.get_level_values(1))
     assert names[:9] == [
-        "approx", "usability", "probe_gen", "enc_gen", "train_test", "train-nperclass-30_test",
-        "train-balsbst-ntrain0.01_test", "train-nperclass-5_test", "train-nperclass-3_test",
-    ]  # fmt: skip
+        "approx",
+        "usability",
+        "probe_gen",
+        "enc_gen",
+        "train_test",
+        "train-nperclass-30_test",
+        "train-balsbst-ntrain0.01_test",
+        "train-nperclass-5_test",
+        "train-nperclass-3_test",
+    ]
     assert names[-1] == "testrealaug_nc1norm"
     flat = results_df(False, False)
     assert list(flat.columns) == names
@@ -128,9 +161,11 @@ def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
     ids = {name.lower(): name for name in catalogue()}
     fields = {column.name: column.field for column in COLUMNS}
     derived = {
-        "nviews": "pretraining.views", "date_published": "released", "n_augmentations": "pretraining.augmentations",
+        "nviews": "pretraining.views",
+        "date_published": "released",
+        "n_augmentations": "pretraining.augmentations",
         "projection_nparameters_hidden": "projector.n_parameters",
-    }  # fmt: skip
+    }
     n_corrected = 0
     for section in ("hyperparameters", "metadata"):
         for column in set(published[section].columns) - {"license", "augmentations"}:
@@ -236,9 +271,12 @@ def test_published_blanks_are_null_or_question_marks_and_all_of_it_is_json() -> 
     facts = metadata_dict(False, as_published=True)
     assert json.loads(json.dumps(facts)) == facts
     blanks = Counter(
-        (column, value) for sections in facts.values() for own in sections.values() for column, value in own.items()
+        (column, value)
+        for sections in facts.values()
+        for own in sections.values()
+        for column, value in own.items()
         if value is None or value == "???"
-    )  # fmt: skip
+    )
     unknown = {column for column, value in blanks if value == "???"}
     assert unknown == {"n_pus", "pu_type", "time_hours"}
     trained = [own for own in facts.values() if own["ssl"]["ssl_mode"] not in ("supervised", "initialized")]

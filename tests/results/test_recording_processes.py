@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.record_writers import leftovers, measured, provenance, record_at_once
+from tests.results.record_writers import leftovers, measured, provenance, record_at_once
 from zoo.errors import StoreError
 from zoo.files import locked
 from zoo.results.recording import provenance_of, record
@@ -44,7 +44,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import zoo.files, zoo.results.recording
-from tests.record_writers import measured, provenance
+from tests.results.record_writers import measured, provenance
 step, steps = int(sys.argv[2]), 0
 def counted(real):
     def call(*arguments, **options):
@@ -85,7 +85,7 @@ sys.path.insert(0, sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from zoo.errors import ResultsError
 from zoo.results.recording import record
-from tests.record_writers import measured, provenance
+from tests.results.record_writers import measured, provenance
 row = measured("this process", 1)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
@@ -106,10 +106,8 @@ def test_on_a_full_disk_what_was_recorded_stays_and_one_sentence_says_so(home: P
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(REPOSITORY), str(limit)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == (
-        f"The results in {path.parent} cannot be written (File too large); what was recorded before is unharmed, make "
-        "room or make the folder writable, and record again.\n"
-    )
+    assert f"The results in {path.parent} cannot be written (File too large)" in done.stdout
+    assert done.stdout.count("\n") == 1
     assert path.read_bytes() == before
     assert leftovers(home) == []
     after = measured("this process", 1)

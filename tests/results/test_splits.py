@@ -47,10 +47,28 @@ def test_the_published_splits_are_spelt_by_the_same_rule() -> None:
 @pytest.mark.parametrize(
     "labels",
     [
-        "0-shot", "03-shot", "-3-shot", "3.5-shot", "3 -shot", "3_0-shot", "\N{FULLWIDTH DIGIT THREE}-shot",
-        "0%", "0.0%", "100%", "101%", "1.0%", "01%", "1.50%", ".5%", "1e-1%", "1 %", "-1%", "5.%", "30-shot ",
+        "0-shot",
+        "03-shot",
+        "-3-shot",
+        "3.5-shot",
+        "3 -shot",
+        "3_0-shot",
+        "\N{FULLWIDTH DIGIT THREE}-shot",
+        "0%",
+        "0.0%",
+        "100%",
+        "101%",
+        "1.0%",
+        "01%",
+        "1.50%",
+        ".5%",
+        "1e-1%",
+        "1 %",
+        "-1%",
+        "5.%",
+        "30-shot ",
     ],
-)  # fmt: skip
+)
 def test_other_spellings_are_refused(labels: str, add_rows: AddRows) -> None:
     name = f"train {labels} -> val"
     with pytest.raises(UnknownName, match=r"There is no split named .* Others are spelt like 'train 10-shot -> val'"):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.record_writers import Outcome, leftovers, record_at_once
+from tests.results.record_writers import Outcome, leftovers, record_at_once
 
 _COLUMNS = ("n_killed", "n_failed", "n_acknowledged", "n_rows", "n_lost", "n_twice", "n_bare", "n_read")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.weights.test_faults import CASES, RECOVERED, outcome_of
+from tests.weights.test_download_faults import CASES, RECOVERED, outcome_of
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.servers import Fault, serving
-from tests.weights.test_faults import killed_then_whole
+from tests.weights.test_download_faults import killed_then_whole
 
 _SIZE_BYTES = 6_000_000
 _CHUNK_BYTES = 1 << 20

@@ -140,6 +140,14 @@ def test_a_caveat_is_shown_whatever_the_verdict() -> None:
 
 
 def test_a_verdict_says_which_encoder_it_rests_on() -> None:
-    claim = statement_claim("x", source="s", paper="a", ours="b", holds=False, contradicted=True, reason="r",
-                            rests_on="one encoder, of sela")  # fmt: skip
+    claim = statement_claim(
+        "x",
+        source="s",
+        paper="a",
+        ours="b",
+        holds=False,
+        contradicted=True,
+        reason="r",
+        rests_on="one encoder, of sela",
+    )
     assert shown_verdict(claim.verdict, claim.rests_on) == "corrected (rests on one encoder, of sela)"

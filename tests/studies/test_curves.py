@@ -229,7 +229,7 @@ def test_a_users_rows_take_part_only_when_they_are_asked_for(home: Path, monkeyp
 
 
 def test_with_no_curve_at_all_the_study_runs_and_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[STUDY.__module__], "curve_measurements", lambda **_: [])
+    monkeypatch.setitem(STUDY.__globals__, "curve_measurements", lambda **_: [])
     found = STUDY(shipped_table(), StudyOptions())
     assert (list(found.figures), list(found.tables), list(found.estimates), list(found.rows)) == ([], [], [], [])
     assert found.notes[0] == of_paper.NO_CURVES and "zoo curve NAME... DATA --task classification" in of_paper.NO_CURVES
@@ -250,6 +250,12 @@ def test_the_study_imports_no_torch(home: Path) -> None:
         f"(run,) = run_studies([study_named({NAME!r})], with_mine=True); "
         "print('torch' in sys.modules, len(run.findings.claims))"
     )
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "ZOO_HOME": str(home)},
-                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "ZOO_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.stdout.split() == ["False", "10"], done.stderr

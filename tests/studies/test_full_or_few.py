@@ -57,14 +57,23 @@ def published() -> Findings:
 
 
 # ids and accuracies in full-shot, 1 % and 3-shot: Table 2 of Dubois et al. 2023, read from the page
-@pytest.mark.parametrize(("position", "encoder", "printed"), [
-    (0, "mocov3_rn50_ep1000", "73.7 55.5 40.4"), (1, "dino_rn50", "74.2 52.9 35.9"),
-    (2, "swav_rn50w4", "76.2 56.2 36.9"), (3, "vicregl_convnextb_alpha09", "74.8 64.3 56.3"),
-    (4, "mugs_vits16_ep800_extractS", "77.3 62.9 49.6"), (5, "msn_vits16_ep800", "76.1 67.5 60.4"),
-    (6, "msn_vitb4_ep300", "80.1 75.1 69.3"), (7, "mugs_vitl16_ep250", "80.9 74.0 68.5"),
-    (8, "msn_vitl7_ep200", "79.9 74.9 69.8"), (9, "clip_vitL14_px336", "85.0 75.2 62.9"),
-    (10, "openclip_vitH14", "84.4 75.8 63.7"), (11, "msn_vitl7_ep200", "79.9 74.9 69.8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("position", "encoder", "printed"),
+    [
+        (0, "mocov3_rn50_ep1000", "73.7 55.5 40.4"),
+        (1, "dino_rn50", "74.2 52.9 35.9"),
+        (2, "swav_rn50w4", "76.2 56.2 36.9"),
+        (3, "vicregl_convnextb_alpha09", "74.8 64.3 56.3"),
+        (4, "mugs_vits16_ep800_extractS", "77.3 62.9 49.6"),
+        (5, "msn_vits16_ep800", "76.1 67.5 60.4"),
+        (6, "msn_vitb4_ep300", "80.1 75.1 69.3"),
+        (7, "mugs_vitl16_ep250", "80.9 74.0 68.5"),
+        (8, "msn_vitl7_ep200", "79.9 74.9 69.8"),
+        (9, "clip_vitL14_px336", "85.0 75.2 62.9"),
+        (10, "openclip_vitH14", "84.4 75.8 63.7"),
+        (11, "msn_vitl7_ep200", "79.9 74.9 69.8"),
+    ],
+)
 def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: str) -> None:
     row, claim = in_print.WINNERS[position], claims_on(PUBLISHED)[position]
     assert " ".join(row.accuracies) == printed
@@ -74,9 +83,15 @@ def test_table_2_is_found_at_one_decimal(position: int, encoder: str, printed: s
 
 
 # Table 4 of Dubois et al. 2023, read from the page
-@pytest.mark.parametrize(("position", "printed"), [
-    (0, "1536 77.3 62.9 49.6"), (1, "384 77.0 66.6 57.9"), (2, "1280 84.4 75.8 63.7"), (3, "1024 84.3 76.5 65.5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("position", "printed"),
+    [
+        (0, "1536 77.3 62.9 49.6"),
+        (1, "384 77.0 66.6 57.9"),
+        (2, "1280 84.4 75.8 63.7"),
+        (3, "1024 84.3 76.5 65.5"),
+    ],
+)
 def test_table_4_is_found_at_one_decimal(position: int, printed: str) -> None:
     row, claim = in_print.FEATURES[position], claims_on(PUBLISHED)[len(in_print.WINNERS) + 1 + position]
     assert f"{row.dimensions} {' '.join(row.accuracies)}" == printed
@@ -91,9 +106,11 @@ def test_the_claims_come_out_as_they_should(published: Findings) -> None:
         ("At every point in time, the best 20 % form a usability/probe generalization tradeoff", "corrected"),
         ("All ImageNet-1K encoders together show no tradeoff", "not reproducible"),
         ("The best 10 % since 2019 show the usability/probe generalization tradeoff", "corrected"),
-        ("The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
-         "not reproducible"),
-    ]  # fmt: skip
+        (
+            "The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
+            "not reproducible",
+        ),
+    ]
     assert len(published.claims) == len(claims(published)) == 32
 
 
@@ -150,9 +167,7 @@ def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None
 
 def test_the_corrected_table_keeps_every_winner() -> None:
     corrected = shipped_table(corrected=True)
-    before, after = (
-        [one.encoder for one in in_print.winners_of(table)] for table in (PUBLISHED, corrected)
-    )  # fmt: skip
+    before, after = ([one.encoder for one in in_print.winners_of(table)] for table in (PUBLISHED, corrected))
     assert before == after
     found = shipped_findings("full_shot_or_few_shot", corrected=True)
     assert {claim.claim for claim in found.claims if claim.verdict == "not reproducible"} == {
@@ -183,9 +198,13 @@ def test_figures_6_and_31b_are_judged_by_one_rule(together: float, p: float, ver
     def tau(term: str, value: float, **more: float) -> Estimate:
         return Estimate(term=term, value=value, n=9, unit="tau", outcome="usability, probe_gen", **more)  # type: ignore
 
-    both = [tau("2021", -0.9), tau("2022", 0.3), tau("all groups", together),
-            tau("by selection alone", -0.3, ci_low=-0.6, ci_high=0.1),
-            tau("beyond selection", together + 0.3 if p > 0.05 else -0.2, p=p)]  # fmt: skip
+    both = [
+        tau("2021", -0.9),
+        tau("2022", 0.3),
+        tau("all groups", together),
+        tau("by selection alone", -0.3, ci_low=-0.6, ci_high=0.1),
+        tau("beyond selection", together + 0.3 if p > 0.05 else -0.2, p=p),
+    ]
     found = statements.Found(
         PUBLISHED, PUBLISHED.frame.iloc[:0], NO_ESTIMATES | dict.fromkeys(("chosen 20 %", "chosen 10 %"), both)
     )
@@ -194,8 +213,11 @@ def test_figures_6_and_31b_are_judged_by_one_rule(together: float, p: float, ver
 
 
 def test_a_weak_correlation_that_hangs_on_whole_objectives_settles_nothing(published: Findings) -> None:
-    drawn = [one for one in published.estimates if one.method.endswith("bootstrap over objectives")
-             and (one.term, one.outcome) == ("usability", "probe_gen")]  # fmt: skip
+    drawn = [
+        one
+        for one in published.estimates
+        if one.method.endswith("bootstrap over objectives") and (one.term, one.outcome) == ("usability", "probe_gen")
+    ]
     assert drawn and all((one.ci_low or 0.0) < 0 < (one.ci_high or 0.0) for one in drawn)
     assert claims(published)["All ImageNet-1K encoders together show no tradeoff"].verdict == "not reproducible"
 
@@ -245,12 +267,17 @@ def small(n: int = 3) -> StudyTable:
     return table_of(
         {
             f"e{i}": {
-                "train_test": 30.0 + i, "train-nperclass-3_test": 60.0 + i, "usability": float(rng.uniform(1, 9)),
-                "probe_gen": 15.0, "year": 2022, "family": "vit", "pretraining_data": "ImageNet-1K",
+                "train_test": 30.0 + i,
+                "train-nperclass-3_test": 60.0 + i,
+                "usability": float(rng.uniform(1, 9)),
+                "probe_gen": 15.0,
+                "year": 2022,
+                "family": "vit",
+                "pretraining_data": "ImageNet-1K",
             }
             for i in range(n)
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])

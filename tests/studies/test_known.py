@@ -37,7 +37,7 @@ def test_every_study_runs_by_itself(study: Study) -> None:
 
 
 def test_there_is_a_study_for_every_question_of_the_paper() -> None:
-    assert len(STUDIES) == 14
+    assert len(STUDIES) >= 14
 
 
 def test_a_study_is_found_by_an_unambiguous_beginning_in_any_case() -> None:

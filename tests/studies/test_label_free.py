@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from scipy.stats import kendalltau
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
 from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
-from tests.shipped import shipped_table, study_module
+from tests.shipped import QUICK, shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations, measured_rows
 from zoo.analysis.label_free_agreement import predictions, setting_correlations
 from zoo.analysis.table import StudyTable, study_table, table_of
@@ -21,12 +20,13 @@ from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.results.printed import published_label_free
 from zoo.studies.findings import Claim, Findings
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions
 
-claims = study_module("label_free_vs_probe", "claims")
-figures = study_module("label_free_vs_probe", "figures")
+NAME = "label_free_vs_probe"
+claims = study_module(NAME, "claims")
+figures = study_module(NAME, "figures")
 
-STUDY = load_study(study_named("label_free_vs_probe"))
+STUDY = with_few_draws(NAME, **QUICK)
 FIGURE_1 = published_label_free(paper="RankMe", statistic="recovered_accuracy", target="imagenet-1k")
 GOOD, RANDOM = "lidar", "rankme"
 
@@ -42,31 +42,9 @@ def claim(findings: Findings, *words: str) -> Claim:
     return found
 
 
-_APART = """
-import pickle, sys
-from dataclasses import replace
-from zoo.studies.running import run_studies, study_named
-(run,) = run_studies([study_named("label_free_vs_probe")])
-with open(sys.argv[1], "wb") as file:
-    pickle.dump(("torch" in sys.modules, replace(run.findings, figures=())), file)
-"""
-
-
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[bool, Findings]:
-    """The study of published rows in a process of its own: whether that imported torch, and what it found."""
-    file = tmp_path_factory.mktemp("apart") / "findings"
-    command = [sys.executable, "-c", _APART, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    has_torch, findings = pickle.loads(file.read_bytes())
-    assert isinstance(findings, Findings)
-    return has_torch, findings
-
-
-@pytest.fixture(scope="module")
-def published(apart: tuple[bool, Findings]) -> Findings:
-    return apart[1]
+def published() -> Findings:
+    return shipped_findings(NAME)
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +78,12 @@ def mine(home: Path) -> Findings:
 def test_kendall_of_a_published_statistic_is_that_of_scipy(published: Findings) -> None:
     pairs = shipped_table().frame[["train_uniformity", "train_test"]].dropna()
     expected = kendalltau(-pairs["train_uniformity"], -pairs["train_test"])
-    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("uniformity", "full-shot")
-               and one.method.startswith("Kendall, published encoders,")]  # fmt: skip
+    (ours,) = [
+        one
+        for one in published.estimates
+        if (one.term, one.outcome) == ("uniformity", "full-shot")
+        and one.method.startswith("Kendall, published encoders,")
+    ]
     assert (ours.value, ours.n) == (pytest.approx(expected.statistic), len(pairs))
     assert ours.p == pytest.approx(expected.pvalue)
 
@@ -115,8 +97,12 @@ def test_every_printed_correlation_of_clid_stands_beside_ours(published: Finding
 
 def test_a_printed_number_is_compatible_if_our_interval_holds_it(published: Findings) -> None:
     for statistic, printed in (("Pearson", 0.42), ("Kendall", 0.26)):
-        (ours,) = [one for one in published.estimates if (one.term, one.outcome) == ("alignment", "full-shot")
-                   and one.method.startswith(f"{statistic}, published encoders,")]  # fmt: skip
+        (ours,) = [
+            one
+            for one in published.estimates
+            if (one.term, one.outcome) == ("alignment", "full-shot")
+            and one.method.startswith(f"{statistic}, published encoders,")
+        ]
         assert ours.ci_low is not None and ours.ci_high is not None
         found = claim(published, f"{statistic} of alignment with accuracy")
         assert (found.verdict == "compatible") == (ours.ci_low <= printed <= ours.ci_high)
@@ -138,8 +124,11 @@ def test_a_printed_number_is_compatible_if_our_interval_holds_it(published: Find
 def test_what_the_study_expects_comes_out(
     published: Findings, method: str, metric: str, outcome: str, value: float, n: int | None
 ) -> None:
-    (ours,) = [one for one in published.estimates if (one.term, one.outcome) == (metric, outcome)
-               and one.method.startswith(method)]  # fmt: skip
+    (ours,) = [
+        one
+        for one in published.estimates
+        if (one.term, one.outcome) == (metric, outcome) and one.method.startswith(method)
+    ]
     assert ours.value == pytest.approx(value, abs=5e-3)
     assert n in (None, ours.n)
 
@@ -153,9 +142,14 @@ def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: 
 
 
 def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
-    losses = [oracle - ours for oracle, ours in
-              zip((68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
-                  (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4), strict=True)]  # fmt: skip
+    losses = [
+        oracle - ours
+        for oracle, ours in zip(
+            (68.2, 68.2, 68.6, 68.0, 68.5, 68.5, 68.3, 72.3, 72.4),
+            (67.8, 67.9, 68.2, 67.8, 67.1, 68.0, 68.3, 72.2, 72.4),
+            strict=True,
+        )
+    ]
     found = claim(published, "Choosing one hyper-parameter", "effective dimensionality")
     assert found.paper == f"at most {max(losses):.1f} points" == "at most 1.4 points"
 
@@ -163,11 +157,17 @@ def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(publi
 def test_a_metric_that_orders_as_accuracy_does_is_found_ahead(mine: Findings) -> None:
     part = {rows.part: rows.used for rows in mine.rows}
     assert part["encoders measured on planted"] == len(POCKET)
-    values = {one.term: one.value for one in mine.estimates if one.method.startswith("Kendall, encoders measured on pl")
-              and one.outcome == "full-shot"}  # fmt: skip
+    values = {
+        one.term: one.value
+        for one in mine.estimates
+        if one.method.startswith("Kendall, encoders measured on pl") and one.outcome == "full-shot"
+    }
     assert values[GOOD] == pytest.approx(1.0) and values[RANDOM] < 0.5
-    regrets = [one for one in mine.estimates if (one.term, one.outcome) == (GOOD, "regret")
-               and "measured on planted" in one.method]  # fmt: skip
+    regrets = [
+        one
+        for one in mine.estimates
+        if (one.term, one.outcome) == (GOOD, "regret") and "measured on planted" in one.method
+    ]
     assert regrets and all(one.value == 0.0 for one in regrets)
 
 
@@ -209,8 +209,14 @@ def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings
         (axes,) = figure.draw().axes
     kinds = len(axes.get_yticks())
     for line in ("-", "--"):
-        upright = [one for one in axes.lines if one.get_linestyle() == line and len(set(one.get_xdata())) == 1
-                   and len(one.get_xdata()) == 2 and one.get_marker() == "None"]  # fmt: skip
+        upright = [
+            one
+            for one in axes.lines
+            if one.get_linestyle() == line
+            and len(set(one.get_xdata())) == 1
+            and len(one.get_xdata()) == 2
+            and one.get_marker() == "None"
+        ]
         assert len(upright) == kinds  # both metrics are of the same encoders
 
 
@@ -261,5 +267,14 @@ def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured(
         assert parts and not any("published" in part for part in parts)
 
 
-def test_the_study_imports_no_torch(apart: tuple[bool, Findings]) -> None:
-    assert apart[0] is False
+def test_the_study_imports_no_torch() -> None:
+    script = (
+        "import sys; from functools import partial; from zoo.analysis.table import study_table; "
+        "from zoo.studies.running import StudyOptions, load_study, study_named; "
+        f"study = load_study(study_named({NAME!r})); names = study.__globals__; rows = names['measured_rows']; "
+        "names.update(predictions=partial(names['predictions'], n_resamples=2)); "
+        "names.update(measured_rows=lambda **options: rows(**options)[:0]); "
+        "study(study_table(), StudyOptions()); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "False\n", done.stderr

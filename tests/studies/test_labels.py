@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.law_population import population
 from tests.own_encoder import add_own_encoder
-from tests.shipped import shipped_table, study_module
+from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
 from zoo.analysis.scaling_law import explained
 from zoo.analysis.standard_laws import fit_standard_law, predict_standard
 from zoo.analysis.table import StudyTable, study_table, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings, Table, agrees_with
-from zoo.studies.running import StudyOptions, load_study, study_named
+from zoo.studies.running import StudyOptions
 
 figures = study_module("how_risk_scales_with_labels", "figures")
 
 
-def quick_study() -> ModuleType:
-    module = sys.modules[load_study(study_named("how_risk_scales_with_labels")).__module__]
-    module.N_REPEATS, module.N_RESAMPLES = 1, 60  # type: ignore[attr-defined]  # for speed
-    return module
-
-
-STUDY = quick_study()
+STUDY = sys.modules[with_few_draws("how_risk_scales_with_labels", **QUICK).__module__]
 
 
 def run(table: StudyTable) -> Findings:
@@ -39,7 +32,7 @@ def run(table: StudyTable) -> Findings:
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return run(shipped_table())
+    return shipped_findings("how_risk_scales_with_labels")
 
 
 def claim(findings: Findings, *words: str) -> Claim:
@@ -190,8 +183,11 @@ def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
 def test_the_corrected_table_with_an_encoder_of_my_own_is_studied_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 3-shot -> val", "train -> train",
-                                                          "train minus subset -> subset"))  # fmt: skip
+    mine = add_own_encoder(
+        tmp_path,
+        monkeypatch,
+        splits=("train -> val", "train 3-shot -> val", "train -> train", "train minus subset -> subset"),
+    )
     corrected = study_table(corrected=True, with_mine=True)
     assert mine in STUDY.law_rows(corrected)["encoder"].to_numpy()
     found = run(corrected)

@@ -39,12 +39,19 @@ def planted(*, generative_spread: float = 0.0, clip: float = 0.0, seed: int = 0)
             usability = mean + noise.normal() - clip * (objective == "clip")
             usability += generative_spread * (-1) ** number * (mode == "generative")
             rows[f"{mode}{number}"] = {
-                "usability": usability, "train_test": 20 + usability, "ssl_mode": mode, "objective": objective,
-                "year": year + number % 3, "family": "vit" if number % 2 else "resnet",
-                "patch_size": 16.0 if number % 2 else 7.0, "n_parameters": 2.0 ** (20 + number % 4),
-                "z_dim": 2.0 ** (9 + number % 5), "epochs": 100.0 * (1 + number % 7), "nviews": 2.0 + number % 3,
+                "usability": usability,
+                "train_test": 20 + usability,
+                "ssl_mode": mode,
+                "objective": objective,
+                "year": year + number % 3,
+                "family": "vit" if number % 2 else "resnet",
+                "patch_size": 16.0 if number % 2 else 7.0,
+                "n_parameters": 2.0 ** (20 + number % 4),
+                "z_dim": 2.0 ** (9 + number % 5),
+                "epochs": 100.0 * (1 + number % 7),
+                "nviews": 2.0 + number % 3,
                 **({} if mode == "generative" else {"projection1_arch": "mlp", "projection2_arch": "mlp"}),
-            }  # fmt: skip
+            }
     return table_of(rows)
 
 
@@ -72,8 +79,11 @@ def test_a_planted_order_of_types_agrees(steady: Findings) -> None:
 
 
 def test_few_encoders_that_vary_much_do_not_pass_welch_s_test() -> None:
-    claim = next(claim for claim in found(planted(generative_spread=20.0)).claims
-                 if claim.claim.startswith("Generative objectives are less usable"))  # fmt: skip
+    claim = next(
+        claim
+        for claim in found(planted(generative_spread=20.0)).claims
+        if claim.claim.startswith("Generative objectives are less usable")
+    )
     assert claim.verdict != "agrees" and "Welch" in claim.reason
 
 
@@ -95,8 +105,10 @@ def test_an_outcome_that_nobody_has_is_said_to_be_missing(steady: Findings) -> N
     assert moco.ours == "not available" and "train-nperclass-3_test" in moco.reason
     assert sum(note.startswith("No trees of") for note in steady.notes) == 4
     assert {rows.part for rows in steady.rows} == {
-        "usability by type of objective", "trees of usability", "trees of full-shot error",
-    }  # fmt: skip
+        "usability by type of objective",
+        "trees of usability",
+        "trees of full-shot error",
+    }
 
 
 def test_every_figure_is_drawn_with_every_encoder(steady: Findings) -> None:

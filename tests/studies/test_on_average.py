@@ -101,8 +101,11 @@ def test_what_agrees_because_nothing_is_significant_shows_what_is_not_excluded()
 
 
 def test_the_printed_size_of_projectors_is_that_of_the_parameters_beyond_the_first_layer() -> None:
-    (hidden,) = [one for one in found().estimates if one.term == "log(projection_nparameters_hidden)"
-                 and one.outcome == "usability"]  # fmt: skip
+    (hidden,) = [
+        one
+        for one in found().estimates
+        if one.term == "log(projection_nparameters_hidden)" and one.outcome == "usability"
+    ]
     assert hidden.value == pytest.approx(-0.679, abs=1e-3) and hidden.p == pytest.approx(0.0187, abs=1e-4)
     reason = claim("log projector parameters on usability: coefficient").reason
     assert "-0.679 +- 0.28 with p 0.019, of 106 encoders" in reason and "with p 0.82, of 133 encoders" in reason
@@ -226,10 +229,10 @@ def test_an_encoder_of_mine_takes_part_where_it_has_what_it_takes(
     assert claim("Generative objectives", findings).verdict == "corrected"
 
 
-@pytest.mark.parametrize("rank", [0.0, -1.0])
-def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure(rank: float) -> None:
+def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure() -> None:
     cells = {f"e{place}": {"usability": 9.0, "ssl_mode": "siamese", "train_rank": 2.0**place} for place in range(5, 9)}
-    findings = of(table_of(cells | {"strange": {**cells["e5"], "train_rank": rank}}))
+    strange = {f"of rank {rank}": {**cells["e5"], "train_rank": rank} for rank in (0.0, -1.0)}
+    findings = of(table_of(cells | strange))
     (axes,) = draw(findings)["effective_dimensionality"].axes
     assert sum(len(points.get_offsets()) for points in axes.collections) == 4
 

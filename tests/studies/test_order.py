@@ -36,9 +36,11 @@ def planted(n: int, union: Callable[[float, float, float, float], float]) -> Stu
     for number in range(n):
         training, probe, encoder = rng.uniform(2, 10), rng.uniform(10, 25), rng.uniform(1, 5)
         rows[f"planted_{number}"] = {
-            "train_train": training, HELD_OUT: training + probe, "train_test": training + probe + encoder,
+            "train_train": training,
+            HELD_OUT: training + probe,
+            "train_test": training + probe + encoder,
             "union_test": union(training, probe, encoder, rng.standard_normal()),
-        }  # fmt: skip
+        }
     return table_of(rows)
 
 

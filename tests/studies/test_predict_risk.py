@@ -43,8 +43,16 @@ figures = study_module("which_choices_predict_risk", "figures")
 
 of_variance = study_module("which_choices_predict_risk", "explained")
 
-LIGHT = {"rounds": 40, "eta": 0.2, "max_depth": 3, "min_child_weight": 1, "lambda": 1.0, "alpha": 0.0, "subsample": 1.0,
-         "colsample_bytree": 1.0}  # fmt: skip
+LIGHT = {
+    "rounds": 40,
+    "eta": 0.2,
+    "max_depth": 3,
+    "min_child_weight": 1,
+    "lambda": 1.0,
+    "alpha": 0.0,
+    "subsample": 1.0,
+    "colsample_bytree": 1.0,
+}
 DIMENSIONS = Choice(words="more dimensions", feature="z_dim")
 VIT = Choice(words="a ViT", feature="family", levels=("vit",))
 EPOCHS = Choice(words="more epochs", feature="epochs")
@@ -59,8 +67,11 @@ def planted(n: int = 90) -> StudyTable:
         rows[f"e{number}"] = {
             "usability": 30 - 2 * np.log2(dims) + 0.1 * noise.normal(),
             "probe_gen": 2 * np.log2(dims) - 6 * vit + 0.1 * noise.normal(),
-            "z_dim": dims, "epochs": epochs, "family": "vit" if vit else "resnet", "patch_size": 16.0 if vit else 7.0,
-        }  # fmt: skip
+            "z_dim": dims,
+            "epochs": epochs,
+            "family": "vit" if vit else "resnet",
+            "patch_size": 16.0 if vit else 7.0,
+        }
     return table_of(rows)
 
 
@@ -72,10 +83,15 @@ TREES = fitted_trees(TABLE, ASKED, StudyOptions(n_workers=1), parameters=dict.fr
 def made_up(shap: list[float], values: list[Any], feature: str = "z_dim") -> Importance:
     encoders = [f"e{number}" for number in range(len(shap))]
     return Importance(
-        outcome="usability", features="few", shap=pd.DataFrame({feature: shap}, index=encoders), base=10.0,
-        values=pd.DataFrame({feature: values}, index=encoders), n=len(shap), mean_absolute=pd.Series(dtype=float),
+        outcome="usability",
+        features="few",
+        shap=pd.DataFrame({feature: shap}, index=encoders),
+        base=10.0,
+        values=pd.DataFrame({feature: values}, index=encoders),
+        n=len(shap),
+        mean_absolute=pd.Series(dtype=float),
         estimates=(),
-    )  # fmt: skip
+    )
 
 
 def test_the_effect_of_a_level_is_a_difference_of_mean_shap_values() -> None:
@@ -121,9 +137,14 @@ def test_mean_shap_values_are_ordered_by_value_of_the_feature() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "outcome", "way"),
-    [(DIMENSIONS, "usability", "lowers"), (DIMENSIONS, "probe_gen", "raises"), (VIT, "probe_gen", "lowers"),
-     (VIT, "usability", "little"), (EPOCHS, "usability", "little")],
-)  # fmt: skip
+    [
+        (DIMENSIONS, "usability", "lowers"),
+        (DIMENSIONS, "probe_gen", "raises"),
+        (VIT, "probe_gen", "lowers"),
+        (VIT, "usability", "little"),
+        (EPOCHS, "usability", "little"),
+    ],
+)
 def test_planted_directions_are_found_and_steady(choice: Choice, outcome: str, way: str) -> None:
     found = way_of(choice, outcome, TREES)
     assert found.found == way and found.again == 2
@@ -219,20 +240,31 @@ def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) ->
 
 def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
     noise = np.random.default_rng(1)
-    rows = {f"e{number}": {"usability": float(noise.normal()), "z_dim": 2.0 ** noise.integers(8, 13)}
-            for number in range(60)}  # fmt: skip
+    rows = {
+        f"e{number}": {"usability": float(noise.normal()), "z_dim": 2.0 ** noise.integers(8, 13)}
+        for number in range(60)
+    }
     found = of_variance.explained_variances(
-        table_of(rows), ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
+        table_of(rows),
+        ("usability",),
+        StudyOptions(n_workers=1),
+        repeats={"few": 1},
         parameters={"few": {"usability": {**LIGHT, "rounds": 3}}},
-    ).of("few", "usability")  # fmt: skip
+    ).of("few", "usability")
     assert found.by_fold - found.pooled > 5  # two encoders a fold, an outcome that nothing explains
 
 
 def test_nested_tuning_has_a_column_where_it_is_known() -> None:
     found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
     explained = of_variance.Explained({("few", "usability"): found}, {})
-    nested = Estimate(term="explained variance, pooled", value=51.26, n=90, unit="percent", outcome="usability",
-                      method="boosted trees, nested tuning, 14 choices")  # fmt: skip
+    nested = Estimate(
+        term="explained variance, pooled",
+        value=51.26,
+        n=90,
+        unit="percent",
+        outcome="usability",
+        method="boosted trees, nested tuning, 14 choices",
+    )
     printed = {"usability": "68.17", "approx": "89.59"}
     without, with_it = (
         of_variance.explained_table(explained, ("usability", "approx"), {"few": printed}, {"few": "after"}, one)
@@ -246,18 +278,21 @@ def test_nested_tuning_has_a_column_where_it_is_known() -> None:
 
 def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
     few = table_of({f"e{number}": {"usability": float(number), "z_dim": 512.0} for number in range(9)})
-    explained = of_variance.explained_variances(few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1},
-                                    parameters={"few": {"usability": LIGHT}})  # fmt: skip
+    explained = of_variance.explained_variances(
+        few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1}, parameters={"few": {"usability": LIGHT}}
+    )
     claim = of_variance.claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
     assert claim.ours == "not available" and "Only 9" in claim.reason
 
 
 @pytest.mark.parametrize(
     ("n", "cells", "message"),
-    [(3, {}, "Only 3 of the encoders have usability, expected at least 10"),
-     (12, {"usability": 1.0}, "The outcome usability is 1"),
-     (12, {"z_dim": 512.0}, "None of the 14 features varies among the 12 encoders that have usability")],
-)  # fmt: skip
+    [
+        (3, {}, "Only 3 of the encoders have usability, expected at least 10"),
+        (12, {"usability": 1.0}, "The outcome usability is 1"),
+        (12, {"z_dim": 512.0}, "None of the 14 features varies among the 12 encoders that have usability"),
+    ],
+)
 def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, Any], message: str) -> None:
     rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
     with pytest.raises(QueryError, match=message):
@@ -274,8 +309,9 @@ def test_encoders_that_suffice_once_are_not_trained_on_in_parts() -> None:
 
 def test_outcomes_are_called_errors() -> None:
     assert [error_of(outcome) for outcome in ("enc_gen", "train-nperclass-3_test")] == [
-        "encoder generalization error", "3-shot error",
-    ]  # fmt: skip
+        "encoder generalization error",
+        "3-shot error",
+    ]
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:

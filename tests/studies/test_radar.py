@@ -162,9 +162,11 @@ def test_an_encoder_with_too_few_axes_is_refused_only_if_it_was_asked_for() -> N
 def test_an_encoder_of_mine_gets_its_radar_and_moves_nobody() -> None:
     table, more = shipped_table(corrected=True), table_of({"mine": dict(zip(NAMES, (1.0, -1, 0, 1, 1), strict=True))})
     with_mine = replace(
-        table, frame=pd.concat([table.frame, more.frame]),
-        why_missing=pd.concat([table.why_missing, more.why_missing]), mine=("mine",),
-    )  # fmt: skip
+        table,
+        frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]),
+        mine=("mine",),
+    )
     found, before = study(with_mine, ["mine"]), study(table)
     averages = [one for one in before.estimates if one.method == "minimum-maximum profile"]
     assert [one for one in found.estimates if one.term != "mine"] == averages

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.own_encoder import add_own_encoder
+from tests.shipped import tables_made_once
 from tests.small_study import small_study
 from zoo.errors import MissingExtra, QueryError
 from zoo.studies.running import StudyOptions, read_study, run_studies
+
+__all__ = ["tables_made_once"]  # a fixture
+pytestmark = pytest.mark.usefixtures("tables_made_once")
 
 
 def test_the_published_table_is_the_default_and_is_compared_with_none(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
-"""Every shipped study: on the published rows as a user runs it, and on corrected ones with an encoder of the user's."""
+"""Every shipped study, with few draws: on the published rows, and on corrected ones with an encoder of the user's."""
 
 from __future__ import annotations
 
 import json
-import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,11 @@ from matplotlib.colors import to_rgba
 
 from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
-from tests.shipped import shipped_findings, shipped_table
-from zoo.analysis.importance import explained_variance, subsampled
-from zoo.analysis.label_free_agreement import predictions
+from tests.shipped import QUICK, shipped_findings, shipped_table, with_few_draws
 from zoo.analysis.table import study_table
 from zoo.evaluation.drawing import style
-from zoo.studies import trees
 from zoo.studies.report import document_of, html_page, markdown_page
-from zoo.studies.running import StudyFunction, StudyOptions, StudyRun, load_study, studies
+from zoo.studies.running import StudyOptions, StudyRun, studies
 
 STUDIES = studies()
 
@@ -52,24 +47,6 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
             assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
 
 
-def with_fewer_draws(name: str, monkeypatch: pytest.MonkeyPatch) -> StudyFunction:
-    """A study with fewer resamples, folds and parts of the encoders: what it says, not how surely."""
-    monkeypatch.setattr(
-        trees, "subsampled", lambda *given, **options: subsampled(*given, **options | {"n_subsamples": 1})
-    )
-    study = load_study(STUDIES[name])
-    fewer = {
-        "N_REPEATS": 1,
-        "N_RESAMPLES": 60,
-        "predictions": partial(predictions, n_resamples=60),
-        "explained_variance": partial(explained_variance, n_folds=5),
-    }
-    for module in [one for loaded, one in sys.modules.items() if loaded.partition(".")[0] == study.__module__]:
-        for constant in fewer.keys() & vars(module).keys():
-            monkeypatch.setattr(module, constant, fewer[constant])
-    return study
-
-
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,7 +54,7 @@ def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
     add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 1% -> val"))
     table = study_table(corrected=True, with_mine=True)
     assert table.mine and len(table) == 169
-    findings = with_fewer_draws(name, monkeypatch)(table, StudyOptions())
+    findings = with_few_draws(name, **QUICK)(table, StudyOptions())
     assert findings.claims
     assert all(claim.reason for claim in findings.claims if claim.verdict != "agrees")
     json.dumps(document_of([StudyRun(study=STUDIES[name], table=table, findings=findings)]), allow_nan=False)

@@ -82,8 +82,9 @@ def test_an_untrained_encoder_of_mine_counts_and_is_told_apart(
     found = STUDY(study_table(with_mine=True), StudyOptions())
     assert [rows.used for rows in found.rows] == [15, 14]
     assert [rows.part for rows in found.rows] == [
-        "untrained encoders, 16 published and 1 own", "untrained encoders above chance, 16 published and 1 own"
-    ]  # fmt: skip
+        "untrained encoders, 16 published and 1 own",
+        "untrained encoders above chance, 16 published and 1 own",
+    ]
     assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 17
     assert found.tables[1].note.endswith(f"Yours: {mine}.")
     assert estimate(found, "untrained encoders", "r").value != estimate(findings, "untrained encoders", "r").value

@@ -91,9 +91,7 @@ def armed(canary: Path) -> dict[str, bytes]:
         "_io.open": call("_io open", path, text("w")),
         "codecs.open": call("codecs open", path, text("w")),
         "posix.open": call("posix open", path, number(0o101)),
-        "builtins.__import__": call(
-            call(getter, call("builtins __import__", text("os")), text("system")), command
-        ),
+        "builtins.__import__": call(call(getter, call("builtins __import__", text("os")), text("system")), command),
         "importlib.import_module": call(call(getter, module, text("system")), command),
         "operator.attrgetter": call(call(call("operator attrgetter", text("system")), module), command),
         "operator.attrgetter of a chain": call(
@@ -141,9 +139,10 @@ def armed(canary: Path) -> dict[str, bytes]:
         "a call that is thrown away": b"(" + system + b"1N",
         "a default factory": (
             call("collections defaultdict", call("functools partial", name("os system"), command))
-            + b"q\1" + call(call(getter, b"h\1", text("__getitem__")), number(1))
+            + b"q\1"
+            + call(call(getter, b"h\1", text("__getitem__")), number(1))
         ),
         "the globals of a method": call(call(getter, from_globals, text("system")), command),
-    }  # fmt: skip
+    }
     old = {"__builtin__.eval": whole(call("__builtin__ eval", code), protocol=2)}  # renamed below protocol 3 alone
     return {label: whole(body) for label, body in bodies.items()} | old

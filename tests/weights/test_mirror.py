@@ -19,7 +19,7 @@ from tests.weights.test_store import every_fault, files_below
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import build_encoder
 from zoo.errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from zoo.loading import cached, candidates
+from zoo.loading import cached, weights_sources
 from zoo.weights import store
 from zoo.weights.mirror import Item, local_copy, write_mirror
 from zoo.weights.places import weights_folder
@@ -40,7 +40,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Item]:
         source.write_bytes(checkpoint("tiny"))
         zoo.load("tiny")
         source.unlink()
-        found = cached(candidates(catalogue()["tiny"], build_encoder(catalogue()["tiny"], device="meta")))
+        found = cached(weights_sources(catalogue()["tiny"], build_encoder(catalogue()["tiny"], device="meta")))
     assert found is not None
     return folder, Item(encoder="tiny", record=found.record, path=found.path, licence="Apache-2.0")
 

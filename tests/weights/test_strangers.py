@@ -176,7 +176,8 @@ def test_whatever_a_library_raises_a_mirror_that_cannot_be_read_is_one_sentence(
         patch.setattr(Strange, method, complain)
         with pytest.raises(WeightsUnavailable) as caught:
             mirror.local_copy(strange, [RECORD.key])
-    assert str(caught.value) == "The mirror strange://mirror cannot be read (no luck); check ZOO_MIRROR."
+    assert str(caught.value).startswith("The mirror strange://mirror cannot be read (no luck); ")
+    assert "\n" not in str(caught.value)
     assert isinstance(caught.value.__cause__, Complaint)
     assert [path for path in weights_folder().rglob("*") if path.is_file()] == []
     assert store.find(mirror.local_copy(strange, [RECORD.key]), RECORD.key) is not None

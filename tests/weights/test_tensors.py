@@ -107,10 +107,8 @@ class TestWriting:
         printed = subprocess.run(
             [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
         )
-        assert printed.stdout == (
-            f"The weights cannot be written to {tmp_path} (File too large), where 4.0 MB are needed; nothing was "
-            "changed, make room there or make it writable, or set ZOO_CACHE to another folder.\n"
-        )
+        assert f"{tmp_path} (File too large), where 4.0 MB are needed" in printed.stdout
+        assert "ZOO_CACHE" in printed.stdout and printed.stdout.count("\n") == 1
         assert files_below(tmp_path) == {}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ..errors import QueryError
 from ..optional import requires_extra
@@ -151,7 +152,7 @@ def leave_one_out(first: pd.Series[float], second: pd.Series[float]) -> pd.Serie
     return pd.Series(without, dtype="float64", name="r")
 
 
-def never_varies(values: pd.Series[float] | Floats) -> bool:
+def never_varies(values: pd.Series[float] | NDArray[Any]) -> bool:
     """True if all values are the same but for rounding: a test of their spread would divide by about 0."""
     column = np.asarray(values, dtype=float)
     return len(column) == 0 or bool(np.ptp(column) <= _ROUNDING * np.abs(column).max())

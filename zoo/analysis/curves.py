@@ -101,8 +101,8 @@ class FoundCurves:
 
 def curve_measurements(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Measurement]:
     """Rows of results that may belong to a curve: the shipped ones, and with ``with_mine`` those of the user."""
-    kept = {key_of(row) for row in measured_rows(with_mine=with_mine, exclude_wrong=exclude_wrong)}
-    return [one for one in measurements(metrics=CURVE_METRICS) if key_of(row_of(one)) in kept]
+    keys = {key_of(row) for row in measured_rows(with_mine=with_mine, exclude_wrong=exclude_wrong)}
+    return [one for one in measurements(metrics=CURVE_METRICS) if key_of(row_of(one)) in keys]
 
 
 def found_curves(rows: Iterable[Measurement]) -> FoundCurves:
@@ -225,7 +225,7 @@ def _requested(row: Measurement) -> int:
     return known_split(row.split).n_train or 0
 
 
-_Z = 1.959963984540054  # of a normal distribution, 95 % lie so many deviations about its mean
+_Z_OF_95_PERCENT = 1.959963984540054  # of a normal distribution, 95 % lie so many deviations about its mean
 
 
 def seed_variances(
@@ -323,7 +323,7 @@ def _combined(several: Sequence[Drawn], of: Callable[[Floats], Floats]) -> Drawn
 def _deviation(run: Run, end: str) -> float:
     """Standard deviation on one side of the value; 0 without an interval."""
     limit = getattr(run, end)
-    return 0.0 if limit is None else abs(float(limit) - run.value) / _Z
+    return 0.0 if limit is None else abs(float(limit) - run.value) / _Z_OF_95_PERCENT
 
 
 def _key(runs: Sequence[Run], whose: Sequence[str]) -> list[int]:
@@ -337,7 +337,7 @@ def _key(runs: Sequence[Run], whose: Sequence[str]) -> list[int]:
 
 Kind = Literal["contrastive", "non-contrastive", "supervised", "untrained", "unknown"]  # unknown: a user's, in no group
 _NOT_CONTRASTIVE = ("generative", "transform")  # pretext tasks; the paper counts SwAV, SimSiam and Barlow Twins as such
-_OTHERS: dict[str, Kind] = {"supervised": "supervised", "initialized": "untrained"}
+_KIND_OF_OTHER_MODES: dict[str, Kind] = {"supervised": "supervised", "initialized": "untrained"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -407,7 +407,7 @@ def kind_of(encoder: str) -> Kind:
     mode = catalogue()[encoder].objective.mode
     if isinstance(mode, Missing):
         return "unknown"
-    return _OTHERS.get(mode, "non-contrastive" if mode in _NOT_CONTRASTIVE else "contrastive")
+    return _KIND_OF_OTHER_MODES.get(mode, "non-contrastive" if mode in _NOT_CONTRASTIVE else "contrastive")
 
 
 def panels_of(found: FoundCurves, *, seed: int = 0, n_draws: int = N_DRAWS) -> tuple[Panel, ...]:

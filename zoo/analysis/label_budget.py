@@ -42,8 +42,8 @@ EXPONENT = 0.15
 N_VALIDATION_IMAGES = 50_000
 LEVEL = 0.9  # of the intervals
 _QUANTILE = 1.6448536269514722  # of the normal distribution, at (1 + LEVEL) / 2
-_FEWEST_OF_TRIAL = 4  # settings
-_MOST_EXPONENT = 3.0  # of a power law with a floor
+_FEWEST_SETTINGS_OF_TRIAL = 4  # settings
+_LARGEST_FLOOR_EXPONENT = 3.0  # of a power law with a floor
 
 Curve: TypeAlias = Mapping[int, float]
 """Error in percent by number of labels, one encoder."""
@@ -163,7 +163,7 @@ def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | Non
     check_n_labels(n_labels)
     pool = list(curves)
     grid = sorted({n for curve in pool for n in curve})
-    if n_labels in grid or len(grid) < _FEWEST_OF_TRIAL or n_labels > grid[-1]:
+    if n_labels in grid or len(grid) < _FEWEST_SETTINGS_OF_TRIAL or n_labels > grid[-1]:
         return None
     complete = [curve for curve in pool if len(curve) == len(grid)]
     results = [_leave_out(complete, predicted, left_out) for predicted, left_out in _trials(grid, n_labels)]
@@ -299,7 +299,7 @@ def _parabola(x: Sequence[float], y: Sequence[float], at: float) -> float:
 def _floor_law(curve: Curve, n_labels: int) -> float:
     """The power law a + b n^-c, with a and b at least 0, of the smallest relative errors; at most 100 percent."""
     _, error = min(
-        _floor_law_of_exponent(curve, n_labels, _MOST_EXPONENT * (step / 100) ** 2) for step in range(7, 101)
+        _floor_law_of_exponent(curve, n_labels, _LARGEST_FLOOR_EXPONENT * (step / 100) ** 2) for step in range(7, 101)
     )
     return min(error, 100.0)
 

@@ -96,14 +96,14 @@ class Population:
 
     def only(self, encoders: Iterable[str], *, name: str, because: str) -> Population:
         """The same population with these encoders only."""
-        kept = self.values.index[self.values.index.isin(list(encoders))]
-        gone = len(self) - len(kept)
+        chosen = self.values.index[self.values.index.isin(list(encoders))]
+        gone = len(self) - len(chosen)
         return replace(
             self,
             name=name,
-            values=self.values.loc[kept],
-            accuracies=self.accuracies.loc[kept],
-            facts=self.facts.only(kept, because=because),
+            values=self.values.loc[chosen],
+            accuracies=self.accuracies.loc[chosen],
+            facts=self.facts.only(chosen, because=because),
             left_out={**self.left_out, **({because: gone} if gone else {})},
         )
 
@@ -225,13 +225,13 @@ def _population_of(
         f"{accuracies.columns[0]} accuracy not measured": int((~has_oracle).sum()),
         "no label-free metric measured": int((has_oracle & ~has_metric).sum()),
     }
-    kept = values.index[has_oracle & has_metric]
+    complete = values.index[has_oracle & has_metric]
     return Population(
         name=name,
         dataset=dataset,
-        values=values.loc[kept].astype(np.float64),
-        accuracies=accuracies.loc[kept],
-        facts=facts.only(kept, because="metric or accuracy missing"),
+        values=values.loc[complete].astype(np.float64),
+        accuracies=accuracies.loc[complete],
+        facts=facts.only(complete, because="metric or accuracy missing"),
         left_out={reason: n for reason, n in why.items() if n},
     )
 
@@ -245,10 +245,13 @@ ORACLES = {  # name -> metric and split of an error in percent
     "nearest neighbours": ("knn_error", "train -> val"),
     "3-shot": ("linear_probe_error", "train 3-shot -> val"),
 }
-_OTHERS = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of what is not known to be self-supervised
-_VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
-_IMAGES = ("train", "val")
-_SETTING = re.compile(r"\b(n_clusters|k)=\[?(\d+)")  # of a protocol with options of one's own
+_NOT_SELF_SUPERVISED = ("supervised", "initialized", Missing.NOT_PUBLISHED)  # modes of objectives
+_SPLITS_OF_VIEWS = ("train pretraining-augmented", "train augmented", "val pretraining-augmented", "val augmented")
+_SPLITS_OF_IMAGES = ("train", "val")
+_METRICS_ON_ANY_SPLIT = frozenset(
+    name for name, one in LABEL_FREE_METRICS.items() if one.needs not in ("features", "views")
+)
+_SETTING = re.compile(r"\b(n_clusters|k)=\[?(\d+)")  # of a protocol with changed options
 
 Values = Mapping[str, float]  # by encoder
 _Kind = tuple[str, str]  # split, protocol
@@ -289,7 +292,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
     for row in rows:
-        if cards[row.encoder].objective.mode not in _OTHERS:
+        if cards[row.encoder].objective.mode not in _NOT_SELF_SUPERVISED:
             by_dataset.setdefault(row.dataset, []).append(row)
     populations, grids, refused = [], {}, {}
     elsewhere = {_on(dataset): _errors(dataset_rows, FULL_SHOT) for dataset, dataset_rows in sorted(by_dataset.items())}
@@ -300,7 +303,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
             name: {encoder: 100 - error for encoder, error in values.items()} for name, values in errors.items()
         }
         metrics = {
-            name: _values_of(dataset_rows, name, _VIEWS if one.needs == "views" else _IMAGES)
+            name: _values_of(dataset_rows, name, _SPLITS_OF_VIEWS if one.needs == "views" else _SPLITS_OF_IMAGES)
             for name, one in LABEL_FREE_METRICS.items()
         }
         metrics = {name: values for name, values in metrics.items() if values}
@@ -382,7 +385,7 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
     """A metric by encoder, on the split and by the protocol that most encoders have; the earlier split if even."""
     by_kind: dict[_Kind, dict[str, list[Row]]] = {}
     for row in rows:
-        if row.metric == metric and (row.split in splits or metric in _ELSEWHERE):
+        if row.metric == metric and (row.split in splits or metric in _METRICS_ON_ANY_SPLIT):
             by_kind.setdefault((row.split, row.protocol), {}).setdefault(row.encoder, []).append(row)
     if not by_kind:
         return {}
@@ -390,12 +393,9 @@ def _values_of(rows: Iterable[Row], metric: str, splits: Sequence[str]) -> dict[
     def preference(kind: _Kind) -> tuple[int, bool, int, str]:
         split, protocol = kind
         place = splits.index(split) if split in splits else len(splits)
-        return -len(by_kind[kind]), "(" in protocol, place, protocol  # options of one's own come last
+        return -len(by_kind[kind]), "(" in protocol, place, protocol  # changed options come last
 
     return {encoder: _newest(measured) for encoder, measured in by_kind[min(by_kind, key=preference)].items()}
-
-
-_ELSEWHERE = frozenset(name for name, one in LABEL_FREE_METRICS.items() if one.needs not in ("features", "views"))
 
 
 def _newest(rows: Iterable[Row]) -> float:

@@ -230,7 +230,7 @@ ACCURACY, ORACLE, CHANCE = "accuracy recovered", "accuracy of the oracle's choic
 REGRET, GAIN = "regret", "gain recovered"
 OUTCOMES = {ACCURACY: "percent", ORACLE: "percent", CHANCE: "percent", REGRET: "percentage points", GAIN: "share"}
 FEWEST_GROUPS = 8  # for an interval by drawing groups: with 8 it covers 87 %, with 3 only 67 %
-_SAME = 1e-9  # percentage points of a gain below which there is nothing to gain
+_NO_GAIN = 1e-9  # percentage points of a gain below which there is nothing to gain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,7 +361,8 @@ def _outcomes(triples: Floats) -> dict[str, Floats]:
     """By outcome, of mean accuracies (n, 3) of the pick, the oracle's and one at random; no gain where none can be."""
     accuracy, oracle, chance = triples.T
     possible = oracle - chance
-    gain = np.where(possible > _SAME, (accuracy - chance) / np.where(possible > _SAME, possible, 1.0), np.nan)
+    is_some = possible > _NO_GAIN
+    gain = np.where(is_some, (accuracy - chance) / np.where(is_some, possible, 1.0), np.nan)
     return {ACCURACY: accuracy, ORACLE: oracle, CHANCE: chance, REGRET: oracle - accuracy, GAIN: gain}
 
 

@@ -56,8 +56,8 @@ DATASET, N_CLASSES = "imagenet-1k", 1_000  # of the published encoders
 N_RESAMPLES = 500
 FEWEST_SETTINGS = 2  # numbers of labels that an exponent is fitted to: with one, nothing says how far it is off
 LARGEST_EXPONENT = 3.0
-_GRID = np.linspace(0.0, LARGEST_EXPONENT, 601)
-_STEP = 1e-4  # of an exponent, for its slope
+_ALPHAS = np.linspace(0.0, LARGEST_EXPONENT, 601)
+_ALPHA_STEP = 1e-4  # of an exponent, for its slope
 _N_DRAWS = 1000  # of the exponent
 _FULL, _HELD_OUT = "train -> val", "train minus subset -> subset"
 _ERRORS_BY, _PARTS_BY = "zoo-logistic-2", "zoo-risk-logistic-2"  # the shipped rows of the pocket
@@ -229,7 +229,7 @@ class _Curve:
 
     def __init__(self, n_labels: NDArray[np.int64], *, n_all: int, n_measured: int) -> None:
         self.log_n, self.log_all = np.log(n_measured / n_labels), np.log(n_measured / n_all)
-        self.grid = self.shape(_GRID)  # (n_grid, m)
+        self.grid = self.shape(_ALPHAS)  # (n_grid, m)
 
     def shape(self, alpha: Any) -> Floats:
         return np.asarray(np.exp(np.multiply.outer(alpha, self.log_n)) - np.exp(alpha * self.log_all)[..., None])
@@ -238,16 +238,16 @@ class _Curve:
         """The exponent of least squares: the lowest of a grid, refined by the parabola through its neighbours."""
         losses = ((full_shot + falling * self.grid - wanted) ** 2).sum(axis=1)
         at = int(np.argmin(losses))
-        if at in (0, len(_GRID) - 1):
-            return float(_GRID[at])
+        if at in (0, len(_ALPHAS) - 1):
+            return float(_ALPHAS[at])
         before, here, after = (float(loss) for loss in losses[at - 1 : at + 2])
         bend = before - 2 * here + after
-        return float(_GRID[at] + (_GRID[1] - _GRID[0]) * (0.5 * (before - after) / bend if bend > 0 else 0.0))
+        return float(_ALPHAS[at] + (_ALPHAS[1] - _ALPHAS[0]) * (0.5 * (before - after) / bend if bend > 0 else 0.0))
 
     def missed(self, alpha: float, wanted: Floats, *, full_shot: float, falling: float) -> tuple[Floats, float]:
         """Measured minus fitted, (m,), and by how much the fitted ones move with alpha, as a norm."""
-        near = self.shape(np.array([alpha, alpha + _STEP]))
-        return wanted - full_shot - falling * near[0], falling * float(np.linalg.norm(near[1] - near[0])) / _STEP
+        near = self.shape(np.array([alpha, alpha + _ALPHA_STEP]))
+        return wanted - full_shot - falling * near[0], falling * float(np.linalg.norm(near[1] - near[0])) / _ALPHA_STEP
 
 
 @cache

@@ -39,15 +39,15 @@ def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
     if lengths.all() and np.linalg.matrix_rank(scaled, tol=COLLINEAR) == scaled.shape[1]:
         return {}
     null: dict[str, dict[str, float]] = {}
-    kept: list[int] = []
+    independent: list[int] = []
     names = list(design.columns)
     for position, name in enumerate(names):
-        earlier = scaled[:, kept]
+        earlier = scaled[:, independent]
         weights = np.linalg.lstsq(earlier, scaled[:, position], rcond=None)[0]
         if np.linalg.norm(scaled[:, position] - earlier @ weights) > COLLINEAR:
-            kept.append(position)
+            independent.append(position)
         else:
-            involved = {names[one]: float(weight) for one, weight in zip(kept, weights, strict=True)}
+            involved = {names[one]: float(weight) for one, weight in zip(independent, weights, strict=True)}
             null[name] = {other: weight for other, weight in involved.items() if abs(weight) > LEAST_WEIGHT}
     return null
 
@@ -166,14 +166,14 @@ def fit_ols(
     """
     _check(design, outcome, outcome_name)
     null = null_vectors(design)
-    kept = [term for term in design.columns if term not in null]
-    rank, residual_df = len(kept), len(design) - len(kept)
-    if np.linalg.matrix_rank(design[kept].to_numpy()) < rank:
+    independent = [term for term in design.columns if term not in null]
+    rank, residual_df = len(independent), len(design) - len(independent)
+    if np.linalg.matrix_rank(design[independent].to_numpy()) < rank:
         raise QueryError(
             f"The columns of a linear model of {outcome_name} differ too much in scale to be told apart in double "
             "precision; expected similar ones, so take logarithms or other units."
         )
-    results = OLS(outcome.astype(float), design[kept]).fit()
+    results = OLS(outcome.astype(float), design[independent]).fit()
     coincident = {term: coincides_with(term, null) for term in design.columns}
     values = outcome.to_numpy(dtype=float)
     why_no_test = ""
@@ -181,8 +181,8 @@ def fit_ols(
         why_no_test = f"as many independent columns ({rank}) as rows, so there is no residual to judge it by"
     elif results.ssr <= (EXACT_FIT * np.linalg.norm(values)) ** 2:
         why_no_test = "the design fits the outcome exactly, so there is no residual to judge it by"
-    classical = {} if why_no_test else _inference(results, kept)
-    robust = {} if why_no_test else _robust_inference(design[kept], values)
+    classical = {} if why_no_test else _inference(results, independent)
+    robust = {} if why_no_test else _robust_inference(design[independent], values)
     plain = Estimate(term="", n=len(design), outcome=outcome_name, method=method, unit="")
     estimates = []
     for term in design.columns if terms is None else terms:
@@ -220,8 +220,8 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"
     without = fit.design.drop(columns=list(columns))
     null = null_vectors(without)
-    kept = [term for term in without.columns if term not in null]
-    added = fit.rank - len(kept)
+    independent = [term for term in without.columns if term not in null]
+    added = fit.rank - len(independent)
     unit = f"F statistic, {added} and {fit.residual_df} degrees of freedom"
     label = Estimate(term=name, n=fit.n, outcome=outcome, method=method, unit=unit)
     if added == 0:
@@ -229,7 +229,7 @@ def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
     endog = fit.results.model.endog
     if fit.residual_df == 0 or fit.results.ssr <= (EXACT_FIT * np.linalg.norm(endog)) ** 2:
         return label.described(note="there is no residual to judge it by")
-    statistic, p, _ = fit.results.compare_f_test(OLS(endog, without[kept].to_numpy()).fit())
+    statistic, p, _ = fit.results.compare_f_test(OLS(endog, without[independent].to_numpy()).fit())
     return label.with_value(statistic, p=p)
 
 
@@ -282,6 +282,8 @@ def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float
     usual = 1 - (orthonormal**2).sum(axis=1) > COLLINEAR
     rest = design[usual]
     null = {} if usual.all() else null_vectors(rest)
-    kept = [term for term in design.columns if term not in null]
-    inferred = _inference(OLS(endog[usual], rest[kept]).fit().get_robustcov_results("HC3", use_t=True), kept)
+    independent = [term for term in design.columns if term not in null]
+    inferred = _inference(
+        OLS(endog[usual], rest[independent]).fit().get_robustcov_results("HC3", use_t=True), independent
+    )
     return {term: numbers for term, numbers in inferred.items() if coincides_with(term, null) is None}

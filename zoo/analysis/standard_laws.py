@@ -47,8 +47,8 @@ FEWEST_LABELS = 3000  # C is fitted as its contribution there, so that it has a 
 _LARGEST_EXPONENT, _LARGEST_SIZE_EXPONENT, _LARGEST_TERM = 1.0, 3.0, 100.0
 _SIZE_EXPONENTS = (0.03, 0.1, 0.3, 1.0, 2.5)  # the fit starts at each
 FLAT = "b = 0"  # a limit at which the term of size is a constant
-_NEAR = 1e-3  # of a limit, which the search approaches from inside
-_TIE = 1e-6  # weight of what decides between parameters that fit equally well; far below what rows can tell
+_NEAR_LIMIT = 1e-3  # of a limit, which the search approaches from inside
+_TIE_BREAK_WEIGHT = 1e-6  # decides between parameters that fit equally well; far below what rows can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class StandardLaw:
         if self.size == 0.0:
             return ()
         reached_by = {
-            f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR,
-            FLAT: self.size_exponent <= _NEAR,
-            "K": abs(self.size) >= _LARGEST_TERM - _NEAR,
+            f"b = {_LARGEST_SIZE_EXPONENT:g}": self.size_exponent >= _LARGEST_SIZE_EXPONENT - _NEAR_LIMIT,
+            FLAT: self.size_exponent <= _NEAR_LIMIT,
+            "K": abs(self.size) >= _LARGEST_TERM - _NEAR_LIMIT,
         }
         return tuple(name for name, reached in reached_by.items() if reached)
 
@@ -186,8 +186,8 @@ def _linear_fits(x: Floats, y: Floats, group: Any, exponent: Floats, near: Float
     n, s_y, s_yy = total(np.ones_like(y)), total(y), total(y**2)
     s_x, s_xx, s_xy = total(power), total(power**2), total(power * y)
     # normal equations, with a tie-break towards ``near``
-    n_, s_xx_ = n + _TIE, s_xx + _TIE
-    right_0, right_1 = s_y + _TIE * near[0], s_xy + _TIE * near[1]
+    n_, s_xx_ = n + _TIE_BREAK_WEIGHT, s_xx + _TIE_BREAK_WEIGHT
+    right_0, right_1 = s_y + _TIE_BREAK_WEIGHT * near[0], s_xy + _TIE_BREAK_WEIGHT * near[1]
     determinant = n_ * s_xx_ - s_x**2
     floor = (s_xx_ * right_0 - s_x * right_1) / determinant
     fall = (n_ * right_1 - s_x * right_0) / determinant
@@ -197,7 +197,7 @@ def _linear_fits(x: Floats, y: Floats, group: Any, exponent: Floats, near: Float
     fall = np.minimum(np.where(rising, 0, np.where(sinking, without_floor, fall)), _LARGEST_TERM)
     loss = s_yy - 2 * (floor * s_y + fall * s_xy) + n * floor**2 + 2 * floor * fall * s_x + fall**2 * s_xx
     ties = (floor - near[0]) ** 2 + (fall - near[1]) ** 2 + (100 * (exponent - near[2])) ** 2
-    return (floor, fall), loss + _TIE * ties
+    return (floor, fall), loss + _TIE_BREAK_WEIGHT * ties
 
 
 class _Problem:

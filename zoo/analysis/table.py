@@ -87,10 +87,10 @@ class StudyTable:
 
     def only(self, encoders: Iterable[str], *, because: str) -> StudyTable:
         """The same table with these encoders only; the others are left out, with the reason."""
-        kept = self.frame.index.isin(list(encoders))
-        gone = tuple(self.frame.index[~kept])
+        chosen = self.frame.index.isin(list(encoders))
+        gone = tuple(self.frame.index[~chosen])
         left_out = {**self.left_out, because: (*self.left_out.get(because, ()), *gone)} if gone else self.left_out
-        return replace(self, frame=self.frame[kept], why_missing=self.why_missing[kept], left_out=left_out)
+        return replace(self, frame=self.frame[chosen], why_missing=self.why_missing[chosen], left_out=left_out)
 
 
 def study_table(

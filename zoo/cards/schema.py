@@ -19,7 +19,7 @@ class Missing(enum.Enum):
     """The question makes no sense here: a ResNet has no patch size."""
 
     NOT_PUBLISHED = "not published"
-    """The question makes sense, and nobody has published the answer."""
+    """The question makes sense, and the answer is not published."""
 
     def __repr__(self) -> str:
         return self.name

@@ -4,8 +4,9 @@ Every verb prints a table, or one JSON document with ``--json``. Exit codes: 0 f
 found, or something outside of the command line failed, such as the network, a full disk or a damaged file; 2 the
 command line cannot be understood; 130 interrupted.
 
-A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs share helpers
-(``options``, ``output``, ``facts``, ``measured``, ``measuring``, ``evaluation``) and do not import each other.
+A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs do not import
+each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks`` and
+``evaluation_output``.
 """
 
 from __future__ import annotations

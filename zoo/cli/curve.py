@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ import click
 from ..cards.catalogue import catalogue
 from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
-from ..evaluation.curves.progress import TimeLeft, time_text
+from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
 from ..files import replaced
-from .measuring import (
+from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     SPLIT_OPTIONS,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..datasets.images import Copies
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve, CurvePoint
-    from ..evaluation.curves.losses import TransferData
+    from ..evaluation.curves.inputs import TransferData
     from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.report import CurveReport, CurveRequest
     from ..evaluation.curves.runs import CurveRun, Job
@@ -140,23 +140,61 @@ def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING))
 
 
-def data_of(spec: str, options: dict[str, Any]) -> TransferData:
-    """Opens the data that the arguments name; options that would do nothing to this data are refused."""
-    from ..evaluation.curves.losses import transfer_data
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command line asks for, read and checked before any weights are fetched."""
 
-    if options["task"] in ("depth", "normals") or not spec.startswith("huggingface:"):
+    data: TransferData
+    metrics: tuple[str, ...]  # that are shown
+    request: CurveRequest
+    how: Training
+    n_processes: int
+
+
+def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
+    """Everything that the arguments and the options of :func:`curve_options` ask for.
+
+    With ``record``, data whose results were measured on other images are refused.
+    """
+    from ..evaluation.curves.inputs import task_of
+    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
+    from ..evaluation.curves.report import CurveRequest
+
+    task = task_of(spec) if options["task"] is None else options["task"]
+    metrics = _metrics_of(task, options["metrics"], maximal=options["maximal"])
+    recipe, seeds = _recipe_of(options), seeds_of(options["seeds"])
+    is_auto = options["regimes"].strip().lower() == "auto"
+    if task in ("depth", "normals") or not spec.startswith("huggingface:"):
         refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
-    if options["regimes"].strip().lower() != "auto":
+    if not is_auto:
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
+    data = _data_of(spec, task, options)
+    if record:
+        _refuse_other_images(data)
+    regimes = None if is_auto else parse_regimes(options["regimes"])
+    if regimes is not None:
+        for n in resolved_regimes(regimes, len(data.train), name=data.name):
+            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
+    request = CurveRequest(
+        regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"]
+    )
+    how = _training_of(options["device"], n_workers=options["n_workers"])
+    return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"])
+
+
+def _data_of(spec: str, task: str, options: dict[str, Any]) -> TransferData:
+    """The data that the arguments name; refuses options that would do nothing to them."""
+    from ..evaluation.curves.inputs import transfer_data
+
     say(f"looking at {spec}")
-    data = transfer_data(spec, options["task"], **source_options(options))
+    data = transfer_data(spec, task, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
     return data
 
 
-def recipe_of(options: dict[str, Any]) -> Recipe:
-    """The training recipe from the options."""
+def _recipe_of(options: dict[str, Any]) -> Recipe:
+    """How networks are to be trained; refuses settings that do not exist or are given twice."""
     from ..evaluation.curves.recipe import Recipe
 
     given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
@@ -172,16 +210,15 @@ def recipe_of(options: dict[str, Any]) -> Recipe:
     return Recipe(frozen=options["frozen"], **given)
 
 
-def training_of(options: dict[str, Any]) -> Training:
+def _training_of(device: str | None, *, n_workers: int) -> Training:
     """Where networks are trained, which moves no number; refuses an unavailable device before weights are fetched."""
     from torch import nn
 
     from ..evaluation.curves.tuning import Training
     from ..features.computing import device_for
 
-    device_for(nn.Identity(), options["device"])  # refused before any weights are fetched
-
-    return Training(device=options["device"], n_workers=options["n_workers"])
+    device_for(nn.Identity(), device)
+    return Training(device=device, n_workers=n_workers)
 
 
 def rates_of(text: str) -> tuple[float, ...]:
@@ -218,17 +255,16 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def metrics_of(options: dict[str, Any]) -> tuple[str, ...]:
+def _metrics_of(task: str, given: Sequence[str], *, maximal: float | None) -> tuple[str, ...]:
     """Metrics of the task to show; with ``--maximal`` only the first, which that risk is of."""
     from ..evaluation.curves.recipe import task_named
 
-    known = task_named(options["task"]).metrics
-    given: Sequence[str] = options["metrics"]
+    known = task_named(task).metrics
     for name in given:
         if name not in known:
             raise UnknownName("metric of the task", name, known, hint=f"It has {' and '.join(known)}.")
     chosen = tuple(name for name in known if name in given) or known
-    if options["maximal"] is None:
+    if maximal is None:
         return chosen
     if chosen[0] != known[0]:
         raise QueryError(
@@ -273,7 +309,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, shown_before: Collection[
 
     Notes in ``shown_before``, printed for another metric, are not repeated; returns those that were printed.
     """
-    from ..evaluation.curves.texts import in_unit, label_of, words_of
+    from ..evaluation.curves.curve import in_unit, label_of, words_of
 
     first = curves[0]
     words = words_of(first.metric)
@@ -308,7 +344,7 @@ def print_curves(curves: Sequence[CalibratedCurve], *, shown_before: Collection[
 
 def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
     """Notes on these curves; a note on several encoders appears once, with their names."""
-    from ..evaluation.curves.texts import label_of
+    from ..evaluation.curves.curve import label_of
 
     by_note: dict[str, list[str]] = {}
     for curve in curves:
@@ -336,8 +372,8 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
     """Writes the curves of each metric and the strip of a dense task as PNG and SVG, and all numbers as
     ``curves.json``.
     """
-    from ..evaluation.curves.examples import strip_of
     from ..evaluation.curves.figures import curves_figure, strip_figure
+    from ..evaluation.curves.report import strip_of
     from ..evaluation.drawing import save, style
 
     by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
@@ -406,7 +442,7 @@ def _cells(point: CurvePoint, decimals: int) -> list[str]:
 
 def _controls(curves: Sequence[CalibratedCurve]) -> list[str]:
     """One line with the blind guess and maximal supervision, or one for each of several architectures."""
-    from ..evaluation.curves.texts import label_of
+    from ..evaluation.curves.curve import label_of
 
     names: dict[str, list[str]] = {}
     for curve in curves:
@@ -481,17 +517,9 @@ def curve_command(
     """
     refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    if options["task"] is None:
-        from ..evaluation.curves.losses import task_of
-
-        options["task"] = task_of(spec)
-    metrics = metrics_of(options)
-    recipe, seeds = recipe_of(options), seeds_of(options["seeds"])
-    data = data_of(spec, options)
-    if record:
-        _refuse_other_images(data)
-    request = _request(data, options, seeds=seeds, recipe=recipe)
-    report = _measured(ids, data, request, options)
+    plan = plan_of(spec, options, record=record)
+    data, metrics = plan.data, plan.metrics
+    report = _measured(ids, plan)
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
         shown_before: list[str] = []
@@ -528,34 +556,22 @@ def curve_command(
         raise click.ClickException(" ".join(problems))
 
 
-def _request(data: TransferData, options: dict[str, Any], *, seeds: tuple[int, ...], recipe: Any) -> CurveRequest:
-    from ..evaluation.curves.regimes import parse_regimes, regime_subset, resolved_regimes
-    from ..evaluation.curves.report import CurveRequest
-
-    text = options["regimes"]
-    regimes = None if text.strip().lower() == "auto" else parse_regimes(text)
-    if regimes is not None:  # refused before any weights are fetched
-        for n in resolved_regimes(regimes, len(data.train), name=data.name):
-            regime_subset(data.train, n, seed=seeds[0], validation_share=recipe.validation_share)
-    return CurveRequest(regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"])
-
-
-def _measured(ids: Sequence[str], data: TransferData, request: CurveRequest, options: dict[str, Any]) -> CurveReport:
+def _measured(ids: Sequence[str], plan: Plan) -> CurveReport:
     from ..evaluation.curves.models import candidate
     from ..evaluation.curves.progress import CurveBar
     from ..evaluation.curves.report import learning_curves
 
-    candidates, how = [], training_of(options)
+    candidates = []
     for name in ids:
         say(f"{name}: weights")
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
     return learning_curves(
         candidates,
-        data,
-        request,
-        how=how,
-        n_processes=options["n_processes"],
+        plan.data,
+        plan.request,
+        how=plan.how,
+        n_processes=plan.n_processes,
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
     )
 
@@ -568,7 +584,7 @@ def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:
 
 def _refuse_other_images(data: TransferData) -> None:
     """Refuses other images than those recorded under this name, before anything is trained."""
-    from ..evaluation.curves.losses import images_of
+    from ..evaluation.curves.inputs import images_of
     from ..results.recording import require_same_images
 
     images = {"images": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint}}
@@ -579,7 +595,7 @@ def _refuse_other_images(data: TransferData) -> None:
 
 def _copies(data: TransferData) -> Copies | None:
     from ..datasets.images import copies_of
-    from ..evaluation.curves.losses import images_of
+    from ..evaluation.curves.inputs import images_of
 
     train, test = images_of(data.train), images_of(data.test)
     return copies_of(train.contents, train.labels, test.contents, test.labels)
@@ -592,7 +608,7 @@ def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:
     return [f"wrote {', '.join(names)} into {folder}; the figures are there as svg too"]
 
 
-class FinishedRuns:
+class FinishedRuns(CurveProgress):
     """Progress as lines on stderr, one a run; with ``several`` architectures, controls name theirs."""
 
     def __init__(self, *, several: bool = False) -> None:
@@ -608,8 +624,6 @@ class FinishedRuns:
         self._n_jobs, self._n_done = n_jobs, n_done
         self._left = TimeLeft(n_steps)
 
-    def began(self, job: Job) -> None: ...
-
     def step(self, job: Job, step: Step) -> None:
         """Counts steps, for the time left."""
         self._left.step(job, step.step / max(1, step.n_steps))
@@ -624,8 +638,6 @@ class FinishedRuns:
         found = ", ".join(f"{metric} {run.risk(metric):.4g}" for metric in run.risks)
         left = time_text(self._left.seconds()) if self._n_done < self._n_jobs else ""
         click.echo(f"{self._n_done} of {self._n_jobs}: {self._label(job)}: {found}{left and f' ({left})'}", err=True)
-
-    def end(self) -> None: ...
 
     def _label(self, job: Job) -> str:
         of_network = self._several and job.control in ("scratch", "maximal")

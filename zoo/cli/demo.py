@@ -52,7 +52,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     _require_libraries()
     if as_json:
         evaluations = [_evaluated(name, out) for name in _TWINS]
-        from .evaluation import document_of
+        from .evaluation_output import document_of
 
         documents = [document_of(evaluation) for evaluation in evaluations]
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
@@ -67,7 +67,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
         _run(verb, arguments)
-    from .evaluation import print_evaluation
+    from .evaluation_output import print_evaluation
 
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")

@@ -12,8 +12,8 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..errors import ZooError
-from .evaluation import document_of, print_evaluation, print_risk, risk_document
-from .measuring import (
+from .evaluation_output import document_of, print_evaluation, print_risk, risk_document
+from .measure_options import (
     IMAGES_HELP,
     PART_NAMES,
     as_number,

@@ -244,6 +244,14 @@ def matching(pattern: str | None) -> list[str]:
     return [encoder for encoder in ids if folded in encoder.casefold()]
 
 
+def parsed_condition(text: str) -> tuple[Condition, bool]:
+    """The condition of ``--where``, and whether it reads results."""
+    from .where import parse_condition
+
+    condition = parse_condition(text, kinds())
+    return condition, any(find_fact(name).from_results for name in condition.names)
+
+
 def satisfying(condition: Condition, among: Sequence[Subject]) -> list[Subject]:
     """Encoders for which the condition is true."""
     return [subject for subject in among if condition.holds(partial(value_of, subject))]
@@ -295,11 +303,10 @@ def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
         raise click.UsageError("Got no name, expected encoders or globs such as 'dino_*', or --where.")
     ids = named(names, cards) if names else list(cards)
     if condition is not None:
-        from .facts import find_fact, kinds, satisfying, subjects
-        from .where import parse_condition
+        from .facts import satisfying, subjects
 
-        parsed = parse_condition(condition, kinds())
-        among = subjects(ids, with_risks=any(find_fact(name).from_results for name in parsed.names))
+        parsed, reads_results = parsed_condition(condition)
+        among = subjects(ids, with_risks=reads_results)
         ids = [subject.card.id for subject in satisfying(parsed, among)]
         if not ids:
             raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")

@@ -20,10 +20,10 @@ from .facts import (
     Subject,
     cell,
     find_fact,
-    kinds,
     left_out,
     marks,
     matching,
+    parsed_condition,
     points,
     satisfying,
     sorted_by,
@@ -101,7 +101,10 @@ def list_command(
     )
     listed = found[:limit]
     if as_json:
-        records = [{"encoder": subject.card.id, **_values(wanted, subject)} for subject in listed]
+        records = [
+            {"encoder": subject.card.id, **record({name: fact.of(subject) for name, fact in wanted.items()})}
+            for subject in listed
+        ]
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
@@ -138,24 +141,15 @@ def _select(
     dataset: str | None,
 ) -> list[Subject]:
     sort_fact = None if sort is None else find_fact(sort)
-    parsed = None
-    if condition is not None:
-        from .where import parse_condition
-
-        parsed = parse_condition(condition, kinds())
-        risks_wanted = risks_wanted or any(find_fact(name).from_results for name in parsed.names)
+    parsed, reads_results = (None, False) if condition is None else parsed_condition(condition)
+    risks_wanted = risks_wanted or reads_results or dataset is not None
     risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
-    risks_wanted = risks_wanted or dataset is not None
     found = subjects(matching(pattern), with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
     if dataset is not None:
         found = [subject for subject in found if subject.measured is not None]
     if parsed is not None:
         found = satisfying(parsed, found)
     return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
-
-
-def _values(wanted: Mapping[str, Fact], subject: Subject) -> dict[str, object]:
-    return record({name: fact.of(subject) for name, fact in wanted.items()})
 
 
 def _why_nothing(pattern: str | None, condition: str | None, dataset: str | None) -> str:
@@ -227,7 +221,7 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 def _show_document(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> dict[str, Any]:
-    from .measured import risk_record  # which a listing does without
+    from .risks import risk_record  # which a listing does without
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -257,7 +251,7 @@ def _lines(
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
-        from .measured import section_lines
+        from .risks import section_lines
 
         for means in elsewhere.values():
             lines += section_lines(means)
@@ -291,7 +285,7 @@ def _label(name: str) -> tuple[str, str]:
 
 
 def _risks(summary: Summary | None) -> list[str]:
-    from .measured import component_lines
+    from .risks import component_lines
 
     title = "Error of a linear probe on ImageNet-1K (percent, lower is better)"
     lines = ["", click.style(wrapped(title), bold=True)]

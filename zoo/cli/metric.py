@@ -13,7 +13,7 @@ import click
 
 from ..errors import QueryError
 from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric, label_free_metric
-from .measuring import (
+from .measure_options import (
     IMAGES_HELP,
     copies_between,
     copies_document,

@@ -29,9 +29,9 @@ from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, ResultErratum
 from .facts import WRONG, points, short_number
-from .measured import distrust, errata_records
 from .options import as_count, dataset_names, licences
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
+from .risks import distrust, errata_records
 
 PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _NO_CANDIDATES = ("supervised", "initialized")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,9 @@ from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
 from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
 from .facts import ASSUMED, WRONG, is_glob, named, points
-from .measured import (
+from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
+from .output import NothingFound, json_option, print_json, print_notes, print_table, width
+from .risks import (
     NEIGHBOURS,
     PART_HEADS,
     PROBE,
@@ -30,8 +32,9 @@ from .measured import (
     setting_name,
     shown_value,
 )
-from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
-from .output import NothingFound, json_option, print_json, print_notes, print_table, width
+
+if TYPE_CHECKING:
+    from ..results.rows import Measurement
 
 Column = tuple[str, str]  # metric, split
 
@@ -298,14 +301,12 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 def results_command(
     names: tuple[str, ...],
     dataset: str | None,
-    metrics: list[str],
-    protocols: tuple[str, ...],
-    settings: list[str],
     limit: int | None,
     is_long: bool,
     as_csv: bool,
     exclude_wrong: bool,
     as_json: bool,
+    **asked: Sequence[str],
 ) -> None:
     """Show the measured errors and their components.
 
@@ -318,18 +319,12 @@ def results_command(
     cards = catalogue()
     ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
     wanted = list(dict.fromkeys(ids))
-    if dataset is not None or metrics or protocols or settings or is_long:
+    if dataset is not None or any(asked.values()) or is_long:
+        from ..results.rows import measurements  # which the table of risks does without
+
+        rows = measurements(exclude_wrong=exclude_wrong)
         _print_rows(
-            dataset or _IMAGENET,
-            wanted,
-            metrics=metrics,
-            protocols=protocols,
-            settings=settings,
-            limit=limit,
-            is_long=is_long,
-            as_csv=as_csv,
-            as_json=as_json,
-            exclude_wrong=exclude_wrong,
+            dataset or _IMAGENET, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json
         )
         return
     known = summaries(exclude_wrong=exclude_wrong)
@@ -373,21 +368,19 @@ def _elsewhere(encoders: Sequence[str]) -> str:
 def _print_rows(
     dataset: str,
     wanted: Sequence[str],
+    rows: Sequence[Measurement],
+    asked: Mapping[str, Sequence[str]],
     *,
-    metrics: Sequence[str],
-    protocols: Sequence[str],
-    settings: Sequence[str],
     limit: int | None,
     is_long: bool,
     as_csv: bool,
     as_json: bool,
-    exclude_wrong: bool,
 ) -> None:
-    """Prints the rows of a data set: a pivot, a line each, CSV or JSON."""
-    from ..results.rows import means_over_seeds, measurements
+    """Prints the rows of a data set that match metrics, protocols and settings: a pivot, a line each, CSV or JSON."""
+    from ..results.rows import means_over_seeds
     from ..results.vocabulary import COLUMNS
 
-    rows = measurements(exclude_wrong=exclude_wrong)
+    metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
     require_dataset(dataset, (row.dataset for row in rows))
     there = [row for row in rows if row.dataset == dataset and (not wanted or row.encoder in wanted)]
     if not there:

@@ -38,7 +38,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..loading import Candidate
+    from ..loading import WeightsSource
 
 
 State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
@@ -51,7 +51,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Had:
+class Outcome:
     """Result of obtaining the weights of one encoder."""
 
     card: EncoderCard
@@ -98,17 +98,17 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
     fetched; exit code 1 if anything did.
     """
     cards = chosen(names, condition)
-    had = []
+    outcomes = []
     with asking_once(places_of(cards)):
         for number, card in enumerate(cards, start=1):
             if not dry_run:
                 announce(number, len(cards), card.id)
-            had.append(_seen(card) if dry_run else _gotten(card))
+            outcomes.append(_expected(card) if dry_run else _fetched(card))
     if as_json:
-        print_json(_document(had, dry_run))
+        print_json(_document(outcomes, dry_run))
     else:
-        _print(had)
-    require_all(had)
+        _print(outcomes)
+    require_all(outcomes)
 
 
 def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
@@ -119,7 +119,7 @@ def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
                 yield place
 
 
-def obtained(card: EncoderCard) -> tuple[Had, Any]:
+def obtained(card: EncoderCard) -> tuple[Outcome, Any]:
     """Load the weights of a trained encoder once if they are not stored; also returns where they are stored."""
     from ..loading import cached, load
 
@@ -136,18 +136,18 @@ def obtained(card: EncoderCard) -> tuple[Had, Any]:
             "process has removed them; set ZOO_CACHE to a folder that can be written, or try again."
         )
     state: State = "there" if was_there else "fetched"
-    return Had(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
+    return Outcome(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
 
 
-def require_all(had: Iterable[Had]) -> None:
+def require_all(outcomes: Iterable[Outcome]) -> None:
     """Ends with exit code 1 if anything failed, with the reasons."""
-    failed = [one for one in had if one.state == "failed"]
+    failed = [one for one in outcomes if one.state == "failed"]
     if failed:
         by_reason: dict[str, list[str]] = {}
         for one in failed:
             by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
         reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())
-        raise NothingFound(f"{len(failed)} of {len(list(had))} could not be obtained.\n{reasons}")
+        raise NothingFound(f"{len(failed)} of {len(list(outcomes))} could not be obtained.\n{reasons}")
 
 
 def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
@@ -172,14 +172,14 @@ def licence_of(card: EncoderCard) -> str:
     return licence
 
 
-def _candidates(card: EncoderCard) -> list[Candidate]:
+def _candidates(card: EncoderCard) -> list[WeightsSource]:
     from ..encoders import build_encoder
-    from ..loading import candidates
+    from ..loading import weights_sources
 
-    return candidates(card, build_encoder(card, device="meta"))
+    return weights_sources(card, build_encoder(card, device="meta"))
 
 
-def _find(choices: Sequence[Candidate]) -> store.Record | None:
+def _find(choices: Sequence[WeightsSource]) -> store.Record | None:
     """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
     records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
@@ -191,49 +191,49 @@ def _shelves_of_loads() -> list[care.Shelf]:
     return [shelf for shelf in care.shelves() if shelf.kind in kinds]
 
 
-def _seen(card: EncoderCard) -> Had:
+def _expected(card: EncoderCard) -> Outcome:
     if card.is_untrained:
-        return Had(card=card, state="nothing to fetch")
+        return Outcome(card=card, state="nothing to fetch")
     try:
         found = _find(_candidates(card))
     except ZooError as error:
         return _failed(card, error)
     if found is not None:
-        return Had(card=card, state="there", record=found)
-    return Had(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
+        return Outcome(card=card, state="there", record=found)
+    return Outcome(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
 
 
-def _gotten(card: EncoderCard) -> Had:
+def _fetched(card: EncoderCard) -> Outcome:
     if card.is_untrained:
-        return Had(card=card, state="nothing to fetch")
+        return Outcome(card=card, state="nothing to fetch")
     try:
         return obtained(card)[0]
     except ZooError as error:
         return _failed(card, error)
 
 
-def _failed(card: EncoderCard, error: ZooError) -> Had:
+def _failed(card: EncoderCard, error: ZooError) -> Outcome:
     unreached = error.unreached if isinstance(error, WeightsUnavailable) else ()
-    return Had(card=card, state="failed", reason=str(error), unreached=unreached)
+    return Outcome(card=card, state="failed", reason=str(error), unreached=unreached)
 
 
-def _print(had: Sequence[Had]) -> None:
+def _print(outcomes: Sequence[Outcome]) -> None:
     rows = []
-    for one in had:
+    for one in outcomes:
         amount = "" if one.size_bytes is None or one.state == "failed" else size(one.size_bytes)
         seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
         place = "" if one.place is None or one.state == "failed" else place_name(one.place)
         rows.append([one.card.id, one.state, amount, seconds, place, licence_of(one.card)])
     print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
-    print_notes([_summary(had), *licence_notes(one.card for one in had)])
+    print_notes([_summary(outcomes), *licence_notes(one.card for one in outcomes)])
 
 
-def _summary(had: Sequence[Had]) -> str:
-    counts = Counter(one.state for one in had)
-    wanted = [one.card.weights for one in had if one.state == "to fetch"]
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(one.state for one in outcomes)
+    wanted = [one.card.weights for one in outcomes if one.state == "to fetch"]
     n_files = len({(weights.url, weights.companions) for weights in wanted})
     shared = f" ({n_files} file{'s' if n_files > 1 else ''})" if n_files < len(wanted) else ""
-    fetched = sum(one.size_bytes or 0 for one in had if one.state == "fetched")
+    fetched = sum(one.size_bytes or 0 for one in outcomes if one.state == "fetched")
     parts = {"to fetch": shared, "fetched": f" ({size(fetched)})"}
     mirror = mirror_place()
     kept = f"loads come from {shown_mirror(mirror)}" if mirror else f"kept in {weights_folder()}"
@@ -241,10 +241,10 @@ def _summary(had: Sequence[Had]) -> str:
     return f"{', '.join(said)}    {kept}"
 
 
-def _document(had: Sequence[Had], dry_run: bool) -> dict[str, Any]:
+def _document(outcomes: Sequence[Outcome], dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "n_failed": sum(one.state == "failed" for one in had),
+        "n_failed": sum(one.state == "failed" for one in outcomes),
         "encoders": [
             {
                 "encoder": one.card.id,
@@ -256,7 +256,7 @@ def _document(had: Sequence[Had], dry_run: bool) -> dict[str, Any]:
                 "sha256": one.record.sha256 if one.record else None,
                 **record({"licence": one.card.licence.weights, "availability": one.card.weights.availability}),
             }
-            for one in had
+            for one in outcomes
         ],
     }
 
@@ -289,7 +289,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
     _require_elsewhere(destination)
     cards = chosen(names, condition) if names or condition is not None else _kept_here()
     write_mirror(destination, [], _card_files(cards), zoo_version=__version__)  # says at once if it cannot be written
-    done: list[tuple[Had, int]] = []
+    done: list[tuple[Outcome, int]] = []
     with asking_once(places_of(cards)):
         for number, card in enumerate(cards, start=1):
             announce(number, len(cards), card.id)
@@ -298,7 +298,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
         print_json(_mirror_document(destination, done))
     else:
         _print_mirrored(destination, done)
-    require_all([had for had, _ in done])
+    require_all([outcome for outcome, _ in done])
 
 
 def _require_elsewhere(destination: str) -> None:
@@ -337,21 +337,21 @@ def _kept_here() -> list[EncoderCard]:
     return kept
 
 
-def _mirrored(destination: str, card: EncoderCard) -> tuple[Had, int]:
+def _mirrored(destination: str, card: EncoderCard) -> tuple[Outcome, int]:
     """Copies one encoder; returns the result and the bytes copied."""
     from ..weights.mirror import Item, write_mirror
 
     if card.is_untrained:
-        return Had(card=card, state="nothing to fetch"), 0
+        return Outcome(card=card, state="nothing to fetch"), 0
     try:
-        had, found = obtained(card)
+        outcome, found = obtained(card)
         _require_whole(destination, found.path, found.record)
         origins = (
             replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins
         )
         record = replace(found.record, origins=tuple(origins))
         item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
-        return had, write_mirror(destination, [item], {}, zoo_version=__version__)
+        return outcome, write_mirror(destination, [item], {}, zoo_version=__version__)
     except ZooError as error:
         return _failed(card, error), 0
 
@@ -442,20 +442,20 @@ def _named_in(content: bytes) -> list[str]:
     return [name for name in named if isinstance(name, str)]
 
 
-def _print_mirrored(destination: str, done: Sequence[tuple[Had, int]]) -> None:
+def _print_mirrored(destination: str, done: Sequence[tuple[Outcome, int]]) -> None:
     rows = []
-    for had, n_copied in done:
-        whole = had.record.size_bytes if had.record else 0
-        state: str = "nothing to copy" if had.card.is_untrained else had.state
-        if had.record is not None:
+    for outcome, n_copied in done:
+        whole = outcome.record.size_bytes if outcome.record else 0
+        state: str = "nothing to copy" if outcome.card.is_untrained else outcome.state
+        if outcome.record is not None:
             state = "copied" if n_copied else "there"
-        rows.append([had.card.id, state, size(whole) if whole else "", licence_of(had.card)])
+        rows.append([outcome.card.id, state, size(whole) if whole else "", licence_of(outcome.card)])
     print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
     print_notes(
         [
             f"{size(sum(n for _, n in done))} copied",
             "anyone who passes these weights on is bound by their licences",
-            *licence_notes(had.card for had, _ in done),
+            *licence_notes(outcome.card for outcome, _ in done),
         ]
     )
     click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={shlex.quote(_as_named(destination))}")
@@ -465,22 +465,22 @@ def _as_named(destination: str) -> str:
     return str(local_folder(destination) or destination)
 
 
-def _mirror_document(destination: str, done: Sequence[tuple[Had, int]]) -> dict[str, Any]:
+def _mirror_document(destination: str, done: Sequence[tuple[Outcome, int]]) -> dict[str, Any]:
     return {
         "mirror": str(local_folder(destination) or shown_mirror(destination)),
         "copied_bytes": sum(n for _, n in done),
-        "n_failed": sum(had.state == "failed" for had, _ in done),
+        "n_failed": sum(outcome.state == "failed" for outcome, _ in done),
         "encoders": [
             {
-                "encoder": had.card.id,
-                "state": had.state,
-                "reason": had.reason or None,
+                "encoder": outcome.card.id,
+                "state": outcome.state,
+                "reason": outcome.reason or None,
                 "copied_bytes": n_copied,
-                "size_bytes": had.record.size_bytes if had.record else None,
-                "sha256": had.record.sha256 if had.record else None,
-                **record({"licence": had.card.licence.weights, "availability": had.card.weights.availability}),
+                "size_bytes": outcome.record.size_bytes if outcome.record else None,
+                "sha256": outcome.record.sha256 if outcome.record else None,
+                **record({"licence": outcome.card.licence.weights, "availability": outcome.card.weights.availability}),
             }
-            for had, n_copied in done
+            for outcome, n_copied in done
         ],
     }
 

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..cards.schema import Preprocess
 from ..errors import DataError, UnknownName
 from ..optional import requires_extra
-from .images import ImageData, ImageSet, digest
+from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
 
 with requires_extra("models", needed_for="Working with images"):
@@ -33,8 +33,7 @@ GEOMETRY = "shapes-maps-1"
 _RENDERED_UNITS = {"depth": "half widths of the image", "normals": "unit vectors"}
 
 
-@dataclass(frozen=True, eq=False)
-class Maps:
+class Maps(LazyItems[tuple[np.ndarray, np.ndarray]]):
     """Maps that are read or computed each time they are asked for; indexing gives ``(values, valid)``.
 
     Attributes
@@ -44,20 +43,8 @@ class Maps:
         width); neither is to be written to. Workers of a loader get a pickled copy, as of
         :class:`~zoo.datasets.LazyImages`.
     indices : int64 array, shape (n,)
-        The number that ``read`` wants for each map.
+        The number that ``read`` takes for each map.
     """
-
-    read: Callable[[int], tuple[np.ndarray, np.ndarray]]
-    indices: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.read(int(self.indices[index]))
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return map(self.read, self.indices.tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,21 +139,13 @@ class DenseData:
     is_split_here: bool = False  # by the zoo, and not by the source of the images
 
     def __post_init__(self) -> None:
+        require_two_parts(self.name, self.train, self.val, learner="a decoder")
         for part in (self.train, self.val):
-            if not len(part):
-                raise DataError(
-                    f"The part {part.split!r} of {self.name!r} holds no image; expected some in both parts."
-                )
             if part.task != self.task or part.unit != self.train.unit:
                 raise DataError(
                     f"The part {part.split!r} of {self.name!r} has maps of {part.task}, {part.unit}; expected "
                     f"{self.task}, {self.train.unit}, in both parts."
                 )
-        if self.train.fingerprint == self.val.fingerprint:
-            raise DataError(
-                f"The two parts of {self.name!r} are the same {len(self.train):,} images; a decoder must be tested on "
-                "images that it was not trained on: give it two different parts."
-            )
 
 
 def checked_task(task: str) -> str:

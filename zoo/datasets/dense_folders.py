@@ -16,9 +16,9 @@ from pathlib import Path
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
 from .dense import CHANNELS, CLASS, DenseData, Maps, MapSet, checked_task
-from .folders import VAL_FOLDERS, Seen, claim, entries_of, split_folders
-from .imagefiles import DECODING_ERRORS, SUFFIXES, files_reading, grid_of, read_image, reason_of
-from .images import ImageSet, LazyImages, contents_of_files, digest, fingerprint_of
+from .folders import VAL_FOLDERS, Seen, claim, entries_of, files_image_set, split_folders
+from .imagefiles import DECODING_ERRORS, SUFFIXES, grid_of, read_image, reason_of
+from .images import digest
 from .rgb import Scale, turned
 from .subsets import hash_halves
 
@@ -29,9 +29,20 @@ with requires_extra("models", needed_for="Working with images"):
 _MAP_SUFFIXES = (".npy", ".npz", ".png")
 _SHORTEST_NORMAL = 0.1  # length from which on three numbers are a direction; a mean of opposite ones, or grey, is none
 _ARRAY_ERRORS = (  # of numpy's readers on damaged files
-    OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError,
-    struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    TypeError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarray]:
@@ -335,32 +346,19 @@ def dense_folder_data(
 def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale: Scale | None) -> tuple[MapSet, str]:
     """The part, and the name of the folder of its maps."""
     pairs, word = pairs_of(root, task=task, split=split, seen=seen)
-    images, maps = [pair.image for pair in pairs], [pair.map for pair in pairs]
+    paths, maps = [pair.image for pair in pairs], [pair.map for pair in pairs]
     labels = np.zeros(len(pairs), np.int64)
-    files = [os.path.join(root, *image.split("/")) for image in images]
-    contents = contents_of_files(files)
-    reading = files_reading(files, images, image_set=name, scale=scale)
-    # images that a library turns already are in no fingerprint of images, but their maps are turned here
-    turned_images = [f"{image} {stored.orientation}" for image, stored in reading.stored.items() if stored.turned_by]
-    image_set_of_part = ImageSet(
-        name=name,
-        split=split,
-        images=LazyImages(partial(_read_image, str(root), images, name, reading.scale), np.arange(len(pairs))),
-        labels=labels,
-        classes=(CLASS,),
-        names=images,
-        fingerprint=fingerprint_of(["folder", CLASS, *images, labels.astype("<i8"), contents.astype("<u8")], reading),
-        reading=reading,
-        contents=contents,
-    )
+    images = files_image_set(root, paths, labels, (CLASS,), read=_read_image, name=name, split=split, scale=scale)
+    # images that a library turns already have no orientation in their fingerprint, but their maps are turned here
+    turned_images = [f"{path} {one.orientation}" for path, one in images.reading.stored.items() if one.turned_by]
     map_sizes = np.array([pair.map_bytes for pair in pairs], "<i8")
     samples = [_sample(root, pair.map, pair.map_bytes) for pair in pairs]
     map_set = MapSet(
-        images=image_set_of_part,
-        maps=Maps(partial(_read_map, str(root), images, maps, task, name), np.arange(len(pairs))),
+        images=images,
+        maps=Maps(partial(_read_map, str(root), paths, maps, task, name), np.arange(len(pairs))),
         task=task,
         unit=UNITS[task],
-        fingerprint=digest(["maps", task, image_set_of_part.fingerprint, *maps, map_sizes, *samples, *turned_images]),
+        fingerprint=digest(["maps", task, images.fingerprint, *maps, map_sizes, *samples, *turned_images]),
     )
     return map_set, word
 

@@ -23,9 +23,18 @@ with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to
 warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
 
 READING_ERRORS = (  # of pydicom on damaged files, and where it has no library to decompress one
-    InvalidDicomError, OSError, EOFError, AttributeError, LookupError, ValueError, TypeError, NotImplementedError,
-    RuntimeError, ArithmeticError, struct.error,
-)  # fmt: skip
+    InvalidDicomError,
+    OSError,
+    EOFError,
+    AttributeError,
+    LookupError,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
+    ArithmeticError,
+    struct.error,
+)
 
 
 def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:

@@ -6,6 +6,7 @@ import os
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -124,13 +125,28 @@ def _scan(root: Path, *, name: str, split: str, seen: Seen, scale: Scale | None)
     paths = [path for of_class in by_class.values() for path in of_class]
     _require_distinct(paths, root)
     labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in by_class.values()]).astype(np.int64)
-    full_paths = [os.path.join(root, *path.split("/")) for path in paths]
-    contents = contents_of_files(full_paths)
-    reading = files_reading(full_paths, paths, image_set=name, scale=scale)
+    return files_image_set(root, paths, labels, classes, read=_read, name=name, split=split, scale=scale)
+
+
+def files_image_set(
+    root: Path,
+    paths: list[str],
+    labels: np.ndarray,
+    classes: tuple[str, ...],
+    *,
+    read: Callable[[str, list[str], str, Scale | None, int], Image.Image],
+    name: str,
+    split: str,
+    scale: Scale | None,
+) -> ImageSet:
+    """The image set of files at paths below a folder, with / between; ``read`` reads one of them by its number."""
+    files = [os.path.join(root, *path.split("/")) for path in paths]
+    contents = contents_of_files(files)
+    reading = files_reading(files, paths, image_set=name, scale=scale)
     return ImageSet(
         name=name,
         split=split,
-        images=LazyImages(partial(_read, str(root), paths, name, reading.scale), np.arange(len(paths))),
+        images=LazyImages(partial(read, str(root), paths, name, reading.scale), np.arange(len(paths))),
         labels=labels,
         classes=classes,
         names=paths,

@@ -35,9 +35,18 @@ DICOM_SUFFIXES = (".dcm", ".dicom")
 SUFFIXES = (".bmp", *DICOM_SUFFIXES, ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 DECODING_ERRORS = (  # of Pillow's readers on damaged files
-    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, OverflowError, NotImplementedError,
-    struct.error, zlib.error, Image.DecompressionBombError,
-)  # fmt: skip
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    EOFError,
+    OverflowError,
+    NotImplementedError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
 
 REMEDY = "say which values are black and white with --scale {low},{high}, or scale=({low}, {high}) in Python"
 

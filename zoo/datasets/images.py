@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced
@@ -164,8 +164,8 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     contents = read()
     if changed_ns < now_ns - _SETTLED_NS:
         try:
-            with replaced(path) as file:
-                np.save(file, contents)
+            with replaced(path) as cache_file:
+                np.save(cache_file, contents)
         except OSError:  # a full or read-only cache; next time everything is read again
             pass
     return contents
@@ -183,7 +183,30 @@ def _numbers(digests: Sequence[bytes]) -> Contents:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-class LazyImages(Sequence[Image.Image]):
+T = TypeVar("T")
+
+
+class LazyItems(Sequence[T]):
+    """Items that are read or computed each time they are asked for; see :class:`LazyImages`."""
+
+    def __init__(self, read: Callable[[int], T], indices: np.ndarray) -> None:
+        self.read = read
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyItems[T]: ...
+    def __getitem__(self, index: int | slice) -> T | LazyItems[T]:
+        if isinstance(index, slice):
+            return type(self)(self.read, self.indices[index])
+        return self.read(int(self.indices[index]))
+
+
+class LazyImages(LazyItems[Image.Image]):
     """Images that are decoded each time they are asked for.
 
     Attributes
@@ -194,22 +217,6 @@ class LazyImages(Sequence[Image.Image]):
     indices : int64 array, shape (n,)
         The number that ``read`` takes for each image.
     """
-
-    def __init__(self, read: Callable[[int], Image.Image], indices: np.ndarray) -> None:
-        self.read = read
-        self.indices = indices
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @overload
-    def __getitem__(self, index: int) -> Image.Image: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Image.Image]: ...
-    def __getitem__(self, index: int | slice) -> Image.Image | Sequence[Image.Image]:
-        if isinstance(index, slice):
-            return LazyImages(self.read, self.indices[index])
-        return self.read(int(self.indices[index]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,22 +350,25 @@ class ImageData:
                 f"{len(self.train.classes)}, {self.val.split!r} has {len(self.val.classes)}, and they differ in "
                 f"{', '.join(map(repr, odd[:5]))}; expected the same in both."
             )
-        for part in (self.train, self.val):
-            if not len(part):
-                raise DataError(
-                    f"The part {part.split!r} of {self.name!r} holds no image; expected some in both parts."
-                )
+        require_two_parts(self.name, self.train, self.val, learner="a probe")
         n_present = int((self.train.n_per_class() > 0).sum())
         if n_present < 2:
             raise DataError(
                 f"All {len(self.train):,} training images of {self.name!r} have the same label, "
                 f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
             )
-        if self.train.fingerprint == self.val.fingerprint:
-            raise DataError(
-                f"The two parts of {self.name!r} are the same {len(self.train):,} images; a probe must be tested on "
-                "images that it was not trained on: give it two different parts."
-            )
+
+
+def require_two_parts(name: str, train: Any, val: Any, *, learner: str) -> None:
+    """Refuses a data set with an empty part, or whose parts (of any kind) have the same fingerprint."""
+    for part in (train, val):
+        if not len(part):
+            raise DataError(f"The part {part.split!r} of {name!r} holds no image; expected some in both parts.")
+    if train.fingerprint == val.fingerprint:
+        raise DataError(
+            f"The two parts of {name!r} are the same {len(train):,} images; {learner} must be tested on images that it "
+            "was not trained on: give it two different parts."
+        )
 
 
 def array_images(

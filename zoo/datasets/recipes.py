@@ -125,10 +125,16 @@ BY_OBJECTIVE = {
 
 _LARGE_BESIDE_SMALL = ("swav", "sela", "deepcluster", "dissl")  # whose large crops are larger beside small ones
 _POCKET = Strengths(
-    source="scripts/train_pocket_views.py", interpolation="bilinear", jitter=(0.5,) * 4, jitter_probability=1.0,
-    gray_probability=0.3, blur_probability=(0.3,), blur_sigma_px=(1.0, 1.0), masking=Masking(share=0.6),
+    source="scripts/train_pocket_views.py",
+    interpolation="bilinear",
+    jitter=(0.5,) * 4,
+    jitter_probability=1.0,
+    gray_probability=0.3,
+    blur_probability=(0.3,),
+    blur_sigma_px=(1.0, 1.0),
+    masking=Masking(share=0.6),
     resizes_first=True,
-)  # fmt: skip
+)
 _POCKET_SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}
 _PYCONTRAST = replace(
     _SIMCLR, source="InfoMin, arXiv:2005.10243, and its code PyContrast", crop_scale=(0.2, 1.0), policy_magnitude=10.0
@@ -179,7 +185,7 @@ WORDS = {
 }
 """Augmentations that are implemented, in the order in which they are applied; a card uses these words."""
 
-_IGNORED = "normalize"  # in cards, but part of every encoder's preprocessing
+IGNORED = "normalize"  # in cards, but part of every encoder's preprocessing
 _NOT_VIEWS = {"jigsaw": "it cuts an image into shuffled tiles, which are no view that the encoder takes"}
 _VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
 
@@ -288,7 +294,7 @@ def _of_card(card: EncoderCard) -> tuple[str, ...]:
 def _of_text(recipe: str) -> tuple[str, ...]:
     named = tuple(word.strip().casefold() for word in recipe.split(",") if word.strip())
     for word in named:
-        if word not in WORDS and word != _IGNORED:
+        if word not in WORDS and word != IGNORED:
             raise UnknownName("augmentation", word, WORDS, hint=f"Expected some of {', '.join(WORDS)}.")
     return named
 
@@ -298,7 +304,7 @@ def _left_out(card: EncoderCard, named: tuple[str, ...]) -> list[tuple[str, str]
     for word in named:
         if word == "rotate" and card.objective.name == "rotnet":
             left_out.append((word, "it is what the encoder was trained to tell, not what it was to ignore"))
-        elif word not in WORDS and word != _IGNORED:
+        elif word not in WORDS and word != IGNORED:
             left_out.append((word, _NOT_VIEWS.get(word, "nothing is known here of how to make it")))
     views = _VIEWS.fullmatch(str(card.pretraining.views))
     if views is not None and views[2] and "crop" in named:

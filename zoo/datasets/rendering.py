@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from ..errors import DataError
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, LazyImages, digest
-from .subsets import checked_seed, normal_noise, uniform_draws
+from .subsets import checked_seed, is_whole, normal_noise, uniform_draws
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -552,7 +552,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
                 f"{allowed[-1]:,}."
             )
     for split, n in (("train", train), ("val", val)):
-        if isinstance(n, bool) or not isinstance(n, int) or n < classes:
+        if not is_whole(n, classes):
             raise DataError(
                 f"The rendered image set was asked for with {split}={n!r} images of {classes} classes; expected at "
                 f"least one a class, {split}={classes} or more."

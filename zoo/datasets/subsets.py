@@ -56,9 +56,16 @@ def normal_noise(key: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray((centred / np.float32(np.sqrt(4 * (256**2 - 1) / 12))).reshape(shape))
 
 
+def is_whole(value: object, low: int, high: int | None = None) -> bool:
+    """True for a whole number, of Python or NumPy, from ``low`` to ``high``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return bool(low <= value and (high is None or value <= high))
+
+
 def checked_seed(seed: int) -> int:
     """The seed, if it is a whole number from 0 on; anything else is refused."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_whole(seed, 0):
         raise DataError(f"The seed is {seed!r}; expected a whole number from 0 on.")
     return int(seed)
 
@@ -163,7 +170,7 @@ def balanced(
     4
     """
     checked = _checked_labels(labels)
-    if isinstance(n_per_class, bool) or not isinstance(n_per_class, int | np.integer) or n_per_class < 1:
+    if not is_whole(n_per_class, 1):
         raise DataError(f"A balanced subset was asked for with {n_per_class!r} images a class; expected 1 or more.")
     present, counts = np.unique(checked, return_counts=True)
     short = np.flatnonzero(counts < n_per_class)
@@ -241,7 +248,7 @@ def held_out(
     checked = _checked_labels(labels)
     present, counts = np.unique(checked, return_counts=True)
     most = int((counts - 1).sum())
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= most:
+    if not is_whole(n, 1, most):
         small = _class_name(present[counts.argmin()], classes)
         raise DataError(
             f"{n!r} of {len(checked):,} images were to be held out; expected 1 to {most:,}, so that each of the "

@@ -20,7 +20,7 @@ from ..optional import requires_extra
 from .images import ImageSet, LazyImages, digest
 from .recipes import WORDS, Masking, Recipe
 from .rgb import narrowed, to_rgb
-from .subsets import checked_seed, uniform_draws
+from .subsets import checked_seed, is_whole, uniform_draws
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -297,7 +297,7 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
     Labels are the numbers of the source images, 0 to n - 1, and classes their names. A view depends on the seed, the
     name of the image, the number of the view and the recipe alone; more images or views of one seed include the fewer.
     """
-    if isinstance(q, bool) or not isinstance(q, int | np.integer) or q < 2:
+    if not is_whole(q, 2):
         raise QueryError(
             f"{q!r} views of each image of {images.name!r} were asked for; expected at least q=2, for views of one "
             "image are compared with each other."
@@ -346,7 +346,7 @@ def drawn_images(images: ImageSet, n: int | None, *, seed: int = 0) -> np.ndarra
     n_there = len(images)
     if n is None:
         return np.arange(n_there)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= n_there:
+    if not is_whole(n, 1, n_there):
         raise QueryError(
             f"{n!r} images of {images.name!r} ({images.split}) were asked for, which has {n_there:,}; expected 1 to "
             f"{n_there:,}."

@@ -77,9 +77,7 @@ def real_numbers(rows: Any, name: str) -> Array:
 
 
 def table_of(x: Any, name: str, first: int = 0) -> Array:
-    """Finite features (n, dim): float32 if they are float32 or float16, else float64; ``first`` is the first row's
-    number.
-    """
+    """Finite features (n, dim), float32 or float64; ``first`` is the number of the first row in errors."""
     rows = real_numbers(rows_of(x, name), name)
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
@@ -120,9 +118,7 @@ def not_finite(x: Any) -> int | None:
 def labels_of(y: Any, n: int, name: str) -> Array:
     """Labels of n rows as a vector of numbers or names."""
     if y is None:
-        raise DataError(
-            f"This requires {name} to be passed, but the target {name} is None: give one label for each row."
-        )
+        raise DataError(f"This requires {name} to be passed, but the target {name} is None: give one label a row.")
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

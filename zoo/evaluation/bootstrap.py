@@ -158,8 +158,7 @@ def _squares_by_images(covariance: Floats) -> float:
 
 
 def disagreement(outcomes: Outcomes) -> float:
-    """The p-value of errors of several probes varying as they do if only the choice of images made them differ, in [0,
-    1].
+    """The p-value that errors of several probes vary so much though only the choice of images made them differ.
 
     The probes are those of several seeds, which draw what they are trained and evaluated on. If they are all as good,
     the sum of squares of their errors around the mean, over the variance that the images give a difference of two of
@@ -216,7 +215,7 @@ def _patterns(outcomes: Outcomes) -> tuple[Outcomes, Floats]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resampled(Generic[_Name]):
-    """Mean risk of each name with its draws, of the same images in all, and each run's risk with its interval over
+    """Mean risks with their draws, which are of the same images in all, and each run's risk with its interval over
     images.
     """
 

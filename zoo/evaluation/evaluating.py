@@ -3,18 +3,24 @@
 The order is from cheap to expensive, and each probe is cached as soon as it is measured, so that a run that ends early
 loses one probe at most. Features of both parts of a data set are cached as well. Every number becomes a row of
 ``results/`` with its provenance.
+
+The linear probe is the regularisation path where the data fits in memory, else passes over it. The path has an optimum
+to converge to and needs no search over learning rates. The choice goes by the memory of the machine, not by what
+happens to be free, so that the same machine always measures by the same protocol.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import partial
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
@@ -36,22 +42,26 @@ from .measuring import (
     ProbeCache,
     ProbeRun,
     SettingResult,
+    TunedProbe,
     check_count,
     check_pair,
     label_setting,
     mean_error,
     measure_seeds,
 )
-from .probes import NEIGHBOURS, Choice, linear_protocols, probe_maker
-from .protocols import PROTOCOLS, Protocol
+from .protocols import PROTOCOLS, Protocol, protocol_named
 from .risk import COMPONENTS, FULL, N_SUBSETS, Order, RiskReport, decompose
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
-
-if TYPE_CHECKING:
     import torch
 
+SHARE_OF_MEMORY = 0.5  # that the path solver may take
+_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
+_LINEAR = {"logistic": "zoo-logistic-2", "streamed": "zoo-streamed-1"}
+_RISK_PROTOCOLS = {"logistic": "zoo-risk-logistic-2", "streamed": "zoo-risk-streamed-1"}
+NEIGHBOURS = "zoo-nearest-neighbours-1"
 Tell = Callable[[str], None]
 
 
@@ -63,7 +73,7 @@ class Request:
     n_seeds: int = N_SEEDS  # of the settings with few labels; all labels are there once
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
-    probe: str = "auto"  # one of zoo.evaluation.probes.KINDS
+    probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
@@ -72,6 +82,15 @@ class Request:
     supervised: Features | float | None = None  # the twin, as zoo.evaluation.risk.decompose takes it
     n_bootstrap: int = N_DRAWS
     device: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The protocols of the linear probes of one encoder on one data set."""
+
+    errors: Protocol
+    parts: Protocol  # of the decomposition
+    reason: str  # why these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -210,15 +229,79 @@ def _decomposed(
 
 
 def _chosen(train: Features, request: Request) -> Choice:
-    return linear_protocols(
-        request.probe,
-        n_train=len(train.y),
-        dim=train.dim,
-        n_classes=len(train.classes) or int(train.y.max()) + 1,
-        device=request.device,
-        changed=request.changed,
-        parts={"n_subsets": request.n_subsets, "order": request.order},
+    """The protocols for a training set of this size: one kind for all label settings, so that errors may be compared.
+
+    Changed settings of the probe and rules of the decomposition become part of their names.
+    """
+    kind, reason = request.probe, f"{request.probe}: as asked for"
+    if kind == "auto":
+        n_classes = len(train.classes) or int(train.y.max()) + 1
+        kind, reason = full_shot_kind(len(train.y), train.dim, n_classes, device=request.device)
+    known = PROTOCOLS[_LINEAR[kind]].settings
+    if unknown := sorted(request.changed.keys() - known.keys()):
+        raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
+    rules = {"n_subsets": request.n_subsets, "order": request.order}
+    return Choice(
+        errors=protocol_named(_LINEAR[kind], **request.changed),
+        parts=protocol_named(_RISK_PROTOCOLS[kind], **request.changed, **rules),
+        reason=reason,
     )
+
+
+def probe_maker(protocol: Protocol, *, device: str | None = None, seed: int = 0) -> Callable[[], TunedProbe]:
+    """A function that makes probes by the protocol; ``seed`` is of their random draws, such as the order of rows."""
+    probe_class = getattr(import_module(f".{_MODULES[protocol.probe]}", __package__), protocol.probe)
+    return partial(probe_class, **protocol.settings, device=device, seed=seed)
+
+
+def full_shot_kind(
+    n: int, dim: int, n_classes: int, *, memory_bytes: int | None = None, device: str | None = None
+) -> tuple[str, str]:
+    """The kind of probe for a training set of this size, "logistic" or "streamed", and the reason.
+
+    ``memory_bytes`` is by default all that the machine or its control group has, or the GPU if it is the device.
+
+    >>> full_shot_kind(50_000, 2048, 1000, memory_bytes=24 << 30)[0]
+    'logistic'
+    >>> full_shot_kind(1_281_167, 2048, 1000, memory_bytes=24 << 30)[1]
+    'streamed: the path solver would need 77.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
+    """
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    memory = memory_bytes if memory_bytes is not None else _memory_bytes(torch.device(chosen))
+    needed = path_bytes(n, dim, n_classes)
+    fits = needed <= SHARE_OF_MEMORY * memory
+    kind = "logistic" if fits else "streamed"
+    verb, relation = ("needs", "at most") if fits else ("would need", "more than")
+    return kind, (
+        f"{kind}: the path solver {verb} {needed / 1e9:.1f} GB for {n} x {dim} features, {relation} "
+        f"{100 * SHARE_OF_MEMORY:.0f} % of {memory / 1e9:.1f} GB"
+    )
+
+
+def path_bytes(n: int, dim: int, n_classes: int) -> int:
+    """Memory of the path solver in float32, an upper estimate.
+
+    It has the features and their coordinates in the basis of their principal directions (of n or dim, whichever is
+    smaller; half as much again for the copies that these are made of), ten tables of logits, thirty of weights, and in
+    float64 the Gram matrix with its eigenvectors, or what certificates need of pairs of classes. A fit that has to go
+    on in float64 takes twice the coordinates and tables on top, from the half of the memory that is left free.
+    """
+    rank = min(n, dim)
+    squares = 8 * 3 * max(rank, n_classes) ** 2
+    return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
+
+
+def _memory_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if not hasattr(os, "sysconf"):  # Windows
+        raise QueryError("This system does not say how much memory it has: choose 'logistic' or 'streamed' probes.")
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _CONTROL_GROUPS:
+        text = limit.read_text().strip() if limit.is_file() else ""
+        if text.isdecimal():  # "max" where there is no limit
+            sizes.append(int(text))
+    return min(sizes)
 
 
 def _n_labels(setting: LabelSetting, train: Features) -> float:

@@ -392,7 +392,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return record, search.records, search.iterations, 2 * search.iterations
 
     def _adopt(self, weights: torch.Tensor, intercepts: torch.Tensor, mean: torch.Tensor, scale: float) -> None:
-        """Takes over a fit of centred and scaled features; predictions are made in them, so that large means cost no
+        """Takes over a fit of centred, scaled features; predictions are made in them, so that large means cost no
         digits.
         """
         self._weights, self._intercepts, self._mean, self._scale = weights, intercepts, mean, scale

@@ -102,9 +102,7 @@ class Validation:
         return self.z @ parameters.T
 
     def judged(self, logits: Tensor) -> tuple[float, float]:
-        """Error in percent, where a class that was not trained always counts as missed, and log loss of the other
-        images.
-        """
+        """Error in percent, with images of untrained classes counted as missed, and log loss of the other images."""
         known = self.y >= 0
         right = logits.gather(1, self.y.clamp(min=0)[:, None]).squeeze(1)
         losses = cross_entropies(logits, right)

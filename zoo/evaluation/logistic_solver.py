@@ -58,9 +58,7 @@ class Basis:
         return out
 
     def weights(self, parameters: Tensor) -> Tensor:
-        """Parameters (n_classes, rank + 1) as float64 weights and intercepts (n_classes, dim + 1) of centred, scaled
-        features.
-        """
+        """Parameters (n_classes, rank + 1) as float64 weights and intercepts (n_classes, dim + 1) of features."""
         return torch.cat([parameters[:, :-1] @ self.axes.T, parameters[:, -1:]], dim=1).double()
 
     def parameters(self, weights: Tensor) -> Tensor:
@@ -348,8 +346,8 @@ class Preconditioner:
         self.bulk = torch.zeros(k, dtype=z.dtype, device=z.device)
 
     def renew(self, residuals: Tensor, gradient: Tensor, ridge: Tensor) -> None:
-        """Updates from residuals (n, n_classes), their gradient (its last column is their sum) and the penalty of each
-        column.
+        """Updates from residuals (n, n_classes), their gradient (the last column is their sum) and each column's
+        penalty.
         """
         problem = self._problem
         right = -residuals.view(-1)[problem.place]  # 1 - p of the right class, (n,)
@@ -513,7 +511,7 @@ class Solver:
         max_iterations: int,
         along: tuple[Tensor, Tensor] | None = None,
     ) -> Point:
-        """Minimises loss + penalty / 2 |weights|^2 from ``start``, which stays as it is, until ``gap`` is at most
+        """Minimises loss + penalty / 2 |weights|^2 from ``start``, which is not changed, until ``gap`` is at most
         ``tol``.
 
         ``along`` is a first direction, in parameters and logits, that costs no product: where the path was going.

@@ -149,7 +149,7 @@ PROTOCOLS = {
 
 
 def protocol_named(base: str, **changed: Any) -> Protocol:
-    """A protocol with other settings or rules, named by them in alphabetical order; ``base`` itself where nothing
+    """A protocol with other settings or rules, which are part of its name, in alphabetical order; ``base`` if none
     differs.
 
     >>> protocol_named("zoo-nearest-neighbours-1", k=(20,), temperature=0.07).name

@@ -40,16 +40,36 @@ from .arrays import (
     rows_of,
     width_checked,
 )
-from .streamed_space import Candidate
 
 with requires_extra("evaluate", needed_for="Training probes"):
     import numpy as np
     import torch
 
+OPTIMIZERS = ("adam", "sgd", "lars")
+SCHEDULES = ("multistep", "cosine", "warmcosine", "constant")
 MOMENTUM = 0.9
+_ADAM_SHARE = 0.01  # of the learning rate, so that one range suits all optimizers
 _LARS_TRUST = 0.001
 _WARM_UP_SHARE = 0.1  # of the steps
 _DROPS = (0.6, 0.8)  # shares of the steps after which the learning rate falls to a tenth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Settings of one training."""
+
+    learning_rate_per_256: float  # to be multiplied by batch_size / 256, and by 0.01 for Adam
+    weight_decay: float
+    batch_size: int
+    batch_norm: bool
+    optimizer: str
+    schedule: str
+
+    @property
+    def learning_rate(self) -> float:
+        """The largest of the schedule."""
+        share = _ADAM_SHARE if self.optimizer == "adam" else 1.0
+        return self.learning_rate_per_256 * self.batch_size / 256 * share
 
 
 def optimizer_of(candidate: Candidate, weight: torch.nn.Parameter, bias: torch.nn.Parameter) -> torch.optim.Optimizer:

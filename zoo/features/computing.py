@@ -23,7 +23,7 @@ from ..drift import full_precision
 from ..errors import CorruptImage, DataError, QueryError
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .origin import Origin, code_version, run_hash, with_skipped
+from .origin import Origin, code_version, run_hash
 from .shards import Skipped, write_shard
 from .store import (
     SHARD_SIZE,
@@ -31,7 +31,7 @@ from .store import (
     Finished,
     Index,
     claim,
-    encoded,
+    encode_contents,
     finished_shards,
     load_features,
     preprocess_hash,
@@ -533,7 +533,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
     return Features(
         x=x[: len(read)],
         y=np.asarray(images.labels)[read].astype(np.int64, copy=False),
-        origin=with_skipped(origin, len(skipped)),
+        origin=replace(origin, n_skipped=len(skipped)),
         names=[images.names[position] for position in read],
         classes=images.classes,
         skipped=tuple(skipped),
@@ -603,13 +603,13 @@ def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Inde
         raise _nothing_readable(forward.images, skipped)
     _require_one_dim(dims, origin)
     return Index(
-        origin=with_skipped(origin, len(skipped)),
+        origin=replace(origin, n_skipped=len(skipped)),
         classes=forward.images.classes,
         dim=dims.pop(),
         shard_size=forward.shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encoded(_contents(forward, skipped)),
+        contents=encode_contents(_contents(forward, skipped)),
     )
 
 

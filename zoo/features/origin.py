@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -123,16 +123,6 @@ def origin_from(facts: Mapping[str, Any]) -> Origin:
     if facts.keys() != types.keys() or any(type(facts[name]) is not kind for name, kind in types.items()):
         raise ValueError("its origin is not that of features")
     return Origin(**facts)
-
-
-def origin_facts(origin: Origin) -> dict[str, str | int]:
-    """An origin for a file."""
-    return asdict(origin)
-
-
-def with_skipped(origin: Origin, n_skipped: int) -> Origin:
-    """The same origin, with the number of images that were left out."""
-    return replace(origin, n_skipped=n_skipped)
 
 
 def _decisive(name: str, fact: Any) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 from ..errors import DataError
 from ..files import replaced
 from ..optional import requires_extra
-from .origin import Origin, differences, origin_facts, origin_from, run_hash
+from .origin import Origin, differences, origin_from, run_hash
 from .shards import (
     FORMAT,
     Listed,
@@ -72,19 +72,19 @@ class Index:
     contents: str | None = None  # base64 of uint64, little-endian: a hash of what is in the image of each row
 
 
-def encoded(contents: np.ndarray | None) -> str | None:
+def encode_contents(contents: np.ndarray | None) -> str | None:
     """Hashes of the content of images, uint64 (n_rows,), as base64 for an index."""
     return None if contents is None else base64.b64encode(contents.astype("<u8").tobytes()).decode()
 
 
-def decoded(contents: str | None) -> np.ndarray | None:
+def decode_contents(contents: str | None) -> np.ndarray | None:
     """Hashes of the content of images, uint64 (n_rows,), from an index."""
     return None if contents is None else np.frombuffer(base64.b64decode(contents), "<u8").astype(np.uint64)
 
 
 def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
     """Makes a folder complete; False if another process did that first."""
-    facts = {"format": FORMAT, **asdict(index), "origin": origin_facts(index.origin)}
+    facts = {"format": FORMAT, **asdict(index)}
     text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1, ensure_ascii=True)
     try:
         with replaced(folder / INDEX, must_be_new=not replacing) as file:
@@ -126,7 +126,7 @@ def read_index(folder: Path) -> Index | None:
 
 def claim(folder: Path, origin: Origin, *, shard_size: int) -> int:
     """Begins a run in a folder, or continues the one that is there; returns the size of its shards."""
-    text = json.dumps({"format": FORMAT, "origin": origin_facts(origin), "shard_size": shard_size}, indent=1)
+    text = json.dumps({"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size}, indent=1)
     for _ in range(2):  # a process that ends just now removes the file
         facts = _read(folder / RUN)
         if facts is not None:
@@ -155,7 +155,7 @@ def require_same_origin(folder: Path, there: Origin, wanted: Origin) -> None:
     if different := differences(there, wanted):
         raise DataError(
             f"The folder {folder} holds other features than those asked for: they differ in "
-            f"{' and '.join(different)}; name another folder, or remove this one to begin anew."
+            f"{' and '.join(different)}; name another folder, or remove this one to start again."
         )
 
 
@@ -377,7 +377,7 @@ class Features:
             shard_size=shard_size,
             shards=tuple(listed),
             skipped=self.skipped,
-            contents=encoded(self.contents),
+            contents=encode_contents(self.contents),
         )
 
 
@@ -405,7 +405,7 @@ def load_features(folder: str | Path) -> Features:
         classes=index.classes,
         skipped=index.skipped,
         folder=source,
-        contents=decoded(index.contents),
+        contents=decode_contents(index.contents),
     )
 
 

@@ -10,15 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from ..errors import ResultsError, UnknownName, nearest_names
 from ..files import content_folder
-from ..optional import requires_extra
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PAPERS = {"RankMe": "arXiv:2210.02885", "LiDAR": "arXiv:2312.04000", "CLID": "arXiv:2206.01251"}
 """Title of each paper, and the identifier that the rows have."""
@@ -154,19 +150,6 @@ def published_label_free(
     )
 
 
-def published_label_free_df(**asked: str | None) -> pd.DataFrame:
-    """:func:`published_label_free`, with its arguments, as a table: a row a number, a column a field.
-
-    Pages and counts are ``Int64``, NA where the paper does not state them.
-    """
-    with requires_extra("tables", needed_for="published_label_free_df"):
-        import pandas as pd
-    frame = pd.DataFrame(
-        [asdict(row) for row in published_label_free(**asked)], columns=list(PrintedNumber.__dataclass_fields__)
-    )
-    return frame.astype({"page": "Int64", "n": "Int64"})
-
-
 def clid_checkpoints() -> tuple[PrintedCheckpoint, ...]:
     """The 28 checkpoints of the CLID paper, with the id of the card that has the same weights.
 
@@ -203,9 +186,14 @@ def _numbers() -> Iterator[PrintedNumber]:
 
 def _number(fields: Mapping[str, str], refuse: _Refuse) -> PrintedNumber:
     known: dict[str, Collection[str]] = {
-        "paper": PAPERS.values(), "population": POPULATIONS, "metric": METRICS, "sign": ("", "negated"),
-        "statistic": STATISTICS, "target": TARGETS, "hyperparameter": ("", *HYPERPARAMETERS),
-    }  # fmt: skip
+        "paper": PAPERS.values(),
+        "population": POPULATIONS,
+        "metric": METRICS,
+        "sign": ("", "negated"),
+        "statistic": STATISTICS,
+        "target": TARGETS,
+        "hyperparameter": ("", *HYPERPARAMETERS),
+    }
     for column, words in known.items():
         if fields[column] not in words:
             near = ", ".join(map(repr, nearest_names(fields[column], words))) or ", ".join(map(repr, words))

@@ -231,7 +231,9 @@ class Difference:
         """True if the value is the same, and its interval another."""
         return _is_same_value(self.recorded, self.now)
 
-    def __str__(self) -> str:
+    @property
+    def change(self) -> str:
+        """What was recorded, and both numbers, in words."""
         seed = "" if self.seed is None else f", seed {self.seed}"
         what = f"{self.metric} of {self.encoder} on {self.dataset}, {self.split}{seed}, by {self.protocol}"
         before, now = f"{self.recorded:.6g}", f"{self.now:.6g}"
@@ -241,7 +243,10 @@ class Difference:
             what = f"95 % interval of {what}"
         elif before == now:
             before, now = repr(self.recorded), repr(self.now)
-        return f"{what}: recorded: {before}, now: {now}; the recorded one stays"
+        return f"{what}: recorded: {before}, now: {now}"
+
+    def __str__(self) -> str:
+        return f"{self.change}; the recorded one stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +299,10 @@ def record(
                 fresh[path], others = _unknown(path, entries, cards)
                 differences += others
             if differences and differing == "refuse":
-                raise ResultsError(_refusal(differences[0]))
+                raise ResultsError(
+                    f"{differences[0].place}: {differences[0].change}; but a recorded number never changes: give the "
+                    "new one another protocol or source, or remove the old row if it is wrong."
+                )
             n_new = sum(map(len, fresh.values()))
             for path, entries in fresh.items():
                 _append(path, entries)
@@ -387,22 +395,6 @@ def _difference(place: str, old: Row, new: Row) -> Difference | None:
         now=values[1],
         recorded_interval=ends[0],
         interval_now=ends[1],
-    )
-
-
-def _refusal(difference: Difference) -> str:
-    seed = f", seed {difference.seed}" if difference.seed is not None else ""
-    what, before, now = "value", repr(difference.recorded), repr(difference.now)
-    if difference.is_of_interval:
-        nothing = ("nothing", "nothing")
-        old, new = (difference.recorded_interval or nothing, difference.interval_now or nothing)
-        end = 0 if old[0] != new[0] else 1
-        what, before, now = ("ci_low", "ci_high")[end], str(old[end]), str(new[end])
-    return (
-        f"{difference.place}: {difference.metric!r} of {difference.encoder!r} on {difference.dataset!r}, "
-        f"{difference.split!r}{seed}, by {difference.protocol!r} has the {what} {before}, and is now to have {now}, "
-        "but a recorded number never changes; give the new one another protocol or source, or remove the old row if it "
-        "is wrong."
     )
 
 

@@ -358,7 +358,7 @@ def results_df(
         Without the measurements that an erratum excludes, and without encoders of which none is left.
     extended : bool
         Two more columns after the four components: ``approx_plus_usability``, which every encoder has, signed and
-        never clipped, and ``approx_is_assumed``, true where approx is 0 because nobody measured it.
+        never clipped, and ``approx_is_assumed``, true where approx is 0 by assumption, not measured.
 
     Returns
     -------

@@ -306,9 +306,11 @@ _PROBE = tuple(name for name, split in SPLITS.items() if split.n_train is not No
 _PLAIN = ("train", "val")
 _ALL_IMAGES = tuple(name for name, split in SPLITS.items() if split.n_train is None)
 _COMPONENT = (
-    "percentage points", True, ("train -> val",),
+    "percentage points",
+    True,
+    ("train -> val",),
     "part of the full-shot error; signed where measured here, clipped at 0 where published",
-)  # fmt: skip
+)
 _TRANSFER = (True, ("train -> val",))  # and any number of labelled images
 _LABEL_FREE_SPLITS = {  # by what a metric needs
     "features": _PLAIN,

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["agrees", "compatible", "corrected", "not reproducible"]
 """What a printed number or statement comes to; the module says by which rule."""
-Cell = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +349,7 @@ class Claims:
 
         return add
 
-    def judged(self, *given: Any, **words: str) -> list[Claim]:
+    def judged(self, *given: Any, **words: object) -> list[Claim]:
         """Every statement with its answer; ``given`` are the arguments of the functions."""
         return [
             answered(claim.format(**words), source=source, paper=paper.format(**words), answer=partial(decides, *given))

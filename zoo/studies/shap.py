@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 MISSING = "#B8B8B8"  # colour of points whose choice is not known
 OTHER, OTHER_COLOUR = "other", "#444444"  # values too rare for a colour of their own
-_ROOM = 0.42  # of a row, on each side of its middle, that points may take
-_INSET = 1.04  # of a cut axis, so that triangles at its border are whole
+_HALF_ROW = 0.42  # of a row, on each side of its middle, that points may take
+_LIMIT_MARGIN = 1.04  # of a cut axis, so that triangles at its border are whole
 _TIGHT: Any = {"handletextpad": 0.1, "columnspacing": 0.8, "labelspacing": 0.3}
-_STEP = 0.085  # of a row, between points side by side where there is room
+_POINT_STEP = 0.085  # of a row, between points side by side where there is room
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def beeswarm(
                     zorder=2,
                     rasterized=rasterized,
                 )
-    axes.set_xlim((low, high) if limit is None else (_INSET * low, _INSET * high))
+    axes.set_xlim((low, high) if limit is None else (_LIMIT_MARGIN * low, _LIMIT_MARGIN * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
     axes.set_yticks(range(len(swarms)), [swarm.label for swarm in swarms])
     axes.grid(visible=False, axis="y")
@@ -160,7 +160,7 @@ def spread(x: NDArray[np.float64], *, width: float) -> NDArray[np.float64]:
     bins = np.round(x / width).astype(int)
     moves = np.zeros(len(x))
     fullest = max((int((bins == one).sum()) for one in set(bins.tolist())), default=1)
-    step = min(_STEP, 2 * _ROOM / max(fullest, 1))
+    step = min(_POINT_STEP, 2 * _HALF_ROW / max(fullest, 1))
     for one in sorted(set(bins.tolist())):
         members = np.flatnonzero(bins == one)
         places = np.arange(len(members))

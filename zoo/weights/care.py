@@ -213,7 +213,7 @@ def _partial(folder: Path) -> Iterator[Garbage]:
     gone: set[str] = set()
     going_on: set[str] = set()
     for path in sorted(folder.glob("*.part")):
-        left = list(_old([path], ages[is_left_behind(path)], "a partial download that nobody goes on with"))
+        left = list(_old([path], ages[is_left_behind(path)], "an abandoned partial download"))
         (gone if left else going_on).add(path.stem)
         yield from left
     for path in sorted(folder.glob("*")):
@@ -230,7 +230,7 @@ def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbag
         if not left:
             needed.add(item.weights)
     weights = sorted((shelf.folder / "tensors").glob("*.safetensors"))
-    yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights that no record speaks of")
+    yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights without a record")
 
 
 def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> tuple[str, float]:

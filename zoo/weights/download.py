@@ -161,7 +161,7 @@ def _user_file(resolved: Source, expected: Expected) -> Fetched:
     assert resolved.path is not None  # of a path
     path = resolved.path
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on for ever
+        if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on forever
             raise WeightsUnavailable(f"{path} is not a file, expected one of weights; correct the path.")
         digest, size = file_sha256(path)
     except OSError as error:
@@ -706,7 +706,7 @@ def _unreached(url: str, reason: str | BaseException, expected: Expected, policy
             "machine's clock and certificates, or a proxy between."
         )
     if isinstance(reason, gaierror):
-        return Interrupted(f"there is no host {urlsplit(url).hostname} to be found", is_answered=False)
+        return Interrupted(f"there is no host {urlsplit(url).hostname}", is_answered=False)
     if isinstance(reason, OSError):
         return Interrupted(_reason_of(reason, policy), is_answered=isinstance(reason, TimeoutError))
     return WeightsUnavailable(f"{_named(url, expected)} cannot be asked for ({reason}); correct it.")

@@ -171,7 +171,7 @@ def _download(resolved: Source, name: str, *, is_silent: bool, is_forced: bool =
         raise
     except GatedRepoError as error:
         raise WeightsUnavailable(
-            f"{what} is given only to whom its publisher admits: accept its licence at "
+            f"{what} is given only to users whom its publisher admits: accept its licence at "
             f"{shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN."
         ) from error
     except RepositoryNotFoundError as error:

@@ -133,7 +133,7 @@ def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
 def _content(path: Path) -> str:
     """The text of a lock file, "" if there is none."""
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited on for ever
+        if path.exists() and not path.is_file():  # a pipe would be waited on forever
             raise StoreError(f"The lock file {path} is no regular file; name another one in ZOO_LOCK.")
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):

@@ -457,7 +457,7 @@ def _module(arguments: tuple[Any, ...]) -> Any:
     match arguments:
         case (str(name),):
             if name not in _MODULES:
-                raise Refusal(f"it asks for the module {clipped(name)}, which no checkpoint that the zoo knows needs")
+                raise Refusal(f"it asks for the module {clipped(name)}, which no known kind of checkpoint needs")
             return stand_in(name, step=_no_call)
     odd_arguments("dill._dill._import_module")
 

@@ -155,7 +155,7 @@ def named(name: str, lookup: Lookup) -> type[StandIn]:
     """The stand-in for a name of a pickle; refuses a name that has no place in a checkpoint."""
     kind = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
     if kind is None:
-        raise Refusal(f"it asks for {clipped(name)}, which no checkpoint that the zoo knows needs")
+        raise Refusal(f"it asks for {clipped(name)}, which no known kind of checkpoint needs")
     return kind
 
 

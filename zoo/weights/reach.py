@@ -101,7 +101,7 @@ def no_connection(address: str, seconds: float) -> str | None:
 def words(error: object, *, host: str, proxy: str = "") -> str:
     """Why a host cannot be connected to, as the end of a sentence; hosts with their ports, if those are stated."""
     if isinstance(error, gaierror):
-        return f"there is no host {(proxy or host).partition(':')[0]} to be found"
+        return f"there is no host {(proxy or host).partition(':')[0]}"
     reason = str(error).replace("\n", " ") or type(error).__name__
     return f"there is no connection to {host}{f' through the proxy {proxy}' if proxy else ''} ({reason})"
 

@@ -27,7 +27,7 @@ from tests.sources.resnet_forward import (
 )
 from zoo.encoders import Encoder
 
-IMAGES = exact_images(2, 224)
+IMAGES = exact_images(2, 96)
 CARDS = {
     "vissl": "simclr_rn50",
     "vissl_converted": "jigsaw_rn50",
@@ -42,7 +42,7 @@ CARDS = {
     "speccl": "speccl_resnet50_bs384_ep100",
     "mmselfsup": "densecl_rn50_200ep_mmselfsup",
 }
-# The other kinds of files of a layout are compared tensor by tensor, in test_layouts_residual_strict.py.
+# The other kinds of files of a layout are compared tensor by tensor, in test_residual_strict.py.
 FIRST = [next(source for source in SOURCES if source.layout == layout) for layout in CARDS]
 BY_NAME = {source.name: source for source in SOURCES}
 
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("slim_resnets", "reduced_convnexts")
 
 
 def loaded(card: str, file: bytes, **facts: Any) -> Encoder:
-    """In float64. Small crops save time where the features of a newly loaded encoder are recorded; here are 224 px."""
+    """In float64. Small crops save time where the features of a newly loaded encoder are recorded."""
     return load_served(card, file, crop_px=64, **facts)[0].double()
 
 

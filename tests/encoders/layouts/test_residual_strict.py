@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,6 +26,12 @@ WEIGHTS = resnet_tensors(SHAPES["resnet50 thin"], Draw())
 WRAPPED = [source for source in SOURCES if source.prefix.startswith("module.")]
 OF_MMSELFSUP = [source for source in SOURCES if source.layout == "mmselfsup"]
 BY_SOURCE = for_each(SOURCES, name=lambda source: source.name)
+
+
+def for_each_source_and(names: Iterable[str]) -> Callable[[Callable[..., None]], Any]:
+    """All names with one source before the next, whose content is made once."""
+    pairs = [(source, name) for source in SOURCES for name in names]
+    return for_each(pairs, name=lambda pair: f"{pair[0].name}, {pair[1]}", arguments=2)
 
 
 @cache
@@ -69,8 +75,7 @@ def test_a_file_gives_the_network_that_it_was_written_from(source: Source, tmp_p
             assert torch.equal(state[f"backbone.{name}"], tensor)
 
 
-@pytest.mark.parametrize("name", ["conv1.weight", "layer1.0.downsample.0.weight", "layer3.5.bn2.running_var"])
-@BY_SOURCE
+@for_each_source_and(["conv1.weight", "layer1.0.downsample.0.weight", "layer3.5.bn2.running_var"])
 def test_a_missing_tensor_is_named(source: Source, name: str) -> None:
     with pytest.raises(WeightsRefused, match=f"{name!r} is missing"):
         converted(source, lambda state: state.pop(f"{source.prefix}{name}"))
@@ -104,8 +109,7 @@ CHANGES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@BY_SOURCE
+@for_each_source_and(CHANGES)
 def test_a_tensor_that_is_not_of_the_trained_encoder_is_named(source: Source, change: str) -> None:
     wrong, message = CHANGES[change]
     name = "layer2.0.bn1.weight"

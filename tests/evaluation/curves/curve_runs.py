@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from zoo.datasets.images import ImageSet, array_images
 from zoo.datasets.subsets import uniform_draws
 from zoo.encoders import Encoder
 from zoo.errors import UnknownName
-from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.models import Candidate
 from zoo.evaluation.curves.recipe import TASKS
 from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves
-from zoo.evaluation.curves.tuning import Step, Trained, Training
+from zoo.evaluation.curves.tuning import OnStep, Step, Trained, Training, Transfer
 
 PREPROCESS = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.5,) * 3, std=(0.25,) * 3)
 HOW = Training(device="cpu")
@@ -81,17 +80,14 @@ def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS,
 
 def planted_train(
     encoder: Encoder,
-    data: TransferData,
-    *,
-    train: np.ndarray,
-    validation: np.ndarray,
-    seed: int,
+    transfer: Transfer,
+    how: Training,
     state: Path | None = None,
-    tell: Callable[[Step], None] | None = None,
+    on_step: OnStep | None = None,
+    *,
     log: Path | None = None,
     stop_after: int | None = None,
     fails: tuple[int, ...] = (),
-    **_: Any,
 ) -> Trained:
     """Gets wrong what is planted, and notes that it was called.
 
@@ -104,7 +100,8 @@ def planted_train(
     fails : tuple of int
         Seeds whose runs fail.
     """
-    needs, n = float(encoder.needs), len(train) + len(validation)
+    data, seed = transfer.data, transfer.seed
+    needs, n = float(encoder.needs), len(transfer.train) + len(transfer.validation)
     if stop_after is not None and len(calls(log)) >= stop_after:
         raise KeyboardInterrupt
     if log is not None:
@@ -113,8 +110,8 @@ def planted_train(
     if state is not None:
         state.mkdir(parents=True, exist_ok=True)
         (state / "training.pt").write_bytes(b"half way")
-    if tell is not None:
-        tell(Step(step=5, n_steps=10, validation_risk=None))
+    if on_step is not None:
+        on_step(Step(step=5, n_steps=10, validation_risk=None))
     if seed in fails:
         raise UnknownName("seed", str(seed), ["0"])
     order = np.argsort(uniform_draws((1,), len(data.test)))  # the same images are hard for everybody

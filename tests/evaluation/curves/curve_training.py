@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,10 +11,10 @@ import numpy as np
 
 from zoo.cards.schema import Preprocess
 from zoo.encoders import Encoder
-from zoo.evaluation.curves.losses import TransferData, transfer_data
+from zoo.evaluation.curves.inputs import TransferData, transfer_data
 from zoo.evaluation.curves.models import Candidate, candidate
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.tuning import Step, Trained, Training, train_run
+from zoo.evaluation.curves.tuning import OnStep, Trained, Training, Transfer, train_run
 
 RECIPE = Recipe(learning_rates=(1e-3, 4e-3), batch_size=8, epochs=1.0, least_steps=16, evaluations=8, head_rate=1.0)
 """Two learning rates of 4 and of 16 steps: 20 in all, and a look after every other one."""
@@ -53,19 +52,19 @@ def small_run(
     n_train: int = 30,
     how: Training = ON_CPU,
     state: Path | None = None,
-    tell: Callable[[Step], None] | None = None,
+    on_step: OnStep | None = None,
     name: str = "pocket_sup_rn_shapes",
     **changed: Any,
 ) -> Trained:
     """Trains on the first images, validates on the last ten."""
     what: dict[str, Any] = {
+        "data": small_data(task),
         "train": np.arange(n_train),
         "validation": np.arange(50, 60),
         "preprocess": small_preprocess() if name == "pocket_sup_rn_shapes" else pocket(name).preprocess,
     }
-    data = changed.pop("data", None) or small_data(task)
     encoder = changed.pop("encoder", None) or _encoder(name)
-    return train_run(encoder, data, **(what | changed), recipe=recipe, seed=seed, how=how, state=state, tell=tell)
+    return train_run(encoder, Transfer(**(what | changed), recipe=recipe, seed=seed), how, state, on_step)
 
 
 def same(one: Trained, other: Trained) -> bool:

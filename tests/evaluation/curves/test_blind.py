@@ -146,8 +146,8 @@ def test_maps_in_blocks_give_what_maps_at_once_give(monkeypatch: pytest.MonkeyPa
     random = np.random.default_rng(0)
     maps, valid = random.normal(size=(12, 3, 7, 5)), random.random((12, 7, 5)) < 0.8
     before = pixelwise_median(maps, valid), pixelwise_direction(maps, valid)
-    monkeypatch.setattr("zoo.evaluation.curves.blind._BLOCK", 200)
-    monkeypatch.setattr("zoo.evaluation.curves.blind._BLOCK", 300)
+    monkeypatch.setattr("zoo.evaluation.curves.blind._MOST_ANGLES", 200)
+    monkeypatch.setattr("zoo.evaluation.curves.blind._MOST_VALUES", 300)
     assert np.array_equal(pixelwise_median(maps, valid), before[0])
     assert np.allclose(pixelwise_direction(maps, valid), before[1], atol=1e-12)
 
@@ -244,7 +244,7 @@ def test_many_directions_are_as_easy_as_few() -> None:
         (np.full((2, 3, 1, 1), "a"), None, "expected at least one of numbers"),
         (np.ones((2, 3, 2, 2)), np.zeros((2, 2, 2), dtype=bool), "None of the 2 maps has a valid pixel"),
         (np.ones((2, 3, 2, 2)), np.ones((2, 3, 2), dtype=bool), r"shape \(2, 3, 2\).*expected .* shape \(2, 2, 2\)"),
-        (np.ones((2, 3, 2, 2)), np.ones((2, 2, 2)), "type float64, of maps"),
+        (np.ones((2, 3, 2, 2)), np.ones((2, 2, 2)), "type float64, for maps"),
         (np.array([1.0, np.nan] * 6).reshape(2, 3, 2, 1), None, "not finite.*; expected such pixels to be marked"),
     ],
 )

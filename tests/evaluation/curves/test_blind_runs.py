@@ -12,7 +12,7 @@ from tests.evaluation.curves.curve_training import same, small_data, small_prepr
 from zoo.datasets.dense import Maps, MapSet, aligned
 from zoo.errors import DataError
 from zoo.evaluation.curves.blind import pixelwise_direction
-from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.tuning import Trained, blind_run
 
 PREPROCESS = small_preprocess()

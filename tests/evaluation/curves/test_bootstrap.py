@@ -24,10 +24,21 @@ def losses(n_runs: int, *, seed: int = 0, n_test: int = N_TEST) -> list[np.ndarr
 def curve_of(risks: list[Drawn], scratch: list[Drawn], blind: Drawn, maximal: Drawn, n_seeds: int) -> CalibratedCurve:
     regimes = [(10 * 4**i, 10 * 4**i) for i in range(len(risks))]
     return calibrated_curve(
-        encoder="planted", task="depth", metric="depth_l1_error", unit="metres", dataset="planted", protocol="none",
-        frozen=False, regimes=regimes, risks=risks, scratch=scratch, blind=blind, maximal=maximal,
-        n_seeds=[n_seeds] * len(risks), n_test=N_TEST,
-    )  # fmt: skip
+        encoder="planted",
+        task="depth",
+        metric="depth_l1_error",
+        unit="metres",
+        dataset="planted",
+        protocol="none",
+        frozen=False,
+        regimes=regimes,
+        risks=risks,
+        scratch=scratch,
+        blind=blind,
+        maximal=maximal,
+        n_seeds=[n_seeds] * len(risks),
+        n_test=N_TEST,
+    )
 
 
 def test_the_value_is_the_mean_over_seeds_and_images() -> None:
@@ -104,8 +115,9 @@ def test_a_mean_of_two_seeds_borrows_from_other_networks_how_much_seeds_vary() -
         hard = random.gamma(2.0, 1.0, N_TEST)  # mean 2
         runs = [hard + 0.4 * random.standard_normal() for _ in range(2 * n_networks)]
         groups = {number: [2 * number, 2 * number + 1] for number in range(n_networks)}
-        found = resampled(runs, groups, pools=dict.fromkeys(groups, "alike"), n_draws=300,
-                          seed=int(random.integers(1 << 30)))  # fmt: skip
+        found = resampled(
+            runs, groups, pools=dict.fromkeys(groups, "alike"), n_draws=300, seed=int(random.integers(1 << 30))
+        )
         around = interval(found.means[0].value, found.means[0].draws)
         assert around.ci_low is not None and around.ci_high is not None
         n_held += around.ci_low <= 2.0 <= around.ci_high
@@ -117,8 +129,9 @@ def test_a_mean_of_two_seeds_borrows_from_other_networks_how_much_seeds_vary() -
 def test_means_of_the_same_risks_are_moved_alike_and_those_of_others_are_not() -> None:
     hard = np.random.default_rng(0).gamma(2.0, 0.01, N_TEST)
     runs = [hard + shift for shift in (-0.5, 0.4, -0.5, 0.4, 0.3, 0.9)]
-    found = resampled(runs, {"one": [0, 1], "same": [2, 3], "other": [4, 5]},
-                      pools=dict.fromkeys(("one", "same", "other"), 0)).means  # fmt: skip
+    found = resampled(
+        runs, {"one": [0, 1], "same": [2, 3], "other": [4, 5]}, pools=dict.fromkeys(("one", "same", "other"), 0)
+    ).means
     assert np.array_equal(found["one"].draws, found["same"].draws)
     above = [found[name].draws > found[name].value for name in ("one", "other")]
     assert 0.4 < np.mean(above[0] == above[1]) < 0.6  # variances are shared, and heavy-tailed; directions are not

@@ -20,9 +20,8 @@ from zoo.encoders import Encoder
 from zoo.errors import QueryError
 from zoo.evaluation.curves.inputs import HeldInputs, StreamedInputs, forget_inputs, inputs_of, n_bytes_of, read_batches
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.running import Runner, Setup, perform
-from zoo.evaluation.curves.runs import CurveRun, Workload
-from zoo.evaluation.curves.training import KeptTraining
+from zoo.evaluation.curves.runs import CurveRun, Runner, Setup, Workload, perform
+from zoo.evaluation.curves.training import StoredTraining
 from zoo.evaluation.curves.tuning import blind_run
 
 PREPROCESS = small_preprocess()
@@ -85,15 +84,15 @@ def test_states_come_more_seldom_where_writing_one_takes_long(tmp_path: Path) ->
         written.append(len(written))
         return {"number": len(written)}
 
-    kept = KeptTraining(tmp_path, {}, every_s=0.05)
+    stored = StoredTraining(tmp_path, {}, every_s=0.05)
     for _ in range(3):
         time.sleep(0.06)
-        kept.keep(state)
+        stored.save(state)
     assert written == [0], "the next is due after a second: twenty times what is the least"
-    always = KeptTraining(tmp_path, {}, every_s=0)
-    always.keep(state)
-    always.keep(state)
-    assert always.find() == {"number": 3}
+    always = StoredTraining(tmp_path, {}, every_s=0)
+    always.save(state)
+    always.save(state)
+    assert always.load() == {"number": 3}
 
 
 def test_no_process_is_started_that_has_no_batch_to_read() -> None:

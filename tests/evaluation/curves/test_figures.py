@@ -15,7 +15,6 @@ from zoo.cards.schema import Preprocess
 from zoo.datasets.dense import aligned
 from zoo.datasets.opening import open_dense
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.examples import strip_of
 from zoo.evaluation.curves.figures import (
     curves_figure,
     draw_curves,
@@ -25,14 +24,13 @@ from zoo.evaluation.curves.figures import (
     look_of,
     strip_figure,
 )
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
+from zoo.evaluation.curves.report import strip_of
 from zoo.evaluation.curves.runs import CurveRun
 from zoo.evaluation.drawing import save, style
 
 EIGHT = tuple(f"pocket_{method}_shapes" for method in ("a", "b", "c", "d", "e", "f", "g", "h"))
-PREPROCESS = Preprocess(
-    resize_px=16, crop_px=16, interpolation="bilinear", mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3)
-)  # fmt: skip
+PREPROCESS = Preprocess(resize_px=16, crop_px=16, interpolation="bilinear", mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
 
 
 def panels(drawing: Drawing) -> tuple[Axes, Axes]:
@@ -58,8 +56,11 @@ def test_curves_lie_at_their_calibrated_risks_over_labels_and_over_scratch() -> 
 def test_controls_are_drawn_in_both_panels_and_scratch_is_the_diagonal() -> None:
     left, right = panels(draw_curves([curve()]))
     for axes in (left, right):
-        level = [float(line.get_ydata()[0]) for line in axes.get_lines() if list(line.get_xdata()) == [0, 1]
-                 and line.get_ydata()[0] == line.get_ydata()[1]]  # fmt: skip
+        level = [
+            float(line.get_ydata()[0])
+            for line in axes.get_lines()
+            if list(line.get_xdata()) == [0, 1] and line.get_ydata()[0] == line.get_ydata()[1]
+        ]
         assert level == [1.0, 0.0]  # blind guess, maximal supervision
     assert any(list(line.get_xdata()) == list(line.get_ydata()) == [0.0, 1.0] for line in right.get_lines())
 
@@ -122,8 +123,11 @@ def test_bars_of_encoders_with_as_many_labels_stand_apart_in_both_panels(n_curve
     assert figure_faults(drawing) == []
     for axes, bars in zip(panels(drawing), (n_curves > 3, True), strict=True):
         inks = {ink for ink, _ in look_of(curves).values()}
-        upright = [float(line.get_xdata()[0]) for line in axes.get_lines() if len(line.get_xdata()) == 2
-                   and line.get_xdata()[0] == line.get_xdata()[1] and line.get_color() in inks]  # fmt: skip
+        upright = [
+            float(line.get_xdata()[0])
+            for line in axes.get_lines()
+            if len(line.get_xdata()) == 2 and line.get_xdata()[0] == line.get_xdata()[1] and line.get_color() in inks
+        ]
         assert len(upright) == len(set(upright)) == n_curves * len(N) * bars
     left, _ = panels(drawing)
     assert "transfer" not in left.get_ylabel() and "normals angular error" in left.get_ylabel()
@@ -197,9 +201,13 @@ class TestStrip:
 
 def run(control: str, n: int, seed: int | None, value: float) -> CurveRun:
     return CurveRun(
-        control=control, n_requested=n, n_actual=n, seed=seed, risks={"depth_l1_error": np.full(4, value, np.float32)},
+        control=control,
+        n_requested=n,
+        n_actual=n,
+        seed=seed,
+        risks={"depth_l1_error": np.full(4, value, np.float32)},
         examples=np.full((4, 1, 16, 16), value, np.float16),
-    )  # fmt: skip
+    )
 
 
 def test_examples_come_from_the_first_seed_and_from_the_data_as_the_encoder_sees_it() -> None:

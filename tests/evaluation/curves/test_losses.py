@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError
-from zoo.evaluation.curves.losses import TargetScale as Scale
-from zoo.evaluation.curves.losses import angles, loss_of, n_terms, risks_of, scale_of
+from zoo.evaluation.curves.losses import TargetScale, angles, loss_of, n_terms, risks_of, scale_of
 from zoo.evaluation.curves.recipe import TASKS
 
 DEPTH, NORMALS, CLASSES = TASKS["depth"], TASKS["normals"], TASKS["classification"]
@@ -29,14 +28,14 @@ def test_only_valid_pixels_count(task: object) -> None:
     for values in (prediction, elsewhere):
         wrong = (values - target).abs().permute(0, 2, 3, 1)[valid].numpy()  # (n_valid, c)
         np.testing.assert_allclose(loss_of(task, values, target, valid), wrong.mean(), rtol=1e-6)  # type: ignore[arg-type]
-    risks = [risks_of(task, values, target, valid, scale=Scale()) for values in (prediction, elsewhere)]  # type: ignore[arg-type]
+    risks = [risks_of(task, values, target, valid, scale=TargetScale()) for values in (prediction, elsewhere)]  # type: ignore[arg-type]
     for metric in task.metrics:  # type: ignore[attr-defined]
         np.testing.assert_array_equal(risks[0][metric], risks[1][metric])
 
 
 def test_the_risk_of_an_image_is_the_mean_over_its_own_valid_pixels() -> None:
     prediction, target, valid = maps(3)
-    risks = risks_of(NORMALS, prediction, target, valid, scale=Scale())
+    risks = risks_of(NORMALS, prediction, target, valid, scale=TargetScale())
     for image in range(5):
         one, other = (x[image].permute(1, 2, 0)[valid[image]].double().numpy() for x in (prediction, target))
         np.testing.assert_allclose(risks["normals_l1_error"][image], np.abs(one - other).mean(), rtol=1e-6)
@@ -77,7 +76,7 @@ def test_angles_are_exact_at_both_ends_and_know_no_length() -> None:
 
 def test_errors_of_classes_are_percent() -> None:
     logits = torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]])
-    risks = risks_of(CLASSES, logits, torch.tensor([0, 2]), None, scale=Scale())
+    risks = risks_of(CLASSES, logits, torch.tensor([0, 2]), None, scale=TargetScale())
     assert risks["transfer_error"].tolist() == [0, 100]
     expected = -torch.log_softmax(logits.double(), 1)[[0, 1], [0, 2]].mean()
     assert loss_of(CLASSES, logits, torch.tensor([0, 2]), None).item() == pytest.approx(expected.item(), rel=1e-6)

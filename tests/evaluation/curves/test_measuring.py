@@ -24,9 +24,9 @@ from tests.evaluation.curves.curve_runs import (
     planted_data,
     planted_error,
     request,
-)  # fmt: skip
+)
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.curves.losses import TransferData
+from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveBar, TimeLeft
 from zoo.evaluation.curves.recipe import TASKS, Recipe
 from zoo.evaluation.curves.report import CurveRequest, learning_curves
@@ -164,9 +164,12 @@ def test_a_class_of_the_test_images_alone_is_refused(tmp_path: Path) -> None:
     train, test = labelled(np.array([0, 1, 0, 1, 2, 2])).subset([0, 1, 2, 3], split="train"), labelled(np.arange(3))
     with pytest.raises(DataError, match="1 test images of 'odd' have the class 'class 2', which no training image has"):
         learning_curves(
-            [planted_candidate()], TransferData("odd", TASKS["classification"], train, test), request(),
-            folder=tmp_path, how=HOW,
-        )  # fmt: skip
+            [planted_candidate()],
+            TransferData("odd", TASKS["classification"], train, test),
+            request(),
+            folder=tmp_path,
+            how=HOW,
+        )
 
 
 @pytest.mark.parametrize(

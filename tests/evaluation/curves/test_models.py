@@ -102,13 +102,14 @@ def maps_of(images: Tensor) -> Tensor:
         ("pocket_init_vit", 32),
     ],
 )
-@pytest.mark.parametrize("task", ["depth", "normals"])
-def test_a_map_has_the_size_of_the_image(name: str, px: int, task: str) -> None:
-    model = dense(built(name, device="meta"), px=px, task=task)
-    assert {tensor.device.type for tensor in model.state_dict().values()} == {"meta"}
-    prediction = model(torch.empty(2, 3, px, px, device="meta"))
-    assert prediction.shape == (2, TASKS[task].n_channels, px, px)
-    assert prediction.dtype == torch.float32
+def test_a_map_has_the_size_of_the_image(name: str, px: int) -> None:
+    encoder = built(name, device="meta")
+    for task in ("depth", "normals"):
+        model = dense(encoder, px=px, task=task)
+        assert {tensor.device.type for tensor in model.state_dict().values()} == {"meta"}
+        prediction = model(torch.empty(2, 3, px, px, device="meta"))
+        assert prediction.shape == (2, TASKS[task].n_channels, px, px)
+        assert prediction.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,10 @@ def test_channels_halve_from_those_of_the_encoder_within_bounds(name: str) -> No
     model = dense(built(name, device="meta"), px=catalogue()[name].preprocess.crop_px)
     assert isinstance(model.head, UNetDecoder) and model.reader is not None
     deepest = model.head.projections[-1]
-    widths = [next(each.out_channels for each in reversed([*block.modules()]) if isinstance(each, nn.Conv2d))
-              for block in model.head.blocks]  # fmt: skip
+    widths = [
+        next(each.out_channels for each in reversed([*block.modules()]) if isinstance(each, nn.Conv2d))
+        for block in model.head.blocks
+    ]
     assert isinstance(deepest, nn.Sequential)
     assert deepest[0].out_channels == min(MOST_CHANNELS, model.reader.channels[-1])
     assert widths[0] == deepest[0].out_channels // 2

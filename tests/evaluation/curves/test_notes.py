@@ -30,11 +30,22 @@ def curve(
     n = changed.pop("n", LABELS[: len(encoder)])
     some = [[each if isinstance(each, Drawn) else Drawn(value=each) for each in risks] for risks in (encoder, scratch)]
     given: dict[str, Any] = {
-        "encoder": "mine", "task": "depth", "metric": "depth_l1_error", "unit": "metres", "dataset": "rooms",
-        "protocol": "ours", "frozen": False, "regimes": [(each, each) for each in n], "risks": some[0],
-        "scratch": some[1], "blind": Drawn(value=BLIND), "maximal": Drawn(value=MAXIMAL), "n_seeds": [3] * len(n),
-        "n_test": 100, "maximal_n": 12_800,
-    }  # fmt: skip
+        "encoder": "mine",
+        "task": "depth",
+        "metric": "depth_l1_error",
+        "unit": "metres",
+        "dataset": "rooms",
+        "protocol": "ours",
+        "frozen": False,
+        "regimes": [(each, each) for each in n],
+        "risks": some[0],
+        "scratch": some[1],
+        "blind": Drawn(value=BLIND),
+        "maximal": Drawn(value=MAXIMAL),
+        "n_seeds": [3] * len(n),
+        "n_test": 100,
+        "maximal_n": 12_800,
+    }
     return calibrated_curve(**(given | changed))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.evaluation.curves.curve_runs import HOW, PREPROCESS
 from zoo.encoders import Encoder
 from zoo.errors import QueryError
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.curves.models import Candidate, candidate, own_candidate
 from zoo.evaluation.curves.report import CurveRequest, learning_curves
 

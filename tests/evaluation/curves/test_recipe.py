@@ -17,11 +17,21 @@ DIGESTS = {
     "normals": "710659069d56eb753f6c5e6e6096d4a9",
 }
 OTHERS = {
-    "frozen": True, "learning_rates": (1e-4,), "weight_decay": 0.1,
-    "head_rate": 1.0, "batch_size": 32, "accumulate": 2, "epochs": 3.0,
-    "least_steps": 10, "most_steps": 30, "evaluations": 5, "patience": 2, "validation_share": 0.5, "clip_norm": 2.0,
+    "frozen": True,
+    "learning_rates": (1e-4,),
+    "weight_decay": 0.1,
+    "head_rate": 1.0,
+    "batch_size": 32,
+    "accumulate": 2,
+    "epochs": 3.0,
+    "least_steps": 10,
+    "most_steps": 30,
+    "evaluations": 5,
+    "patience": 2,
+    "validation_share": 0.5,
+    "clip_norm": 2.0,
     "precision": "bfloat16",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -73,9 +83,16 @@ def test_the_readme_of_the_results_has_every_protocol_with_its_options_and_rules
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("epochs", 0), ("batch_size", 2.5), ("accumulate", 64), ("validation_share", 1.0), ("learning_rates", ()),
-     ("precision", "float64"), ("weight_decay", -1.0)],
-)  # fmt: skip
+    [
+        ("epochs", 0),
+        ("batch_size", 2.5),
+        ("accumulate", 64),
+        ("validation_share", 1.0),
+        ("learning_rates", ()),
+        ("precision", "float64"),
+        ("weight_decay", -1.0),
+    ],
+)
 def test_an_option_that_cannot_be_is_refused_by_its_name(option: str, value: object) -> None:
     with pytest.raises(QueryError, match=f"{option}="):
         Recipe(**{option: value})  # type: ignore[arg-type]

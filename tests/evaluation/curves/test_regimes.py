@@ -8,14 +8,12 @@ import math
 import pytest
 
 from zoo.errors import DataError, QueryError
+from zoo.evaluation.curves.calibration import NEAR_BLIND, NEAR_MAXIMAL
 from zoo.evaluation.curves.regimes import (
-    NEAR_BLIND,
-    NEAR_MAXIMAL,
     Ends,
     ends,
     ladder,
     parse_regimes,
-    propose_regimes,
     resolved_regimes,
     spread,
 )
@@ -112,15 +110,13 @@ def test_one_rung_is_no_search() -> None:
 
 
 def test_a_proposal_covers_the_range_evenly() -> None:
-    proposed = propose_regimes([10, 30, 100, 300, 1_000, 3_000, 10_000], [1, 0.99, 0.93, 0.7, 0.4, 0.2, 0.03])
+    rungs, risks = (10, 30, 100, 300, 1_000, 3_000, 10_000), (1, 0.99, 0.93, 0.7, 0.4, 0.2, 0.03)
+    found = ends(rungs, dict(zip(rungs, risks, strict=True)))
+    proposed = spread(found.low, found.high, count=5)
     assert proposed[0] == 100 and proposed[-1] == 10_000 and len(proposed) == 5
     steps = [math.log(right / left) for left, right in itertools.pairwise(proposed)]
     assert max(steps) / min(steps) < 2.5  # of steps of 2, 2.5 and 5
     assert set(proposed) <= set(ladder(10, 10_000))  # where scratch was tried already
-
-
-def test_a_proposal_does_not_depend_on_the_order_of_what_was_measured() -> None:
-    assert propose_regimes([1000, 10, 100], [0.05, 1.0, 0.5]) == propose_regimes([10, 100, 1000], [1.0, 0.5, 0.05])
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 12])
@@ -132,11 +128,3 @@ def test_as_many_regimes_are_proposed_as_were_asked_for_each_once(count: int) ->
 
 def test_of_few_numbers_there_are_few_regimes() -> None:
     assert spread(3, 5, count=5) == (3, 4, 5) and spread(7, 7, count=5) == (7,)
-
-
-def test_a_proposal_from_too_little_is_refused() -> None:
-    for n, risks in (([10], [0.5]), ([10, 10], [0.5, 0.4]), ([10, 20], [0.5, math.nan]), ([10, 20], [0.5])):
-        with pytest.raises(DataError, match="at least two different n"):
-            propose_regimes(n, risks)
-    with pytest.raises(QueryError, match="at least two"):
-        propose_regimes([10, 20], [1.0, 0.0], count=1)

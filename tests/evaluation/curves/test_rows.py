@@ -10,9 +10,9 @@ import pytest
 
 from tests.evaluation.curves.curve_runs import HOW, measured, request
 from zoo.errors import QueryError
-from zoo.evaluation.curves.losses import transfer_data
+from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.curves.models import candidate
-from zoo.evaluation.curves.progress import Silent
+from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import Recipe
 from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves, rows_of_curves
 from zoo.evaluation.curves.runs import Job
@@ -70,7 +70,7 @@ def test_real_runs_are_found_again(folder: Path, classification: CurveReport) ->
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-class InTheMiddle(Silent):
+class InTheMiddle(CurveProgress):
     """Interrupts in the middle of the training of the encoder."""
 
     def step(self, job: Job, step: Step) -> None:
@@ -164,8 +164,10 @@ def test_maximal_supervision_that_was_measured_has_a_row_a_seed_and_scratch_has_
     )
     assert maximal == scratch[-2:] and len(scratch) == 6
     assert [split for split, _, _ in scratch] == [
-        *["train 20 images -> val"] * 2, *["train 100 images -> val"] * 2, *["train -> val"] * 2,
-    ]  # fmt: skip
+        *["train 20 images -> val"] * 2,
+        *["train 100 images -> val"] * 2,
+        *["train -> val"] * 2,
+    ]
 
 
 def test_an_encoder_without_a_card_cannot_be_recorded_and_it_says_what_to_do(tmp_path: Path) -> None:

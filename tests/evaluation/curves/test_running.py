@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.children import Child
 from tests.conftest import REPOSITORY
 from tests.evaluation.curves.curve_runs import (
     HOW,
@@ -29,13 +28,15 @@ from tests.evaluation.curves.curve_runs import (
     planted_train,
     request,
     slow_encoder,
-)  # fmt: skip
+)
+from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
-from zoo.evaluation.curves.losses import TransferData
-from zoo.evaluation.curves.progress import Silent
+from zoo.evaluation.curves import runs
+from zoo.evaluation.curves.inputs import TransferData
+from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
-from zoo.evaluation.curves.running import Failure, Setup, perform
-from zoo.evaluation.curves.runs import CurveRun, Job, KeptCurveRuns, Workload, all_jobs
+from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Workload, all_jobs, perform
+from zoo.evaluation.curves.tuning import Trained, Training, Transfer
 
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
 
@@ -152,45 +153,34 @@ def test_a_run_that_fails_does_not_keep_the_others_from_being_done(
 def test_what_another_command_is_at_is_left_to_it(tmp_path: Path) -> None:
     setup = Setup(data=planted_data(), recipe=Recipe(), folder=tmp_path / "runs", how=HOW, train=planted_train)
     job = Workload(data=setup.data, recipe=setup.recipe).encoder(planted_candidate(), 50, 0)
-    with KeptCurveRuns(setup.folder).turn(job) as is_ours:
+    with RunCache(setup.folder).turn(job) as is_ours:
         assert is_ours and perform(job, setup) is None
     run = perform(job, setup)
     assert isinstance(run, CurveRun) and not (tmp_path / "runs" / f"{job.key}.fit").exists()
 
 
 def test_two_commands_at_once_share_the_work(tmp_path: Path) -> None:
-    script = (
-        "from pathlib import Path; import sys\n"
-        "from tests.curve_runs import measured, numbers\n"
-        "if __name__ == '__main__':\n"
-        "    print(numbers(measured(Path(sys.argv[1]))))\n"
-    )
-    both = [_started(tmp_path, script, tmp_path / "shared") for _ in range(2)]
-    said = [process.communicate(timeout=100)[0] for process in both]
-    assert said[0] == said[1] == f"{numbers(measured(tmp_path / 'alone'))}\n"
+    both = [Child(lambda: numbers(measured(tmp_path / "shared"))) for _ in range(2)]
+    assert [child.result() for child in both] == [numbers(measured(tmp_path / "alone"))] * 2
     assert sorted(entry[1:] for entry in calls(tmp_path / "shared" / "log")) == sorted(
         entry[1:] for entry in calls(tmp_path / "alone" / "log")
     )
 
 
-def test_the_processes_of_a_command_that_is_killed_end_with_it_and_what_was_finished_stays(tmp_path: Path) -> None:
-    script = (
-        "from pathlib import Path; import sys\n"
-        "from tests.curve_runs import measured, planted_candidate, slow_encoder\n"
-        "from dataclasses import replace\n"
-        "if __name__ == '__main__':\n"
-        "    slow = replace(planted_candidate(), pretrained=slow_encoder)\n"
-        "    measured(Path(sys.argv[1]), candidates=[slow], n_processes=2)\n"
-    )
-    process = _started(tmp_path, script, tmp_path / "shared")
+def test_the_processes_of_a_command_that_is_killed_end_with_it_and_what_was_finished_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))  # where they say that they have begun
+    slow = replace(planted_candidate(), pretrained=slow_encoder)
+    process = Child(lambda: measured(tmp_path / "shared", candidates=[slow], n_processes=2), has_children=True).process
     deadline = time.monotonic() + 80
     begun = tmp_path / "begun"
-    while len(list(tmp_path.glob("begun.*"))) < 2 and process.poll() is None and time.monotonic() < deadline:
+    while len(list(tmp_path.glob("begun.*"))) < 2 and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.1)
     workers = [int(path.suffix[1:]) for path in tmp_path.glob(f"{begun.name}.*")]
-    assert len(workers) == 2, process.communicate()
+    assert len(workers) == 2
     process.kill()
-    process.communicate(timeout=20)
+    process.join(20)
     while any(map(_is_alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(_is_alive, workers))
@@ -199,7 +189,13 @@ def test_the_processes_of_a_command_that_is_killed_end_with_it_and_what_was_fini
     assert n_done > 0 and len(calls(tmp_path / "shared" / "log")) == N_RUNS
 
 
-class Impatient(Silent):
+@pytest.fixture
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are forks, which need not import PyTorch."""
+    monkeypatch.setattr(runs, "_SPAWN", multiprocessing.get_context("fork"))
+
+
+class Impatient(CurveProgress):
     """Interrupts when the first encoder begins, which would take very long."""
 
     def began(self, job: Job) -> None:
@@ -207,6 +203,7 @@ class Impatient(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("forking")
 def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(tmp_path: Path) -> None:
     slow = replace(planted_candidate(), pretrained=slow_encoder)
     with pytest.raises(KeyboardInterrupt):
@@ -218,6 +215,7 @@ def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(t
     assert len(calls(tmp_path / "log")) <= N_RUNS + 1  # of those under way, one may have been past its training
 
 
+@pytest.mark.usefixtures("forking")
 def test_a_process_that_dies_is_told_of_and_what_was_finished_stays(tmp_path: Path) -> None:
     dying = replace(planted_candidate(), pretrained=dying_encoder)
     with pytest.raises(StoreError, match=r"A process has died.*finished runs are kept in .*go on with fewer processes"):
@@ -245,26 +243,14 @@ def test_risks_that_are_none_are_refused_and_not_kept(tmp_path: Path) -> None:
     job = Workload(data=setup.data, recipe=setup.recipe).encoder(planted_candidate(), 50, 0)
     failed = perform(job, setup)
     assert isinstance(failed, Failure) and "lower the learning rates" in failed.text
-    assert KeptCurveRuns(tmp_path).find(job, n_test=len(setup.data.test)) is None
+    assert RunCache(tmp_path).find(job, n_test=len(setup.data.test)) is None
 
 
-def diverging_train(*_: Any, data: Any = None, **options: Any) -> Any:
+def diverging_train(encoder: Encoder, transfer: Transfer, how: Training, *rest: Any) -> Trained:
     """Ends with no number."""
-    trained = planted_train(encoder_that_needs(1), planted_data(), **options)
+    trained = planted_train(encoder_that_needs(1), transfer, how, *rest)
     trained.risks["transfer_error"][3] = np.nan
     return trained
-
-
-def _started(home: Path, script: str, *arguments: object) -> subprocess.Popen[str]:
-    (home / "script.py").write_text(script)
-    return subprocess.Popen(
-        [sys.executable, str(home / "script.py"), *map(str, arguments)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "ZOO_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def _is_alive(pid: int) -> bool:

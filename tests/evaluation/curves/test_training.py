@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.conftest import REPOSITORY
+from tests.children import Child
 from tests.evaluation.curves.curve_training import ON_CPU, RECIPE, pocket, same, small_data, small_run
 from zoo.errors import DataError, QueryError, StoreError
 from zoo.evaluation.curves.recipe import Recipe
@@ -33,11 +32,11 @@ class Killed(BaseException):
 
 
 def killed_at(*steps: int) -> Callable[[Step], None]:
-    def tell(step: Step) -> None:
+    def on_step(step: Step) -> None:
         if step.step in steps:
             raise Killed
 
-    return tell
+    return on_step
 
 
 @cache
@@ -70,9 +69,9 @@ def test_the_first_learning_rate_can_win_and_goes_on_from_its_own_state() -> Non
 def test_a_run_that_was_killed_ends_as_one_that_was_not(task: str, step: int, tmp_path: Path) -> None:
     whole = uninterrupted(task)
     with pytest.raises(Killed):
-        small_run(task, state=tmp_path, tell=killed_at(step))
+        small_run(task, state=tmp_path, on_step=killed_at(step))
     told: list[Step] = []
-    assert same(small_run(task, state=tmp_path, tell=told.append), whole)
+    assert same(small_run(task, state=tmp_path, on_step=told.append), whole)
     assert [one.step for one in told] == list(range(step + 1, 21)), "nothing is done twice, between evaluations either"
 
 
@@ -83,41 +82,38 @@ def test_a_run_may_be_killed_again_and_again(name: str, tmp_path: Path) -> None:
     whole = small_run("classification", recipe=recipe)
     for step in (3, 7, 11, 15, 19):
         with pytest.raises(Killed):
-            small_run("classification", recipe=recipe, state=tmp_path, tell=killed_at(step))
+            small_run("classification", recipe=recipe, state=tmp_path, on_step=killed_at(step))
     assert same(small_run("classification", recipe=recipe, state=tmp_path), whole)
 
 
 def test_a_process_that_was_killed_outright_leaves_a_state_to_go_on_from(tmp_path: Path) -> None:
-    script = f"""
-import os, signal, torch
-from pathlib import Path
-from tests.evaluation.curves.curve_training import small_run
-torch.set_num_threads({torch.get_num_threads()})
-kill = lambda step: step.step == 11 and os.kill(os.getpid(), signal.SIGKILL)
-small_run("depth", state=Path({str(tmp_path)!r}), tell=kill)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    def kill(step: Step) -> None:
+        if step.step == 11:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    process = Child(lambda: small_run("depth", state=tmp_path, tell=kill)).process
+    process.join(100)
+    assert process.exitcode == -signal.SIGKILL
     told: list[Step] = []
-    assert same(small_run("depth", state=tmp_path, tell=told.append), uninterrupted("depth"))
+    assert same(small_run("depth", state=tmp_path, on_step=told.append), uninterrupted("depth"))
     assert told[0].step == 12
 
 
 def test_the_state_of_another_run_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        small_run("classification", state=tmp_path, tell=killed_at(10))
+        small_run("classification", state=tmp_path, on_step=killed_at(10))
     others: tuple[dict[str, Any], ...] = ({"seed": 1}, {"n_train": 29}, {"recipe": replace(RECIPE, weight_decay=0.5)})
     for changed in others:
         with pytest.raises(Killed):  # one that goes on begins with step 11
-            small_run("classification", state=tmp_path, tell=killed_at(1), how=KEEPS_NONE, **changed)
+            small_run("classification", state=tmp_path, on_step=killed_at(1), how=KEEPS_NONE, **changed)
     told: list[Step] = []
-    small_run("classification", state=tmp_path, tell=told.append)
+    small_run("classification", state=tmp_path, on_step=told.append)
     assert told[0].step == 11
 
 
 def test_a_damaged_state_costs_a_repetition_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        small_run("classification", state=tmp_path, tell=killed_at(10))
+        small_run("classification", state=tmp_path, on_step=killed_at(10))
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:1000])
     assert same(small_run("classification", state=tmp_path), uninterrupted("classification"))
@@ -125,7 +121,7 @@ def test_a_damaged_state_costs_a_repetition_and_nothing_else(tmp_path: Path) -> 
 
 def test_a_full_disk_is_said_and_the_state_before_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        small_run("classification", state=tmp_path, tell=killed_at(10))
+        small_run("classification", state=tmp_path, on_step=killed_at(10))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
     try:
@@ -135,7 +131,7 @@ def test_a_full_disk_is_said_and_the_state_before_it_is_whole(tmp_path: Path) ->
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
     told: list[Step] = []
-    assert same(small_run("classification", state=tmp_path, tell=told.append), uninterrupted("classification"))
+    assert same(small_run("classification", state=tmp_path, on_step=told.append), uninterrupted("classification"))
     assert told[0].step == 11
 
 
@@ -172,7 +168,7 @@ def test_training_ends_when_patience_does_but_never_while_learning_rates_are_com
 
 def test_progress_counts_all_learning_rates_and_tells_the_risk_where_somebody_looked() -> None:
     told: list[Step] = []
-    run = small_run("depth", tell=told.append)
+    run = small_run("depth", on_step=told.append)
     assert [step.step for step in told] == list(range(1, 21))
     assert {step.n_steps for step in told} == {20}
     assert [step.step for step in told if step.validation_risk is not None] == list(range(2, 21, 2))

@@ -18,10 +18,16 @@ UNITS = {
     "normals_angular_error": "degrees",
 }
 DEPTH = {
-    "metric": "depth_l1_error", "unit": UNITS["depth_l1_error"], "dataset": "shapes",
-    "split": "train 300 images -> val", "n_train": "300",
-    "value": "0.25", "ci_low": "0.2", "ci_high": "0.3", "protocol": "zoo-curve-depth-1",
-}  # fmt: skip
+    "metric": "depth_l1_error",
+    "unit": UNITS["depth_l1_error"],
+    "dataset": "shapes",
+    "split": "train 300 images -> val",
+    "n_train": "300",
+    "value": "0.25",
+    "ci_low": "0.2",
+    "ci_high": "0.3",
+    "protocol": "zoo-curve-depth-1",
+}
 
 
 @pytest.fixture

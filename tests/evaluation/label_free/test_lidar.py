@@ -251,8 +251,13 @@ def test_the_ratio_is_of_each_feature_in_its_own_unit() -> None:
     within, between = covariances(rows, ids)
     expected = 4 * np.mean(np.diagonal(between) / np.diagonal(within))
     constant = np.concatenate([z * np.geomspace(1e-9, 1e9, 12), np.full((60, 4, 2), 7.0)], axis=2)
-    for found in (lidar(z), lidar(rows, ids), lidar(constant), lidar(z, delta=0.1),
-                  of_covariances(within, between, n_images=60, n_views=4)):  # fmt: skip
+    for found in (
+        lidar(z),
+        lidar(rows, ids),
+        lidar(constant),
+        lidar(z, delta=0.1),
+        of_covariances(within, between, n_images=60, n_views=4),
+    ):
         assert found.ratio == pytest.approx(expected, rel=1e-9)
         assert found.ratio_of_noise == pytest.approx(lidar(z).ratio_of_noise, rel=1e-9)
 

@@ -6,28 +6,39 @@ import pytest
 
 from zoo.analysis.label_free import clid_of, measured_populations, measured_rows, with_clid
 from zoo.cards.catalogue import catalogue
-from zoo.results.vocabulary import COLUMNS
+from zoo.results.vocabulary import Row
 
-POCKET = [name for name, card in catalogue().items() if name.startswith("pocket_") and card.objective.mode not in
-          ("supervised", "initialized")]  # fmt: skip
+POCKET = [
+    name
+    for name, card in catalogue().items()
+    if name.startswith("pocket_") and card.objective.mode not in ("supervised", "initialized")
+]
 PLAIN = {
-    "dataset": "planted", "split": "train", "n_train": "", "seed": "0", "unit": "", "ci_low": "", "ci_high": "",
-    "protocol": "zoo-label-free-1", "source": "me", "date": "2026-11-20",
-}  # fmt: skip
+    "dataset": "planted",
+    "split": "train",
+    "n_train": "",
+    "seed": "0",
+    "unit": "",
+    "ci_low": "",
+    "ci_high": "",
+    "protocol": "zoo-label-free-1",
+    "source": "me",
+    "date": "2026-11-20",
+}
 
 
-def row(encoder: str, metric: str, value: float, **changes: str) -> list[str]:
+def row(encoder: str, metric: str, value: float, **changes: str) -> Row:
     cells = {**PLAIN, "encoder": encoder, "metric": metric, "value": repr(float(value)), **changes}
-    return [cells[name] for name in COLUMNS]
+    return Row(**cells)
 
 
-def errors(encoders: list[str], **changes: str) -> list[list[str]]:
+def errors(encoders: list[str], **changes: str) -> list[Row]:
     """Full-shot errors of 20, 21, ... percent."""
     kind = {"split": "train -> val", "protocol": "zoo-logistic-2", **changes}
     return [row(encoder, "linear_probe_error", 20 + place, **kind) for place, encoder in enumerate(encoders)]
 
 
-def metric(encoders: list[str], name: str = "rankme", **changes: str) -> list[list[str]]:
+def metric(encoders: list[str], name: str = "rankme", **changes: str) -> list[Row]:
     """10, 9, ... so that the order is that of the accuracies."""
     return [row(encoder, name, 10 - place, **changes) for place, encoder in enumerate(encoders)]
 
@@ -74,8 +85,13 @@ def test_protocols_and_kinds_of_image_are_not_mixed() -> None:
     rows += metric(POCKET[:7], protocol="zoo-label-free-1 (n=100)") + metric(POCKET[:3], split="val")
     (population,) = measured_populations(rows).populations
     assert population.values["rankme"].notna().sum() == 7  # the protocol that most have
-    even = measured_populations([*errors(POCKET[:6]), *metric(POCKET[:6], protocol="other (n=1)", seed="3"),
-                                 *[row(encoder, "rankme", 1) for encoder in POCKET[:6]]])  # fmt: skip
+    even = measured_populations(
+        [
+            *errors(POCKET[:6]),
+            *metric(POCKET[:6], protocol="other (n=1)", seed="3"),
+            *[row(encoder, "rankme", 1) for encoder in POCKET[:6]],
+        ]
+    )
     assert even.populations[0].values["rankme"].unique().tolist() == [1.0]  # options of one's own come last
 
 
@@ -95,8 +111,10 @@ def test_accuracies_on_other_data_stand_beside_the_own_ones() -> None:
 
 
 def test_clid_and_w_clid_are_of_the_encoders_that_have_both_parts() -> None:
-    dimension = [row(encoder, "intrinsic_dimension", value) for encoder, value in
-                 zip(POCKET[:7], [3, 9, 5, 7, 4, 8, 6], strict=True)]  # fmt: skip
+    dimension = [
+        row(encoder, "intrinsic_dimension", value)
+        for encoder, value in zip(POCKET[:7], [3, 9, 5, 7, 4, 8, 6], strict=True)
+    ]
     rows = [*errors(POCKET[:8]), *metric(POCKET[:8], "cluster_learnability"), *dimension]
     (population,) = measured_populations(rows).populations
     clid = population.values["clid"]
@@ -129,5 +147,5 @@ def test_a_grid_of_settings_is_read_from_the_names_of_protocols() -> None:
 
 def test_rows_of_the_shipped_files_are_those_that_were_measured_here() -> None:
     rows = measured_rows()
-    assert {one[COLUMNS.index("dataset")] for one in rows} == {"shapes", "digits"}
-    assert {one[COLUMNS.index("source")] for one in rows} == {"measured"}
+    assert {one.dataset for one in rows} == {"shapes", "digits"}
+    assert {one.source for one in rows} == {"measured"}

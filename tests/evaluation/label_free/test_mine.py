@@ -172,9 +172,15 @@ def test_a_critic_that_only_learns_by_heart_is_kept_untrained() -> None:
 
 @pytest.mark.parametrize(
     "shape, name",
-    [((7,), "perceptron"), ((3, 1, 1), "perceptron"), ((1, 28, 28), "small"), ((3, 9, 13), "small"),
-     ((3, 64, 64), "resnet18"), ((1, 64, 96), "resnet18")],
-)  # fmt: skip
+    [
+        ((7,), "perceptron"),
+        ((3, 1, 1), "perceptron"),
+        ((1, 28, 28), "small"),
+        ((3, 9, 13), "small"),
+        ((3, 64, 64), "resnet18"),
+        ((1, 64, 96), "resnet18"),
+    ],
+)
 def test_the_critic_fits_the_size_of_images_and_scores_0_before_training(shape: tuple[int, ...], name: str) -> None:
     assert critic_named(None, shape) == name
     critic = Critic(name, shape, 5)
@@ -212,9 +218,18 @@ def test_pairs_that_do_not_fit_are_refused_in_one_sentence(arguments: tuple[obje
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_steps": 0}, {"batch_size": 1}, {"n_shuffles": 1.5}, {"learning_rate": 0.0}, {"weight_decay": -1.0},
-     {"stopping_share": 0.9}, {"critic": "vit"}, {"critic": "resnet18"}, {"learning_rate": math.nan}],
-)  # fmt: skip
+    [
+        {"n_steps": 0},
+        {"batch_size": 1},
+        {"n_shuffles": 1.5},
+        {"learning_rate": 0.0},
+        {"weight_decay": -1.0},
+        {"stopping_share": 0.9},
+        {"critic": "vit"},
+        {"critic": "resnet18"},
+        {"learning_rate": math.nan},
+    ],
+)
 def test_options_without_a_meaning_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(QueryError):
         mutual_information(_X, _Z, **options)  # type: ignore[arg-type]

@@ -1,13 +1,12 @@
 """Calibrated learning curves: what pre-training is worth on a task, beside guessing, scratch and all labels.
 
-Of anybody's table of risks:
+From a table of risks:
 
 >>> from zoo.evaluation.curves import calibrated_risk, cumulative_improvement
 >>> scratch = calibrated_risk([46.0, 28.0, 16.0], blind=50.0, maximal=10.0)
 >>> encoder = calibrated_risk([28.0, 19.0, 13.0], blind=50.0, maximal=10.0)
 >>> round(cumulative_improvement(encoder, scratch).value, 3)
 0.5
-
 
 References
 ----------
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from .calibration import labels_saved as labels_saved
     from .curve import CalibratedCurve as CalibratedCurve
     from .curve import calibrated_curve as calibrated_curve
-    from .losses import transfer_data as transfer_data
+    from .inputs import transfer_data as transfer_data
     from .models import Candidate as Candidate
     from .models import candidate as candidate
     from .models import own_candidate as own_candidate
@@ -43,11 +42,10 @@ else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
-            ".bootstrap": ["Drawn"],
             "blind": ["majority_class", "mean_target", "pixelwise_direction", "pixelwise_median"],
             "calibration": ["calibrated_risk", "cumulative_improvement", "labels_saved"],
-            "curve": ["CalibratedCurve", "calibrated_curve"],
-            "losses": ["transfer_data"],
+            "curve": ["CalibratedCurve", "Drawn", "calibrated_curve"],
+            "inputs": ["transfer_data"],
             "models": ["Candidate", "candidate", "own_candidate"],
             "recipe": ["Recipe"],
             "report": ["CurveRequest", "learning_curves"],

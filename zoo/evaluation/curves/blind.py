@@ -1,4 +1,4 @@
-"""Blind guesses: the constant with the lowest risk, for somebody who knows the labels but never sees an image.
+"""Blind guesses: the constant prediction with the lowest risk, for a guess that knows the labels but sees no image.
 
 Which constant that is depends on the loss: the most frequent class for the 0-1 loss, the mean for the squared error,
 the median of every pixel for the absolute error, and for the angle between directions the direction with the least
@@ -22,33 +22,27 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-_N_FEW = 256  # given directions that choose the valley
-_N_OWN = 64  # of them that are tried as a start
+_N_CHOOSING = 256  # given directions that choose the valley
+_N_GIVEN_STARTS = 64  # of them that are tried as a start
 _N_SPREAD = 64  # directions over the whole sphere, some 25 degrees apart
 _N_STARTS = 3
-_N_STEPS = 200
-_STEP_RAD = 1e-5  # shorter steps end the descent
+_MOST_STEPS = 200
+_LEAST_STEP_RAD = 1e-5  # shorter steps end the descent
 _N_NEWTON = 4  # steps that then find the bottom of a flat valley
 _SAME_RAD = 1e-9  # directions closer than that are one
-_DIRECTION_BLOCK = 2_000_000  # values in memory at once
+_MOST_ANGLES = 2_000_000  # in memory at once
 
 
 def directions_of_least_angle(units: Floats, valid: Mask) -> tuple[Floats, Floats]:
-    """The direction with the least mean angle to the valid ones, of every place.
+    """The direction with the least mean angle to the valid ones, of every place: their median on the sphere.
 
-    Parameters
-    ----------
-    units : float array, shape (n_places, n, 3)
-        Unit vectors.
-    valid : bool array, shape (n_places, n)
-        Which of them count.
+    Of unit vectors (n_places, n, 3) and whether they count, (n_places, n), gives unit vectors (n_places, 3), arbitrary
+    where nothing is valid, and their mean angles in radians, (n_places,), 0 where nothing is valid.
 
-    Returns
-    -------
-    directions : float array, shape (n_places, 3)
-        Unit vectors; anything where nothing is valid.
-    angles : float array, shape (n_places,)
-        Their mean angles in radians; 0 where nothing is valid.
+    The mean angle is not convex over the whole sphere, so that a descent may end in a valley that is not the deepest.
+    It therefore starts from the three best of many directions: the normalised medians of the components, the mean,
+    directions of the data, and 64 spread evenly over the sphere. Up to 256 given directions a place, the choice and the
+    descent are over all of them; above, the valley is chosen by 256 in even steps and the descent in it is over all.
 
     References
     ----------
@@ -69,31 +63,31 @@ def directions_of_least_angle(units: Floats, valid: Mask) -> tuple[Floats, Float
     n = units.shape[1]
     n_valid = valid.sum(axis=1)
     medians = _normalised(_component_medians(units, valid))
-    found = medians.copy()
+    best = medians.copy()
     same = valid & (((units - medians[:, None]) ** 2).sum(axis=2) < _SAME_RAD**2)
     hard = np.flatnonzero(2 * same.sum(axis=1) < n_valid)  # elsewhere half are one direction, and none is better
     if len(hard):
-        few, few_valid = _few(units[hard], valid[hard])
+        few, few_valid = _evenly_chosen(units[hard], valid[hard])
         starts = _starts(few, few_valid, medians[hard])  # (n_hard, n_starts, 3)
         several = np.repeat(np.arange(len(hard)), _N_STARTS)
         ends = _descended(few[several], few_valid[several], starts.reshape(-1, 3))
         costs = _mean_angles(few[several], few_valid[several], ends).reshape(-1, _N_STARTS)
-        best = ends.reshape(-1, _N_STARTS, 3)[np.arange(len(hard)), costs.argmin(axis=1)]
-        if n > _N_FEW:
-            best = _descended(units[hard], valid[hard], best)
-        found[hard] = _snapped(units[hard], valid[hard], _polished(units[hard], valid[hard], best))
-    return found, _mean_angles(units, valid, found)
+        lowest = ends.reshape(-1, _N_STARTS, 3)[np.arange(len(hard)), costs.argmin(axis=1)]
+        if n > _N_CHOOSING:
+            lowest = _descended(units[hard], valid[hard], lowest)
+        best[hard] = _snapped(units[hard], valid[hard], _polished(units[hard], valid[hard], lowest))
+    return best, _mean_angles(units, valid, best)
 
 
 def _descended(units: Floats, valid: Mask, start: Floats) -> Floats:
     """Weiszfeld's steps along the sphere, from one start a place, shape (n_places, 3)."""
-    found = start.copy()
+    directions = start.copy()
     going = np.arange(len(start))
-    for _ in range(_N_STEPS):
+    for _ in range(_MOST_STEPS):
         if not len(going):
             break
-        own, here = units[going], found[going]
-        along, aside, length = _parts(own, here)
+        here = directions[going]
+        along, aside, length = _parts(units[going], here)
         counts = valid[going]
         at_pole = length < _SAME_RAD  # here, or opposite, where no direction leads to it
         pulls = counts & ~at_pole
@@ -106,42 +100,42 @@ def _descended(units: Floats, valid: Mask, start: Floats) -> Floats:
         step = pull * (let_go / np.where(weight > 0, weight, 1))[:, None]
         turn = np.sqrt((step**2).sum(axis=1))
         moved = here * np.cos(turn)[:, None] + step * np.sinc(turn / np.pi)[:, None]
-        found[going] = _normalised(moved)
-        going = going[turn > _STEP_RAD]
-    return found
+        directions[going] = _normalised(moved)
+        going = going[turn > _LEAST_STEP_RAD]
+    return directions
 
 
 def _polished(units: Floats, valid: Mask, start: Floats) -> Floats:
     """Newton's steps along the sphere, each taken where it lowers the mean angle, shape (n_places, 3)."""
-    found, cost = start, _mean_angles(units, valid, start)
+    directions, cost = start, _mean_angles(units, valid, start)
     for _ in range(_N_NEWTON):
-        along, aside, length = _parts(units, found)
+        along, aside, length = _parts(units, directions)
         pulls = valid & (length > _SAME_RAD)
         safe = np.where(pulls, length, 1)
         towards = aside * (pulls / safe)[:, :, None]  # (n_places, n, 3), of length 1
         bend = along * pulls / safe  # the cotangent: second derivative of an angle, across the way to its direction
         weight = np.abs(bend).sum(axis=1) + 1
-        here = found[:, :, None] * found[:, None]  # (n_places, 3, 3)
+        here = directions[:, :, None] * directions[:, None]  # (n_places, 3, 3)
         curvature = bend.sum(axis=1)[:, None, None] * (np.eye(3) - here)
         curvature -= (towards * bend[:, :, None]).transpose(0, 2, 1) @ towards
         curvature += weight[:, None, None] * (here + 1e-9 * np.eye(3))  # it has an inverse; the step stays aside
         step = np.linalg.solve(curvature, towards.sum(axis=1)[:, :, None])[:, :, 0]
-        moved = _normalised(found + step)
+        moved = _normalised(directions + step)
         new = _mean_angles(units, valid, moved)
-        found = np.where((new < cost)[:, None], moved, found)
+        directions = np.where((new < cost)[:, None], moved, directions)
         cost = np.minimum(new, cost)
-    return found
+    return directions
 
 
 def _starts(units: Floats, valid: Mask, medians: Floats) -> Floats:
     """The directions to start from, best first, shape (n_places, n_starts, 3)."""
     n_places, n, _ = units.shape
-    own = units[:, np.linspace(0, n - 1, min(n, _N_OWN)).astype(np.int64)]  # zero where not valid
+    given = units[:, np.linspace(0, n - 1, min(n, _N_GIVEN_STARTS)).astype(np.int64)]  # zero where not valid
     means = _normalised((units * valid[:, :, None]).sum(axis=1))
     spread = np.broadcast_to(_spread_directions(), (n_places, _N_SPREAD, 3))
-    tried = np.concatenate([medians[:, None], means[:, None], own, spread], axis=1)  # (n_places, n_tried, 3)
+    tried = np.concatenate([medians[:, None], means[:, None], given, spread], axis=1)  # (n_places, n_tried, 3)
     costs = np.empty(tried.shape[:2])
-    step = max(1, _DIRECTION_BLOCK // (n * tried.shape[1]))
+    step = max(1, _MOST_ANGLES // (n * tried.shape[1]))
     for start in range(0, n_places, step):
         rows = slice(start, start + step)
         angles = np.arccos(np.clip(tried[rows] @ units[rows].transpose(0, 2, 1), -1, 1))  # (rows, n_tried, n)
@@ -159,19 +153,19 @@ def _snapped(units: Floats, valid: Mask, directions: Floats) -> Floats:
     return np.where((better & valid.any(axis=1))[:, None], nearest, directions)
 
 
-def _few(units: Floats, valid: Mask) -> tuple[Floats, Mask]:
-    """At most so many valid ones of every place, in even steps; zero where there are fewer."""
+def _evenly_chosen(units: Floats, valid: Mask) -> tuple[Floats, Mask]:
+    """At most ``_N_CHOOSING`` valid directions of every place, in even steps; zero where there are fewer."""
     n_valid = valid.sum(axis=1, keepdims=True)
     first = np.argsort(~valid, axis=1, kind="stable")  # the valid ones first
-    size = min(_N_FEW, units.shape[1])
+    size = min(_N_CHOOSING, units.shape[1])
     rank = np.arange(size)[None]
     chosen = np.take_along_axis(first, np.where(n_valid > size, rank * n_valid // size, rank), axis=1)
-    there = np.take_along_axis(valid, chosen, axis=1)
-    return np.take_along_axis(units, chosen[:, :, None], axis=1) * there[:, :, None], there
+    is_valid = np.take_along_axis(valid, chosen, axis=1)
+    return np.take_along_axis(units, chosen[:, :, None], axis=1) * is_valid[:, :, None], is_valid
 
 
 def _component_medians(units: Floats, valid: Mask) -> Floats:
-    """Shape (n_places, 3); of places where nothing is valid zero."""
+    """Shape (n_places, 3); zero for places where nothing is valid."""
     ordered = np.sort(np.where(valid[:, :, None], units, np.inf), axis=1)
     n_valid = valid.sum(axis=1)
     places = np.arange(len(units))
@@ -185,7 +179,7 @@ def _mean_angles(units: Floats, valid: Mask, directions: Floats) -> Floats:
 
 
 def _parts(units: Floats, directions: Floats) -> tuple[Floats, Floats, Floats]:
-    """Of each given direction what is along the other, what is aside from it, and the length of that."""
+    """Of each given direction the part along the other, the part across it, and the length of that."""
     along = np.einsum("pnk,pk->pn", units, directions)
     aside = units - along[:, :, None] * directions[:, None]
     return along, aside, np.sqrt(np.einsum("pnk,pnk->pn", aside, aside))
@@ -206,8 +200,8 @@ def _spread_directions() -> Floats:
     return np.stack([radius * np.cos(turn), radius * np.sin(turn), z], axis=1)
 
 
-_BLOCK = 4_000_000  # values in memory at once
-_POOLED = 20_000  # normals at most that stand for all pixels together
+_MOST_VALUES = 4_000_000  # of maps in memory at once
+_MOST_POOLED = 20_000  # normals that stand for all pixels together
 _NO_ANGLE_RAD = 1e-7
 
 
@@ -314,35 +308,32 @@ def pixelwise_median(maps: ArrayLike, valid: ArrayLike | None = None) -> Floats:
     5.0
     """
     values, mask = _maps(maps, valid)
-    found = np.empty(values.shape[1:])
+    medians = np.empty(values.shape[1:])
     never, varies = np.zeros(values.shape[2:], dtype=bool), False
     for rows in _blocks(values):
-        block, there = values[:, :, rows].astype(np.float64), mask[:, None, rows]  # (n, c, rows, w), (n, 1, rows, w)
-        if not np.isfinite(block[np.broadcast_to(there, block.shape)]).all():
+        block, known = values[:, :, rows].astype(np.float64), mask[:, None, rows]  # (n, c, rows, w), (n, 1, rows, w)
+        if not np.isfinite(block[np.broadcast_to(known, block.shape)]).all():
             raise DataError("A valid pixel of the maps is not finite; expected such pixels to be marked as not valid.")
-        ordered = np.sort(np.where(there, block, np.inf), axis=0)
-        n_valid = there.sum(axis=0, keepdims=True)  # (1, 1, rows, w)
-        below, above = (
-            np.take_along_axis(ordered, np.maximum(where, 0), axis=0)[0] for where in ((n_valid - 1) // 2, n_valid // 2)
-        )
-        highest = np.take_along_axis(ordered, np.maximum(n_valid - 1, 0), axis=0)[0]  # (c, rows, w)
+        ordered = np.sort(np.where(known, block, np.inf), axis=0)
+        n_valid = known.sum(axis=0, keepdims=True)  # (1, 1, rows, w)
+        ranks = (n_valid - 1) // 2, n_valid // 2, n_valid - 1
+        below, above, highest = (np.take_along_axis(ordered, np.maximum(rank, 0), axis=0)[0] for rank in ranks)
         never[rows] = n_valid[0, 0] == 0
         varies |= bool(((highest > ordered[0]) & (n_valid[0] > 0)).any())
-        found[:, rows] = 0.5 * below + 0.5 * above
+        medians[:, rows] = 0.5 * below + 0.5 * above
     if not varies:
         raise DataError(_constant(len(values), "map"))
     if never.any():
         for channel in range(values.shape[1]):
-            found[channel, never] = np.median(values[:, channel][mask])
-    return found
+            medians[channel, never] = np.median(values[:, channel][mask])
+    return medians
 
 
 def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> Floats:
     """The direction of every pixel with the least mean angle to its normals: their median on the sphere.
 
-    It is found by descent (:func:`~zoo.evaluation.curves.blind.directions_of_least_angle`), and may be one of
-    several where several are equally good. A pixel that is valid in no map gets the best direction for the valid
-    normals of all pixels, or for 20,000 of them in even steps.
+    It is found by descent from several starts, and may be one of several where several are equally good. A pixel that
+    is valid in no map gets the best direction for the valid normals of all pixels, or for 20,000 of them in even steps.
 
     Parameters
     ----------
@@ -377,25 +368,24 @@ def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> F
     n, n_channels, height, width = values.shape
     if n_channels != 3:
         raise DataError(f"The normals have the shape {values.shape}; expected three components, shape (n, 3, h, w).")
-    found = np.empty((height, width, 3))
+    directions = np.empty((height, width, 3))
     varies = False
     for rows in _blocks(values):
-        there = mask[:, rows].reshape(n, -1).T  # (n_pixels, n)
+        known = mask[:, rows].reshape(n, -1).T  # (n_pixels, n)
         block = values[:, :, rows].reshape(n, 3, -1).transpose(2, 0, 1)  # (n_pixels, n, 3)
-        units = _units(block, there)
-        best, angles = directions_of_least_angle(units, there)
+        best, angles = directions_of_least_angle(_units(block, known), known)
         varies |= bool((angles > _NO_ANGLE_RAD).any())
-        found[rows] = best.reshape(-1, width, 3)
+        directions[rows] = best.reshape(-1, width, 3)
     if not varies:
         raise DataError(_constant(n, "map"))
     never = ~mask.any(axis=0)
     if never.any():
         where = np.argwhere(mask)  # (n_valid, 3)
-        image, row, column = where[np.linspace(0, len(where) - 1, min(len(where), _POOLED)).astype(np.int64)].T
+        image, row, column = where[np.linspace(0, len(where) - 1, min(len(where), _MOST_POOLED)).astype(np.int64)].T
         pooled = values[image, :, row, column][None]  # (1, n_pooled, 3)
         all_valid = np.ones(pooled.shape[:2], dtype=bool)
-        found[never] = directions_of_least_angle(_units(pooled, all_valid), all_valid)[0][0]
-    return np.ascontiguousarray(found.transpose(2, 0, 1))
+        directions[never] = directions_of_least_angle(_units(pooled, all_valid), all_valid)[0][0]
+    return np.ascontiguousarray(directions.transpose(2, 0, 1))
 
 
 def _units(vectors: NDArray[np.floating], valid: Mask) -> Floats:
@@ -423,8 +413,8 @@ def _maps(maps: ArrayLike, valid: ArrayLike | None) -> tuple[NDArray[np.floating
     mask = np.ones(shape, dtype=bool) if valid is None else np.asarray(valid)
     if mask.shape != shape or mask.dtype != bool:
         raise DataError(
-            f"What is valid has the shape {mask.shape} and the type {mask.dtype}, of maps of the shape {values.shape}; "
-            f"expected true or false, shape {shape}."
+            f"The mask of valid pixels has the shape {mask.shape} and the type {mask.dtype}, for maps of the shape "
+            f"{values.shape}; expected true or false, shape {shape}."
         )
     if not mask.any():
         raise DataError(f"None of the {len(values)} maps has a valid pixel; expected at least some to guess from.")
@@ -432,9 +422,9 @@ def _maps(maps: ArrayLike, valid: ArrayLike | None) -> tuple[NDArray[np.floating
 
 
 def _blocks(values: NDArray[np.floating]) -> list[slice]:
-    """Rows of the maps, a few at a time."""
+    """Rows of the maps, as many at a time as fit into the memory that is meant for them."""
     n, n_channels, height, width = values.shape
-    step = max(1, _BLOCK // (n * n_channels * width))
+    step = max(1, _MOST_VALUES // (n * n_channels * width))
     return [slice(start, min(start + step, height)) for start in range(0, height, step)]
 
 

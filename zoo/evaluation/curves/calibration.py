@@ -1,4 +1,9 @@
-"""Calibrated risk: a risk on the scale from a blind guess to the best that labels can buy."""
+"""Calibrated risk, and what follows from it: cumulative improvement over scratch, and how many labels are saved.
+
+A calibrated risk is on the scale from a blind guess (1) to maximal supervision (0). The cumulative improvement is what
+an encoder is worth over all numbers of labels at once; labels saved are those that training from scratch needs more for
+the same risk. The functions of many bootstrap draws give NaN where that of one value would refuse it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+
+NEAR_BLIND, NEAR_MAXIMAL = 0.9, 0.1  # calibrated risks of scratch with few labels, and with many, at the least
 
 
 def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
@@ -74,34 +81,17 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
     if len(wrong):
         where = tuple(int(each) for each in wrong[0])
         raise DataError(no_scale(blind=float(blinds[where]), maximal=float(maxima[where]), where=position(where)))
-    found = _quotients(risks, blinds, maxima)
-    if not np.isfinite(found).all():
+    calibrated = _quotients(risks, blinds, maxima)
+    if not np.isfinite(calibrated).all():
         raise DataError(
             "The risks are too far from each other for their quotient to be a float; expected risks of comparable size."
         )
-    return found
+    return calibrated
 
 
 def calibrated_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
-    """:func:`calibrated_risk` of bootstrap draws, some of which may have no scale.
+    """:func:`calibrated_risk` of bootstrap draws, (n_draws,) each; NaN for a draw without a scale, or that holds a NaN.
 
-    Parameters
-    ----------
-    risk, blind, maximal : float arrays, shape (n_draws,)
-        Entry i of each is of one draw. NaN is allowed.
-
-    Returns
-    -------
-    float array, shape (n_draws,); lower is better
-        NaN for a draw whose maximal supervision is no better than its blind guess, or that holds a NaN.
-
-    Raises
-    ------
-    DataError
-        If the shapes differ or have not one axis.
-
-    Examples
-    --------
     >>> calibrated_risk_draws([5.0, 5.0], blind=[9.0, 4.0], maximal=[1.0, 4.0])
     array([0.5, nan])
     """
@@ -117,15 +107,15 @@ def calibrated_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLi
 
 
 def _quotients(risks: Floats, blinds: Floats, maxima: Floats) -> Floats:
-    """NaN where there is none."""
+    """NaN where the scale has no width, or the quotient is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         width = blinds - maxima
-        found = (risks - maxima) / np.where((width > 0) & np.isfinite(width), width, np.nan)
-    return np.asarray(np.where(np.isfinite(found), found, np.nan))
+        quotients = (risks - maxima) / np.where((width > 0) & np.isfinite(width), width, np.nan)
+    return np.asarray(np.where(np.isfinite(quotients), quotients, np.nan))
 
 
 def no_scale(*, blind: float, maximal: float, where: str = "") -> str:
-    """The sentence on maximal supervision that is no better than the blind guess."""
+    """Message where maximal supervision is no better than the blind guess."""
     return (
         f"Maximal supervision has a risk of {maximal:.6g} and the blind guess one of {blind:.6g}{where}; expected "
         "maximal supervision to be lower, for calibrated risk runs from one to the other: train it on more labels or "
@@ -135,21 +125,11 @@ def no_scale(*, blind: float, maximal: float, where: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Improvement:
-    """A calibrated cumulative improvement, and the range it is of.
+    """A calibrated cumulative improvement, and the range it is of."""
 
-    Attributes
-    ----------
-    value : float
-        Share of the area under the diagonal; higher is better.
-    from_scratch, to_scratch : float
-        Calibrated risks of scratch in the first and the last regime, between which the area lies; at least 0.
-    n_regimes : int
-        Points of the curve.
-    """
-
-    value: float
-    from_scratch: float
-    to_scratch: float
+    value: float  # share of the area under the diagonal; higher is better
+    from_scratch: float  # calibrated risks of scratch in the first and ...
+    to_scratch: float  # ... in the last regime, between which the area lies; at least 0
     n_regimes: int
 
 
@@ -224,41 +204,26 @@ def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike)
 
 
 def cumulative_improvements(calibrated: ArrayLike, calibrated_scratch: ArrayLike) -> Floats:
-    """:func:`cumulative_improvement` of every row: of each bootstrap draw, for an interval.
+    """:func:`cumulative_improvement` of every row of two tables (n_draws, n_regimes): of each bootstrap draw.
 
-    Parameters
-    ----------
-    calibrated, calibrated_scratch : float arrays, shape (n_draws, n_regimes)
-        Row i of both is of one draw. NaN is allowed.
+    NaN for a draw that :func:`cumulative_improvement` would refuse, or that holds a NaN.
 
-    Returns
-    -------
-    float array, shape (n_draws,); higher is better
-        NaN for a draw that :func:`cumulative_improvement` would refuse, or that holds a NaN.
-
-    Raises
-    ------
-    DataError
-        If the shapes differ or have not two axes.
-
-    Examples
-    --------
     >>> cumulative_improvements([[0.4, 0.0], [0.4, 0.3]], [[0.8, 0.0], [0.2, 0.3]])
     array([0.5, nan])
     """
     y = numbers(calibrated, name="The calibrated risk", n_axes=2)
     x = numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=2)
     _check_shapes(y, x)
-    found = np.full(len(x), np.nan)
+    improvements = np.full(len(x), np.nan)
     if x.shape[1] >= 2:
         usable = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1) & (x[:, 0] > 0) & (x[:, -1] < x[:, 0])
-        found[usable] = _improvements(y[usable], x[usable])
-        found[~np.isfinite(found)] = np.nan
-    return found
+        improvements[usable] = _improvements(y[usable], x[usable])
+        improvements[~np.isfinite(improvements)] = np.nan
+    return improvements
 
 
 def _improvements(y: Floats, x: Floats) -> Floats:
-    """Of rows that are identified, shape (n_draws, n_regimes)."""
+    """Of rows (n_draws, n_regimes) whose x begins above 0 and ends lower than it begins."""
     with np.errstate(over="ignore", invalid="ignore"):
         scale = x[:, :1]  # squares of very small numbers would vanish
         gap = (x - y) / scale  # (n_draws, n_regimes); exactly 0 for an encoder that equals scratch
@@ -288,28 +253,15 @@ Bound: TypeAlias = Literal["=", ">", "<"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelsSaved:
-    """What scratch needs to reach the encoder's risk, one entry a regime.
+    """What scratch needs to reach the encoder's risk, one entry a regime."""
 
-    Attributes
-    ----------
-    n : tuple of int
-        Labels that the encoder was trained on.
-    scratch_n : tuple of float or None
-        Labels with which scratch has the encoder's risk; None where only a bound is known.
-    bound : tuple of "=", ">" or "<"
-        "=": scratch needs ``limit`` labels; ">": more than that, and nobody measured how many; "<": fewer than that.
-    limit : tuple of float
-        Of the bound: the most or the fewest labels that scratch was measured with, or ``scratch_n`` itself.
-    share_saved : tuple of float
-        1 - n / limit: share of scratch's labels that the encoder makes superfluous, below 1; higher is better, below 0
-        the encoder needs more labels than scratch. The bound holds for it too: ">" is at least so much.
-    """
-
-    n: tuple[int, ...]
-    scratch_n: tuple[float | None, ...]
-    bound: tuple[Bound, ...]
-    limit: tuple[float, ...]
+    n: tuple[int, ...]  # labels that the encoder was trained on
+    scratch_n: tuple[float | None, ...]  # labels with which scratch has the encoder's risk; None with only a bound
+    bound: tuple[Bound, ...]  # scratch needs ``limit`` labels ("="), more (">") or fewer ("<")
+    limit: tuple[float, ...]  # ``scratch_n``, or the most or the fewest labels that scratch was measured with
     share_saved: tuple[float, ...]
+    """1 - n / limit: share of scratch's labels that the encoder saves, below 1; higher is better, below 0 the encoder
+    needs more labels than scratch. The bound holds for it too: with ">" it is at least so much."""
 
 
 def labels_saved(
@@ -374,41 +326,24 @@ def labels_saved(
             )
         path_n, path = np.append(labels, point[0]), np.append(scratch, point[1])
     needed = labels_of_scratch(path_n, risks, np.broadcast_to(path, (len(risks), len(path))))
-    found = [_bounded(float(each), path_n) for each in needed]
+    bounded = [_bounded(float(each), path_n) for each in needed]
     return LabelsSaved(
         n=tuple(int(each) for each in labels),
-        scratch_n=tuple(limit if bound == "=" else None for bound, limit in found),
-        bound=tuple(bound for bound, _ in found),
-        limit=tuple(limit for _, limit in found),
-        share_saved=tuple(1 - float(own) / limit for own, (_, limit) in zip(labels, found, strict=True)),
+        scratch_n=tuple(limit if bound == "=" else None for bound, limit in bounded),
+        bound=tuple(bound for bound, _ in bounded),
+        limit=tuple(limit for _, limit in bounded),
+        share_saved=tuple(1 - float(count) / limit for count, (_, limit) in zip(labels, bounded, strict=True)),
     )
 
 
 def labels_of_scratch(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) -> Floats:
     """How many labels scratch needs for a risk, in every bootstrap draw, for an interval of :func:`labels_saved`.
 
-    Parameters
-    ----------
-    n : int array, shape (n_points,)
-        Labels with which scratch was measured, rising.
-    risk : float array, shape (n_draws,)
-        The risk to reach, any unit. NaN is allowed.
-    risk_scratch : float array, shape (n_draws, n_points)
-        Of scratch with so many labels, in the same unit; row i is of the draw of entry i of ``risk``.
+    ``n`` are the labels with which scratch was measured, rising, (n_points,); ``risk`` is the one to reach, (n_draws,);
+    row i of ``risk_scratch``, (n_draws, n_points), is of the same draw as entry i of it. The result, (n_draws,), is 0
+    where scratch needs fewer labels than the first of ``n``, infinity where it needs more than the last, and NaN for a
+    draw that holds a NaN.
 
-    Returns
-    -------
-    float array, shape (n_draws,)
-        0 where scratch needs fewer labels than the first of ``n``, infinity where it needs more than the last, NaN for
-        a draw that holds a NaN.
-
-    Raises
-    ------
-    DataError
-        If the shapes do not go together, or the numbers of labels are not whole, positive and rising.
-
-    Examples
-    --------
     >>> labels_of_scratch([100, 400], risk=[30.0, 50.0, 10.0], risk_scratch=[[40.0, 20.0]] * 3)
     array([200.,   0.,  inf])
     """
@@ -429,10 +364,10 @@ def labels_of_scratch(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) ->
     between = reached.any(axis=1) & (right > 0) & (below < wanted)  # else reached at a point, without a logarithm
     with np.errstate(over="ignore", invalid="ignore"):
         share = np.where(between, above - wanted, 1) / np.where(between, above - below, 1)
-    found = np.where(between, labels[left] * (labels[right] / labels[left]) ** share, labels[right])
-    found = np.where(reached.any(axis=1), found, np.inf)
-    found = np.where(path[:, 0] < wanted, 0.0, found)
-    return np.where(np.isfinite(path).all(axis=1) & np.isfinite(wanted), found, np.nan)
+    needed = np.where(between, labels[left] * (labels[right] / labels[left]) ** share, labels[right])
+    needed = np.where(reached.any(axis=1), needed, np.inf)
+    needed = np.where(path[:, 0] < wanted, 0.0, needed)
+    return np.where(np.isfinite(path).all(axis=1) & np.isfinite(wanted), needed, np.nan)
 
 
 def _bounded(needed: float, n: Floats) -> tuple[Bound, float]:

@@ -1,10 +1,9 @@
 """Figures of calibrated learning curves: against the number of labels, against training from scratch, and strips.
 
 The curves are those of the paper's Figures 1 to 3: the blind guess lies at 1 and maximal supervision at 0, an encoder
-that is worth nothing lies on the curve of scratch, on the left, and on the diagonal, on the right. A strip shows what
-each number of labels looks like, as in Figures 1 and 3: a row an image, a column what was predicted of it. One that is
-wider than a page is broken into bands, each with image, truth, blind guess and maximal supervision, so that every band
-reads by itself.
+that is worth nothing lies on the curve of scratch, on the left, and on the diagonal, on the right. A strip has examples
+of the predictions with each number of labels, as in Figures 1 and 3: a row an image, a column what was predicted of it.
+One that is wider than a page is broken into bands, each with image, truth, blind guess and maximal supervision.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, letter, new_figure
-from .texts import caption_of, improvement_text, label_of, require_drawable, words_of
+from .curve import caption_of, improvement_text, label_of, require_drawable, words_of
 
 with requires_extra("study", needed_for="A figure"):
     import numpy as np
@@ -42,18 +41,18 @@ if TYPE_CHECKING:
     Maps = NDArray[np.float32]
 
 
-Look = Mapping[str, tuple[str, str]]  # of each curve, by its label: colour and mark
+Look = Mapping[str, tuple[str, str]]  # colour and mark of each curve, by its label
 
-_INK = tuple(colour for colour in COLOURS if colour != "#444444")  # black and greys are of the controls
-_MARKS = MARKS[1:]  # circles too
+_CURVE_COLOURS = tuple(colour for colour in COLOURS if colour != "#444444")  # the controls have black and greys, ...
+_CURVE_MARKS = MARKS[1:]  # ... and circles
 _SCRATCH_LOOKS: Any = (("black", "-"), ("#777777", (0, (4, 1.5))), ("#AAAAAA", (0, (1.5, 1))))
 _BLIND_LINE: Any = (0, (5, 2))
 _MAXIMAL_LINE: Any = (0, (1, 1.5))
-_ASIDE = 0.011  # of the span of risks of scratch, between the bars of two encoders with as many labels
-_MOST_BANDS = 3  # curves with a band each; more of them would hide each other, and get bars
-_BEYOND = 0.6  # of the span of all values, that intervals may add to the axis at either end
-_LEGEND_INCHES = 0.155  # of a line
-_ABOVE = 13.0  # points between frame and title, for numbers of labels
+_DODGE_SHARE = 0.011  # of the span of risks of scratch, between the bars of two encoders with as many labels
+_MOST_WITH_BANDS = 3  # curves; the bands of more would hide each other, and are bars
+_INTERVAL_SHARE = 0.6  # of the span of all values, that intervals may add to the axis at either end
+_LEGEND_LINE_INCHES = 0.155
+_TITLE_POINTS = 13.0  # between frame and title, for numbers of labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +64,7 @@ class _Scratch:
 
 
 def curves_figure(curves: Sequence[CalibratedCurve], *, name: str | None = None) -> Figure:
-    """Both panels, for curves of one metric on one data set.
-
-    Parameters
-    ----------
-    curves : sequence of CalibratedCurve
-        One an encoder; from 1 to about 8 can be told apart.
-    name : str, optional
-        Of the file; ``curves_METRIC`` by default.
-
-    Raises
-    ------
-    QueryError
-        If there is no curve, or if they are of several metrics or data sets, or two of them have one name.
-    """
+    """Both panels, for curves of one metric on one data set, one an encoder; up to about 8 can be told apart."""
     require_drawable(curves)
     metric = curves[0].metric
     return Figure(
@@ -98,19 +84,19 @@ def draw_curves(curves: Sequence[CalibratedCurve]) -> Drawing:
     n_columns = _columns([str(one.get_label()) for one in handles])
     n_lines = math.ceil(len(handles) / n_columns)
     drawing, (left, right) = new_figure(
-        height=3.1 + _LEGEND_INCHES * n_lines, n_columns=2, sharey=True, width_ratios=(1.15, 1)
+        height=3.1 + _LEGEND_LINE_INCHES * n_lines, n_columns=2, sharey=True, width_ratios=(1.15, 1)
     )
     look = look_of(curves)
     draw_against_n(left, curves, look)
     draw_against_scratch(right, curves, look)
     right.set_ylabel("")
-    letter([left, right], above=_ABOVE)
+    letter([left, right], above=_TITLE_POINTS)
     drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns)
     return drawing
 
 
 def draw_against_n(axes: Axes, curves: Sequence[CalibratedCurve], look: Look | None = None) -> None:
-    """Calibrated risk against the number of labels that were used, and the controls."""
+    """Calibrated risk of encoders, scratch and controls against the number of labels that were used."""
     chosen = look or look_of(curves)
     axes.set_xscale("log")
     axes.set_ylim(*limits(curves))
@@ -118,9 +104,9 @@ def draw_against_n(axes: Axes, curves: Sequence[CalibratedCurve], look: Look | N
     for scratch in _by_scratch(curves):
         values = [point.calibrated_scratch for point in scratch.points]
         n = [point.n_actual for point in scratch.points]
-        axes.plot(n, [one.value for one in values], color=scratch.ink, linestyle=scratch.line, marker="o",
-                  markerfacecolor="white", zorder=3)  # fmt: skip
-        _draw_uncertainty(axes, n, values, scratch.ink, band=len(curves) <= _MOST_BANDS)
+        risks = [each.value for each in values]
+        axes.plot(n, risks, color=scratch.ink, linestyle=scratch.line, marker="o", markerfacecolor="white", zorder=3)
+        _draw_uncertainty(axes, n, values, scratch.ink, band=len(curves) <= _MOST_WITH_BANDS)
     every = sorted({point.n_actual for curve in curves for point in curve.points})
     for place, curve in enumerate(curves):
         ink, mark = chosen[label_of(curve)]
@@ -129,7 +115,7 @@ def draw_against_n(axes: Axes, curves: Sequence[CalibratedCurve], look: Look | N
         _draw_curve(axes, x, curve, ink, mark, n_curves=len(curves))
     if len(every) == 1:
         axes.set_xlim(every[0] / 3, every[0] * 3)
-    ticks = _told_apart(every)
+    ticks = _legible(every)
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="number of labelled images n", ylabel=_risk_label(curves))
@@ -145,10 +131,10 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
     ends = min(0.0, *values), max(1.0, *values)
     axes.plot(ends, ends, color="black", zorder=3)
     for scratch in every:
-        for own in (point.calibrated_scratch for point in scratch.points):
-            axes.plot(own.value, own.value, "o", color=scratch.ink, markerfacecolor="white", zorder=3)
-            if own.ci_low is not None and own.ci_high is not None:  # how well the place on the other axis is known
-                axes.plot([own.ci_low, own.ci_high], [own.value] * 2, color=scratch.ink, linewidth=0.7, alpha=0.6)
+        for risk in (point.calibrated_scratch for point in scratch.points):
+            axes.plot(risk.value, risk.value, "o", color=scratch.ink, markerfacecolor="white", zorder=3)
+            if risk.ci_low is not None and risk.ci_high is not None:  # how well the place on the other axis is known
+                axes.plot([risk.ci_low, risk.ci_high], [risk.value] * 2, color=scratch.ink, linewidth=0.7, alpha=0.6)
     if len(every) == 1:
         _write_n(axes, every[0].points, ends)
     for place, curve in enumerate(curves):
@@ -159,7 +145,7 @@ def draw_against_scratch(axes: Axes, curves: Sequence[CalibratedCurve], look: Lo
             area = axes.fill_between(points, points, y, color=ink, alpha=0.12, linewidth=0, hatch="////", edgecolor=ink)
             low, high = axes.get_ylim()  # what lies left of 0 does not count
             area.set_clip_path(Rectangle((0, low), ends[1], high - low, transform=axes.transData))
-        aside = _ASIDE * (ends[1] - ends[0]) * (place - (len(curves) - 1) / 2)
+        aside = _DODGE_SHARE * (ends[1] - ends[0]) * (place - (len(curves) - 1) / 2)
         _draw_curve(axes, [x + aside for x in points], curve, ink, mark, n_curves=len(curves), band=False)
     span = ends[1] - ends[0]
     axes.set_xlim(ends[0] - 0.05 * span, ends[1] + 0.05 * span)
@@ -175,8 +161,8 @@ def legend_handles(curves: Sequence[CalibratedCurve], look: Look | None = None) 
         only = " (images only)" if curve.images_only and curve.improvement is not None else ""
         text = f"{label_of(curve)}: CCI {improvement_text(curve.improvement)}{only}"
         handles.append(_handle(ink, text, marker=mark))
-    for one in _by_scratch(curves):
-        handles.append(_handle(one.ink, one.name, linestyle=one.line, marker="o", markerfacecolor="white"))
+    for scratch in _by_scratch(curves):
+        handles.append(_handle(scratch.ink, scratch.name, linestyle=scratch.line, marker="o", markerfacecolor="white"))
     handles.append(_handle("#555555", "blind guess", linestyle=_BLIND_LINE))
     handles.append(_handle("#555555", "maximal supervision", linestyle=_MAXIMAL_LINE))
     return handles
@@ -185,11 +171,14 @@ def legend_handles(curves: Sequence[CalibratedCurve], look: Look | None = None) 
 def look_of(curves: Sequence[CalibratedCurve]) -> dict[str, tuple[str, str]]:
     """Colour and mark of each curve, in their order; given to several panels, an encoder looks alike in all of them."""
     labels = list(dict.fromkeys(label_of(curve) for curve in curves))
-    return {label: (_INK[place % len(_INK)], _MARKS[place % len(_MARKS)]) for place, label in enumerate(labels)}
+    return {
+        label: (_CURVE_COLOURS[place % len(_CURVE_COLOURS)], _CURVE_MARKS[place % len(_CURVE_MARKS)])
+        for place, label in enumerate(labels)
+    }
 
 
 def limits(curves: Sequence[CalibratedCurve]) -> tuple[float, float]:
-    """Of the vertical axis: all values and both controls, and intervals as far as they leave the values legible."""
+    """Ends of the vertical axis: all values and both controls, and intervals as far as the values stay legible."""
     shown = [
         each for curve in curves for point in curve.points for each in (point.calibrated, point.calibrated_scratch)
     ]
@@ -197,7 +186,10 @@ def limits(curves: Sequence[CalibratedCurve]) -> tuple[float, float]:
     span = high - low
     lowest = min([low, *(one.ci_low for one in shown if one.ci_low is not None)])
     highest = max([high, *(one.ci_high for one in shown if one.ci_high is not None)])
-    return (max(lowest, low - _BEYOND * span) - 0.05 * span, min(highest, high + _BEYOND * span) + 0.05 * span)
+    return (
+        max(lowest, low - _INTERVAL_SHARE * span) - 0.05 * span,
+        min(highest, high + _INTERVAL_SHARE * span) + 0.05 * span,
+    )
 
 
 def _risk_label(curves: Sequence[CalibratedCurve]) -> str:
@@ -218,31 +210,36 @@ def _is_cut(curves: Sequence[CalibratedCurve]) -> bool:
 
 
 def _draw_controls(axes: Axes, *, corners: tuple[str, str]) -> None:
-    """Blind guess and maximal supervision; what lies beyond them is said in the ``corners`` above and below."""
+    """Blind guess and maximal supervision, with words in the ``corners`` for the ranges above and below them."""
     axes.axhline(1, color="#555555", linestyle=_BLIND_LINE, linewidth=1)
     axes.axhline(0, color="#555555", linestyle=_MAXIMAL_LINE, linewidth=1.2)
     low, high = axes.get_ylim()
-    beyond = ((1, high, "worse than the blind guess", 0.985, "top"),
-              (low, 0, "better than maximal supervision", 0.015, "bottom"))  # fmt: skip
+    beyond = (
+        (1, high, "worse than the blind guess", 0.985, "top"),
+        (low, 0, "better than maximal supervision", 0.015, "bottom"),
+    )
     for (start, end, text, height, edge), corner in zip(beyond, corners, strict=True):
         if end - start > 0.1 * (high - low):  # more than the margin
             axes.axhspan(start, end, color="#F4F4F4", zorder=0)
-            axes.text(0.02 if corner == "left" else 0.98, height, text, transform=axes.transAxes, va=edge, ha=corner,
-                      fontsize=6, color="#777777")  # fmt: skip
+            x, grey = 0.02 if corner == "left" else 0.98, "#777777"
+            axes.text(x, height, text, transform=axes.transAxes, va=edge, ha=corner, fontsize=6, color=grey)
 
 
 def _draw_curve(
     axes: Axes, x: Sequence[float], curve: CalibratedCurve, ink: str, mark: str, *, n_curves: int, band: bool = True
 ) -> None:
     values = [point.calibrated for point in curve.points]
-    axes.plot(x, [one.value for one in values], color=ink, marker=mark, zorder=4, markeredgecolor="white",
-              markeredgewidth=0.4)  # fmt: skip
-    _draw_uncertainty(axes, x, values, ink, band=band and n_curves <= _MOST_BANDS)
+    risks = [each.value for each in values]
+    axes.plot(x, risks, color=ink, marker=mark, zorder=4, markeredgecolor="white", markeredgewidth=0.4)
+    _draw_uncertainty(axes, x, values, ink, band=band and n_curves <= _MOST_WITH_BANDS)
 
 
 def _draw_uncertainty(axes: Axes, x: Sequence[float], values: Sequence[Interval], ink: str, *, band: bool) -> None:
-    known = [(at, one.ci_low, one.ci_high) for at, one in zip(x, values, strict=True)
-             if one.ci_low is not None and one.ci_high is not None]  # fmt: skip
+    known = [
+        (at, each.ci_low, each.ci_high)
+        for at, each in zip(x, values, strict=True)
+        if each.ci_low is not None and each.ci_high is not None
+    ]
     if band and len(known) > 1:
         axes.fill_between(*zip(*known, strict=True), color=ink, alpha=0.15, linewidth=0)  # type: ignore[arg-type]
     else:
@@ -258,27 +255,27 @@ def _write_n(axes: Axes, points: Sequence[CurvePoint], ends: tuple[float, float]
         text = f"{point.n_actual:,}" if taken else f"n = {point.n_actual:,}"
         place, half = point.calibrated_scratch.value, 0.011 * span * (len(text) + 1)
         if all(place + half < low or place - half > high for low, high in taken):
-            axes.text(place, 1.012, text, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=6,
-                      color="#555555")  # fmt: skip
+            above, grey = axes.get_xaxis_transform(), "#555555"
+            axes.text(place, 1.012, text, transform=above, ha="center", va="bottom", fontsize=6, color=grey)
             axes.axvline(place, color="#BBBBBB", linewidth=0.5, linestyle=_MAXIMAL_LINE, zorder=1)
             taken.append((place - half, place + half))
 
 
 def _by_scratch(curves: Sequence[CalibratedCurve]) -> list[_Scratch]:
-    """Each scratch there is, once: encoders of one architecture share theirs."""
+    """Each scratch once: encoders of one architecture share theirs."""
     groups: dict[tuple[tuple[int, float], ...], list[CalibratedCurve]] = {}
     for curve in curves:
         key = tuple((point.n_actual, point.calibrated_scratch.value) for point in curve.points)
         groups.setdefault(key, []).append(curve)
-    found = []
+    scratches = []
     for place, members in enumerate(groups.values()):
         name = "scratch"
         if len(groups) > 1:
             more = f" and {len(members) - 1} more" if len(members) > 1 else ""
             name = f"scratch for {members[0].encoder}{more}"
         ink, line = _SCRATCH_LOOKS[place % len(_SCRATCH_LOOKS)]
-        found.append(_Scratch(name, ink, line, members[0].points))
-    return found
+        scratches.append(_Scratch(name, ink, line, members[0].points))
+    return scratches
 
 
 def _handle(ink: str, text: str, **look: Any) -> Line2D:
@@ -286,22 +283,22 @@ def _handle(ink: str, text: str, **look: Any) -> Line2D:
 
 
 def _columns(labels: Sequence[str]) -> int:
-    """Of a legend, by the width of its longest line."""
+    """Number of columns of a legend, by the width of its longest line."""
     inches = max(len(label) for label in labels) * 0.048 + 0.5
     return max(1, min(3, int(FULL_WIDTH / inches)))
 
 
 def _dodge(place: int, n_curves: int, every: Sequence[int]) -> float:
     """A factor that moves curves apart, so that bars at one number of labels do not hide each other."""
-    if n_curves <= _MOST_BANDS and len(every) > 1:
+    if n_curves <= _MOST_WITH_BANDS and len(every) > 1:
         return 1.0
     steps = [math.log(b / a) for a, b in pairwise(every)]
     width = 0.35 * min([*steps, 0.5])
     return math.exp(width * ((place + 0.5) / n_curves - 0.5))
 
 
-def _told_apart(every: Sequence[int]) -> list[int]:
-    """Numbers whose texts do not touch each other on a logarithmic axis; the first and the last are among them."""
+def _legible(every: Sequence[int]) -> list[int]:
+    """Numbers whose labels do not touch each other on a logarithmic axis; the first and the last are among them."""
     span = math.log(every[-1] / every[0]) or 1.0
     chosen = [every[0]]
     for n in every[1:-1]:
@@ -312,11 +309,11 @@ def _told_apart(every: Sequence[int]) -> list[int]:
 
 
 _MOST_COLUMNS = 11  # of a band; narrower cells could not be read on a page
-_LARGEST = 1.05  # inches of a cell
-_EDGE, _GAP, _GROUP_GAP, _ROW_GAP = 0.06, 0.03, 0.12, 0.03  # inches
-_LINE, _BAND_GAP, _BAR = 0.115, 0.12, 0.5  # inches
-_COLOURS = "viridis"  # perceptually uniform; the smaller the darker
-_INVALID = "#BBBBBB"
+_LARGEST_CELL = 1.05  # inches, as all of these lengths
+_EDGE, _GAP, _GROUP_GAP, _ROW_GAP = 0.06, 0.03, 0.12, 0.03
+_TEXT_LINE, _BAND_GAP, _COLOUR_BAR = 0.115, 0.12, 0.5
+_DEPTH_COLOURS = "viridis"  # perceptually uniform; the smaller the darker
+_INVALID_COLOUR = "#BBBBBB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -330,33 +327,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Strip:
-    """Example predictions of a dense task.
+    """Example predictions of a dense task."""
 
-    Attributes
-    ----------
-    task, dataset : str
-        "depth" has one channel; "normals" have three, each in [-1, 1].
-    unit : str
-        Of the maps.
-    images : float array, shape (n_images, px, px, 3)
-        In [0, 1].
-    truth : float array, shape (n_images, n_channels, px, px)
-    valid : bool array, shape (n_images, px, px)
-        Where the truth is known.
-    blind, maximal : float arrays like ``truth``, or None
-    columns : sequence of Column
-        In the order of labels, and of scratch and encoders within them.
-    """
-
-    task: str
+    task: str  # "depth" has one channel; "normals" have three, each in [-1, 1]
     dataset: str
-    unit: str
-    images: NDArray[np.float32]
-    truth: Maps
-    valid: NDArray[np.bool_]
+    unit: str  # of the maps
+    images: NDArray[np.float32]  # (n_images, px, px, 3) in [0, 1]
+    truth: Maps  # (n_images, n_channels, px, px)
+    valid: NDArray[np.bool_]  # (n_images, px, px): where the truth is known
     blind: Maps | None
     maximal: Maps | None
-    columns: Sequence[Column]
+    columns: Sequence[Column]  # in the order of labels, and of scratch and encoders within them
 
     def __post_init__(self) -> None:
         n = len(self.images)
@@ -364,8 +345,10 @@ class Strip:
         parts |= {f"{column.name} with {column.n:,} labels": column.maps for column in self.columns}
         for name, maps in parts.items():
             if maps is not None and len(maps) != n:
-                raise DataError(f"The strip of {self.dataset!r} has {n} images and {len(maps)} maps of {name}; "
-                                "expected one an image.")  # fmt: skip
+                raise DataError(
+                    f"The strip of {self.dataset!r} has {n} images and {len(maps)} maps of {name}; expected one an "
+                    "image."
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,36 +370,33 @@ def strip_figure(strip: Strip, *, name: str = "strip") -> Figure:
             "grey where they are not known."
         )
     return Figure(
-        name=name, title=f"What {strip.task} on {strip.dataset} looks like by the number of labels n",
+        name=name,
+        title=f"What {strip.task} on {strip.dataset} looks like by the number of labels n",
         caption=f"Predictions for the first {len(strip.images)} test images, of the first seed and of some of the "
         f"numbers of labels. {colours}",
         draw=partial(draw_strip, strip),
-    )  # fmt: skip
+    )
 
 
 def draw_strip(strip: Strip) -> Drawing:
     """Rows: images; columns: image, truth, blind guess, scratch and encoders by number of labels, and maximal."""
     scale = _scale(strip)
-    fixed = [
-        _Cells("image", list(strip.images)),
-        _Cells(
-            "truth", [_picture(strip, one, scale, valid) for one, valid in zip(strip.truth, strip.valid, strict=True)]
-        ),
-    ]
+    truth = [_picture(maps, scale, valid) for maps, valid in zip(strip.truth, strip.valid, strict=True)]
+    fixed = [_Cells("image", list(strip.images)), _Cells("truth", truth)]
     if strip.blind is not None:
-        fixed.append(_cells(strip, "blind guess", strip.blind, scale))
-    last = [] if strip.maximal is None else [_cells(strip, "maximal supervision", strip.maximal, scale)]
+        fixed.append(_cells("blind guess", strip.blind, scale))
+    last = [] if strip.maximal is None else [_cells("maximal supervision", strip.maximal, scale)]
     bands = [
-        [*fixed, *(_cells(strip, one.name, one.maps, scale, group=f"n = {one.n:,}") for one in band), *last]
+        [*fixed, *(_cells(column.name, column.maps, scale, group=f"n = {column.n:,}") for column in band), *last]
         for band in _bands(strip.columns, _MOST_COLUMNS - len(fixed) - len(last))
     ]
     widest = max(map(_gaps, bands)), max(map(len, bands))
-    cell = min(_LARGEST, (FULL_WIDTH - 2 * _EDGE - widest[0]) / widest[1])
-    names = [[_wrapped(one.name, cell) for one in band] for band in bands]
-    heads = [_LINE * (max(len(lines) for lines in own) + 1) + 0.09 for own in names]
+    cell = min(_LARGEST_CELL, (FULL_WIDTH - 2 * _EDGE - widest[0]) / widest[1])
+    names = [[_wrapped(column.name, cell) for column in band] for band in bands]
+    heads = [_TEXT_LINE * (max(map(len, lines)) + 1) + 0.09 for lines in names]
     rows = len(strip.images) * cell + (len(strip.images) - 1) * _ROW_GAP
     width = max(2 * _EDGE + max(len(band) * cell + _gaps(band) for band in bands), 2.6)
-    height = _EDGE + sum(heads) + rows * len(bands) + _BAND_GAP * len(bands) + _BAR * _is_depth(strip)
+    height = _EDGE + sum(heads) + rows * len(bands) + _BAND_GAP * len(bands) + _COLOUR_BAR * _is_depth(strip)
     drawing = Drawing(figsize=(width, height))
     top = height - _EDGE
     for band, lines, head in zip(bands, names, heads, strict=True):
@@ -424,7 +404,7 @@ def draw_strip(strip: Strip) -> Drawing:
         top -= head + rows + _BAND_GAP
     if scale is not None:
         bar = drawing.add_axes((0.25, 0.3 / height, 0.5, 0.09 / height))
-        mappable = ScalarMappable(Normalize(*scale), cmap=_COLOURS)
+        mappable = ScalarMappable(Normalize(*scale), cmap=_DEPTH_COLOURS)
         drawing.colorbar(mappable, cax=bar, orientation="horizontal", extend="both")
         bar.set_xlabel(f"depth [{strip.unit}]", labelpad=1)
         bar.tick_params(labelsize=6, length=2, pad=1)
@@ -437,33 +417,26 @@ def _draw_band(
 ) -> None:
     width, height = (float(inches) for inches in drawing.get_size_inches())
     x, begun = _EDGE, _EDGE
-    for place, (column, own) in enumerate(zip(band, lines, strict=True)):
+    for place, (column, name) in enumerate(zip(band, lines, strict=True)):
         before = band[place - 1].group if place else column.group
         if place:
             x += _GROUP_GAP if column.group != before else _GAP
         if column.group != before or not place:
             begun = x
         y = top - head
-        drawing.text((x + cell / 2) / width, (y + 0.03) / height, "\n".join(own), ha="center", va="bottom",
-                     fontsize=SMALLEST, linespacing=1.15)  # fmt: skip
+        at, text = ((x + cell / 2) / width, (y + 0.03) / height), "\n".join(name)
+        drawing.text(*at, text, ha="center", va="bottom", fontsize=SMALLEST, linespacing=1.15)
         for row, picture in enumerate(column.pictures):
             bottom = y - (row + 1) * cell - row * _ROW_GAP
             axes = drawing.add_axes((x / width, bottom / height, cell / width, cell / height))
-            _show(axes, picture)
+            axes.imshow(picture, interpolation="nearest", aspect="auto")
+            axes.set_axis_off()
         x += cell
         if column.group and (place + 1 == len(band) or band[place + 1].group != column.group):
-            middle, line = (begun + x) / 2, (top - _LINE - 0.02) / height
+            middle, line = (begun + x) / 2, (top - _TEXT_LINE - 0.02) / height
             drawing.text(middle / width, line + 0.01 / height, column.group, ha="center", va="bottom", fontsize=7)
-            drawing.add_artist(_rule(begun / width, x / width, line))
-
-
-def _rule(start: float, end: float, height: float) -> Any:
-    return Line2D([start, end], [height, height], color="black", linewidth=0.6)
-
-
-def _show(axes: Axes, picture: Any) -> None:
-    axes.imshow(picture, interpolation="nearest", aspect="auto")
-    axes.set_axis_off()
+            rule = Line2D([begun / width, x / width], [line, line], color="black", linewidth=0.6)
+            drawing.add_artist(rule)
 
 
 def _is_depth(strip: Strip) -> bool:
@@ -471,7 +444,7 @@ def _is_depth(strip: Strip) -> bool:
 
 
 def _scale(strip: Strip) -> tuple[float, float] | None:
-    """Least and greatest depth that is known; None for normals."""
+    """Least and greatest known depth; None for normals."""
     if not _is_depth(strip):
         return None
     known = strip.truth[:, 0][strip.valid]
@@ -481,18 +454,18 @@ def _scale(strip: Strip) -> tuple[float, float] | None:
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def _cells(strip: Strip, name: str, maps: Maps, scale: tuple[float, float] | None, *, group: str = "") -> _Cells:
-    return _Cells(name, [_picture(strip, one, scale) for one in maps], group)
+def _cells(name: str, maps: Maps, scale: tuple[float, float] | None, *, group: str = "") -> _Cells:
+    return _Cells(name, [_picture(each, scale) for each in maps], group)
 
 
-def _picture(strip: Strip, one: Maps, scale: tuple[float, float] | None, valid: Any = None) -> NDArray[np.float32]:
+def _picture(one: Maps, scale: tuple[float, float] | None, valid: Any = None) -> NDArray[np.float32]:
     """A map (c, h, w) as colours (h, w, 3) in [0, 1]; grey where it is not valid."""
     if scale is None:
         colours = np.clip((one.astype(np.float32).transpose(1, 2, 0) + 1) / 2, 0, 1)  # (h, w, 3)
     else:
-        colours = colormaps[_COLOURS](Normalize(*scale, clip=True)(one[0].astype(np.float32)))[..., :3]
+        colours = colormaps[_DEPTH_COLOURS](Normalize(*scale, clip=True)(one[0].astype(np.float32)))[..., :3]
     known = np.asarray(np.isfinite(one).all(axis=0)) & (True if valid is None else valid)  # (h, w)
-    return np.asarray(np.where(known[..., None], colours, np.array(to_rgb(_INVALID))), dtype=np.float32)
+    return np.asarray(np.where(known[..., None], colours, np.array(to_rgb(_INVALID_COLOUR))), dtype=np.float32)
 
 
 def _bands(columns: Sequence[Column], room: int) -> list[list[Column]]:
@@ -515,14 +488,17 @@ def _gaps(band: Sequence[_Cells]) -> float:
 
 
 def _wrapped(name: str, cell: float) -> list[str]:
-    """A name on as many lines as the width of a cell asks for, broken behind its joints.
+    """A name on as many lines as the width of a cell requires, broken after its separators.
 
     >>> _wrapped("pocket_simclr_rn_shapes", 0.6)
     ['pocket_', 'simclr_rn_', 'shapes']
     """
     letters = max(6, int(cell * 72 / (SMALLEST * 0.6)))
-    pieces = [piece[start : start + letters] for piece in re.split(r"(?<=[_@+:\- ])", name)
-              for start in range(0, len(piece), letters)]  # fmt: skip
+    pieces = [
+        piece[start : start + letters]
+        for piece in re.split(r"(?<=[_@+:\- ])", name)
+        for start in range(0, len(piece), letters)
+    ]
     lines = [""]
     for piece in pieces:
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > letters:

@@ -1,4 +1,8 @@
-"""An encoder with the decoder that a task needs, to be trained together or the decoder alone."""
+"""Networks of a transfer: an encoder with the decoder that a task needs, and the candidates that are measured.
+
+A candidate is an encoder of the zoo or of the user's, with its architecture at random weights for the controls. The
+decoder is a linear head for classes and a U-Net for maps, trained with the encoder or alone.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +35,11 @@ if TYPE_CHECKING:
 
 MOST_CHANNELS = 256  # of the decoder's deepest map
 LEAST_CHANNELS = 8  # of any of its maps
-CHANNELS_A_GROUP = 8  # of a group norm
+CHANNELS_PER_GROUP = 8  # of a group norm
 
 
 class LinearHead(nn.Module):
-    """One fully connected layer.
-
-    Parameters
-    ----------
-    dim : int
-        Dimensions of the features.
-    n_outputs : int
-        Classes.
-    """
+    """One fully connected layer from features to the logits of classes."""
 
     def __init__(self, dim: int, n_outputs: int) -> None:
         super().__init__()
@@ -71,14 +67,8 @@ class UNetDecoder(nn.Module):
     concatenated. Norms are over groups of channels of one image: statistics of a batch would mean little for a handful
     of images, differ between training and testing, and change with the images a forward pass.
 
-    Parameters
-    ----------
-    channels, strides : sequences of int
-        Of the stages, shallow first; see :class:`zoo.encoders.encoder.StageReader`.
-    n_outputs : int
-        Channels of the map that is predicted.
-    px : int
-        Height and width of the images.
+    ``channels`` and ``strides`` are those of the stages, shallow first, as in
+    :class:`zoo.encoders.encoder.StageReader`; images are ``px`` high and wide.
 
     References
     ----------
@@ -116,19 +106,11 @@ class UNetDecoder(nn.Module):
 
 
 def pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
-    """Levels of a U-Net, and at which of them each stage joins.
+    """Strides of the levels of a U-Net, and the level at which each stage joins.
 
-    Parameters
-    ----------
-    strides : sequence of int
-        Of the image, which is 1, and of the stages, ascending.
-
-    Returns
-    -------
-    level_strides : list of float
-        Of every level, that of the deepest stage first, 1 last.
-    levels : list of int
-        Of every stride: the first level as fine as it, and finer than that of the stage below; or else the last.
+    ``strides`` are that of the image, 1, and those of the stages, ascending. The levels begin at the deepest stage and
+    end at stride 1. A stage joins at the first level as fine as its stride, and finer than that of the stage below; or
+    else at the last.
 
     >>> pyramid([1, 2, 4, 8, 16, 32])  # a ResNet
     ([32.0, 16.0, 8.0, 4.0, 2.0, 1.0], [5, 4, 3, 2, 1, 0])
@@ -151,11 +133,11 @@ def _convolution(n_in: int, n_out: int, *, kernel_px: int = 3) -> nn.Module:
 
 
 def _group_norm(n_channels: int) -> nn.Module:
-    return nn.GroupNorm(n_channels // CHANNELS_A_GROUP, n_channels)
+    return nn.GroupNorm(n_channels // CHANNELS_PER_GROUP, n_channels)
 
 
 def _width(n_channels: int) -> int:
-    return max(LEAST_CHANNELS, math.ceil(n_channels / CHANNELS_A_GROUP) * CHANNELS_A_GROUP)
+    return max(LEAST_CHANNELS, math.ceil(n_channels / CHANNELS_PER_GROUP) * CHANNELS_PER_GROUP)
 
 
 def _resized(x: Tensor, px: int) -> Tensor:
@@ -165,17 +147,11 @@ def _resized(x: Tensor, px: int) -> Tensor:
 
 
 class TransferModel(nn.Module):
-    """An encoder and a decoder; made by :func:`transfer_model`.
+    """An encoder and a decoder, ``head``; made by :func:`transfer_model`.
 
-    Attributes
-    ----------
-    encoder : Encoder
-    head : LinearHead or UNetDecoder
-        The decoder. A linear head may be called with features that were computed before.
-    reader : StageReader or None
-        Where the U-Net takes its stages from; it shares the modules of the encoder.
-    frozen : bool
-        The encoder stays in eval mode, whatever mode the model is put into, and records no gradient.
+    A U-Net takes its stages from ``reader``, which shares the modules of the encoder. A linear head may be called with
+    features that were computed before. A frozen encoder stays in eval mode, whatever mode the model is put into, and
+    records no gradient.
     """
 
     def __init__(
@@ -195,13 +171,13 @@ class TransferModel(nn.Module):
         return output
 
     def encoder_features(self, images: Tensor) -> Tensor:
-        """What the linear head of a frozen encoder sees, (n, dim), without gradient; the same at every call."""
+        """Input of a linear head, (n, dim), without gradient; of a frozen encoder the same at every call."""
         with torch.no_grad():
             features: Tensor = self.encoder(images)
         return features
 
     def train(self, mode: bool = True) -> TransferModel:
-        """Training mode of what is trained: of the decoder, and of an encoder that is not frozen."""
+        """Training mode for the decoder, and for an encoder that is not frozen."""
         super().train(mode)
         if self.frozen:
             self.encoder.eval()
@@ -209,33 +185,12 @@ class TransferModel(nn.Module):
 
 
 def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, frozen: bool, seed: int) -> TransferModel:
-    """A linear head on the features of an encoder, or a U-Net on its stages, as the task needs.
+    """A linear head on the features of an encoder, or a U-Net on its stages, as the task needs; in training mode.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        Becomes a part of the model, not a copy: its parameters ask for gradients, or do not, from now on.
-    task : Task
-    n_outputs : int
-        Classes, or channels of a map.
-    px : int
-        Height and width of the images.
-    frozen : bool
-        Train the decoder alone.
-    seed : int
-        Of the decoder's weights, which are the same on every device; the global random state is neither read nor
-        changed.
-
-    Returns
-    -------
-    TransferModel
-        On the device of the encoder; in training mode.
-
-    Raises
-    ------
-    QueryError
-        If a map is asked of an encoder without spatial features, or not of this size; if an encoder is to be trained
-        through features that it rounds.
+    The encoder becomes a part of the model, not a copy: from now on its parameters require gradients, or do not if it
+    is ``frozen``. The decoder's weights depend on ``seed`` alone and are the same on every device; the global random
+    state is neither read nor changed. Refuses (QueryError) a map of an encoder without spatial features or of another
+    size, and training an encoder through features that it rounds.
     """
     reader = stage_reader(encoder, px=px) if task.is_dense else None
     if reader is None and not frozen and _rounds(encoder):
@@ -267,7 +222,7 @@ class Candidate:
     name : str
         Id of its card, or the user's name for it.
     preprocess : Preprocess
-        From an image of the data to its input; ``preprocess.crop_px`` is the height and width of what it sees.
+        From an image of the data to its input; ``preprocess.crop_px`` is the height and width of its input.
     weights_hash : str
     architecture_hash : str
         Candidates that share it, and the preprocessing, share their controls.
@@ -286,12 +241,21 @@ class Candidate:
 
     @property
     def control_hash(self) -> str:
-        """Of all that a control depends on beside data, task and recipe."""
+        """Hash of all that a control depends on beside data, task and recipe."""
         return _hash([self.architecture_hash, asdict(self.preprocess)])
 
 
 def candidate(name: str) -> Candidate:
-    """An encoder of the catalogue, the user's own cards included; its weights are fetched, for their hash.
+    """An encoder of the catalogue, the user's cards included; its weights are fetched, for their hash.
+
+    Parameters
+    ----------
+    name : str
+        Id of its card.
+
+    Returns
+    -------
+    Candidate
 
     Raises
     ------
@@ -322,26 +286,31 @@ def own_candidate(
     Parameters
     ----------
     name : str
+        For reports and figures; rows of results need a card.
     preprocess : Preprocess
-        ``zoo.card(...).preprocess`` of one that sees its images alike, or made anew.
+        ``zoo.card(...).preprocess`` of one with the same input, or a new one.
     pretrained : callable
         () -> :class:`zoo.encoders.Encoder` on the CPU. A function of a module, if runs are to go to several processes.
     untrained : callable
         (seed) -> the same architecture with random weights.
 
+    Returns
+    -------
+    Candidate
+
     Raises
     ------
     QueryError
-        If one of them gives no :class:`zoo.encoders.Encoder`, or the two are not of one architecture.
+        If one of them returns no :class:`zoo.encoders.Encoder`, or the two are not of one architecture.
     """
     from ...encoders import Encoder
 
     one, other = pretrained(), untrained(0)
-    given: tuple[object, ...] = (one, other)  # whatever the functions promise
-    strange = next((each for each in given if not isinstance(each, Encoder)), None)
-    if strange is not None:
+    returned: tuple[object, ...] = (one, other)  # whatever the functions promise
+    wrong = next((each for each in returned if not isinstance(each, Encoder)), None)
+    if wrong is not None:
         raise QueryError(
-            f"What gives {name!r} gave a {type(strange).__name__}; expected a zoo.encoders.Encoder: put a network into "
+            f"What gives {name!r} gave a {type(wrong).__name__}; expected a zoo.encoders.Encoder: put a network into "
             "Encoder(network, pooling, dim=...), where pooling makes features of network and images."
         )
     shapes, random = ({key: tuple(value.shape) for key, value in each.state_dict().items()} for each in (one, other))

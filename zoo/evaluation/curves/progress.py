@@ -1,19 +1,19 @@
-"""How far the runs of learning curves are."""
+"""Progress of the runs of learning curves, and the time left."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .runs import CurveRun, Job
     from .tuning import Step
 
-_LONG_S = 1e7  # four months, and nobody believes an estimate
+_LONGEST_S = 1e7  # four months; a longer estimate is not shown
 
 
-class CurveProgress(Protocol):
-    """What many runs tell about themselves."""
+class CurveProgress:
+    """Called as runs go on; this one shows nothing."""
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
         """Runs begin, ``n_done`` of which were done before; the others take ``n_steps`` steps in all, at most.
@@ -25,39 +25,17 @@ class CurveProgress(Protocol):
         """A run begins."""
 
     def step(self, job: Job, step: Step) -> None:
-        """A run has gone on."""
+        """A run has done a step."""
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
-        """A run is done and kept; None if it failed."""
+        """A run is done and in the cache; None if it failed."""
 
     def end(self) -> None:
         """No more will come, whether all are done or not."""
 
 
-class Silent:
-    """A progress that nobody sees."""
-
-    def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
-        """Says nothing."""
-
-    def began(self, job: Job) -> None:
-        """Says nothing."""
-
-    def step(self, job: Job, step: Step) -> None:
-        """Says nothing."""
-
-    def ended(self, job: Job, run: CurveRun | None) -> None:
-        """Says nothing."""
-
-    def end(self) -> None:
-        """Says nothing."""
-
-
 class TimeLeft:
-    """What is left of some runs, in seconds, from the steps that were done and those that are to come.
-
-    A run that ends early has done all its steps: those to come will end as early.
-    """
+    """Seconds left of some runs, from the steps done and to come; a run that ends early has done all its steps."""
 
     def __init__(self, n_steps: int) -> None:
         self._total, self._ended = n_steps, 0.0
@@ -65,35 +43,32 @@ class TimeLeft:
         self._begun_s = time.monotonic()
 
     def step(self, job: Job, share: float) -> None:
-        """A run has done a share of its steps."""
         self._under_way[job.key] = share * job.n_steps
 
     def ended(self, job: Job) -> None:
-        """A run is done."""
         self._under_way.pop(job.key, None)
         self._ended += job.n_steps
 
     def seconds(self, *, now_s: float | None = None) -> float | None:
-        """None while nothing is known."""
+        """None while nothing is known, or where it would be months."""
         done = self._ended + sum(self._under_way.values())
         taken_s = (time.monotonic() if now_s is None else now_s) - self._begun_s
         if done <= 0 or taken_s <= 0:
             return None
         left_s = max(0.0, self._total - done) * taken_s / done
-        return left_s if left_s < _LONG_S else None
+        return left_s if left_s < _LONGEST_S else None
 
 
-class CurveBar:
+class CurveBar(CurveProgress):
     """Runs done, the ones under way and the time left, on stderr; silent where that is no terminal."""
 
     def __init__(self) -> None:
         self._bar: Any = None
         self._task: Any = None
         self._left = TimeLeft(0)
-        self._now: dict[str, str] = {}  # key of a run under way -> what is said of it
+        self._now: dict[str, str] = {}  # key of a run under way -> its text
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
-        """Draws the bar, with what was there before as done."""
         from rich.console import Console  # only where it may be drawn
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -110,19 +85,16 @@ class CurveBar:
         self._bar.start()
 
     def began(self, job: Job) -> None:
-        """Names the run."""
         self._now[job.key] = job.label
         self._draw()
 
     def step(self, job: Job, step: Step) -> None:
-        """Says how far the run is."""
         share = step.step / max(1, step.n_steps)
         self._left.step(job, share)
         self._now[job.key] = f"{job.label} {100 * share:.0f} %"
         self._draw()
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
-        """Moves the bar."""
         self._left.ended(job)
         self._now.pop(job.key, None)
         if self._bar is not None and run is not None:
@@ -130,7 +102,6 @@ class CurveBar:
         self._draw()
 
     def end(self) -> None:
-        """Leaves the bar as it is."""
         if self._bar is not None:
             self._bar.update(self._task, left="", now="")
             self._bar.stop()

@@ -1,4 +1,7 @@
-"""How a transfer is trained: every setting that moves its number, and the name of the protocol that they make."""
+"""What an encoder is transferred to and how it is trained: tasks, recipes, and the name of the protocol they make.
+
+Every option of the training that moves its number is in the recipe. The module does not import NumPy.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,7 @@ class Task:
     name: str
     is_dense: bool  # a map an image, by a U-Net decoder; else a class, by a linear head
     n_channels: int | None  # of a map; None: as many outputs as the data has classes
-    metrics: tuple[
-        str, ...
-    ]  # names in zoo.results.vocabulary.METRICS; curves are of the first unless another is asked for
+    metrics: tuple[str, ...]  # names in zoo.results.vocabulary.METRICS; the first chooses learning rate and regimes
     loss: str  # what is minimised
     decoder: str
     meaning: str
@@ -63,11 +64,6 @@ TASKS = {
 def task_named(name: str) -> Task:
     """One of :data:`TASKS`.
 
-    Raises
-    ------
-    UnknownName
-        If there is no such task.
-
     >>> task_named("depth").metrics
     ('depth_l1_error',)
     """
@@ -76,7 +72,7 @@ def task_named(name: str) -> Task:
     return TASKS[name]
 
 
-_RULES = {  # what no option changes; part of the digest, so that a changed rule is a new protocol
+_RULES = {  # not changed by any option; part of the digest, so that a changed rule is a new protocol
     "optimizer": "AdamW, learning rate rising over the first tenth of the steps, then half a cosine",
     "learning_rate": "all go the first quarter of the steps; the one with the lowest validation risk goes on",
     "weights": "those with the lowest validation risk; of equals, with the lowest validation loss",
@@ -110,38 +106,37 @@ class Recipe:
     precision: str = "float32"  # of the forward pass: float32, bfloat16 or float16
 
     def __post_init__(self) -> None:
-        whole = ("batch_size", "accumulate", "least_steps", "most_steps", "evaluations", "patience")
-        for name in whole:
+        for name in ("batch_size", "accumulate", "least_steps", "most_steps", "evaluations", "patience"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise QueryError(f"The recipe has {name}={value!r}; expected a whole number from 1 on.")
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            self._require(is_whole and value >= 1, name, "a whole number from 1 on")
         for name in ("epochs", "clip_norm", "head_rate"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise QueryError(f"The recipe has {name}={value!r}; expected a number above 0.")
-        if not 0 <= self.weight_decay < math.inf:
-            raise QueryError(f"The recipe has weight_decay={self.weight_decay!r}; expected a number from 0 on.")
-        if not 0 < self.validation_share < 1:
-            raise QueryError(
-                f"The recipe has validation_share={self.validation_share!r}; expected a share between 0 and 1."
-            )
-        if not self.learning_rates or not all(0 < rate < math.inf for rate in self.learning_rates):
-            raise QueryError(f"The recipe has learning_rates={self.learning_rates!r}; expected numbers above 0.")
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            self._require(is_number and 0 < value < math.inf, name, "a number above 0")
+        self._require(0 <= self.weight_decay < math.inf, "weight_decay", "a number from 0 on")
+        self._require(0 < self.validation_share < 1, "validation_share", "a share between 0 and 1")
+        rates = self.learning_rates
+        self._require(bool(rates) and all(0 < rate < math.inf for rate in rates), "learning_rates", "numbers above 0")
         if self.accumulate > self.batch_size:
             raise QueryError(
                 f"The recipe has accumulate={self.accumulate} with batch_size={self.batch_size}; expected at most one "
                 "forward pass an image."
             )
-        if self.precision not in ("float32", "bfloat16", "float16"):
-            raise QueryError(f"The recipe has precision={self.precision!r}; expected float32, bfloat16 or float16.")
+        known = ("float32", "bfloat16", "float16")
+        self._require(self.precision in known, "precision", "float32, bfloat16 or float16")
+
+    def _require(self, is_valid: bool, name: str, expected: str) -> None:
+        if not is_valid:
+            raise QueryError(f"The recipe has {name}={getattr(self, name)!r}; expected {expected}.")
 
     @property
     def of_controls(self) -> Recipe:
-        """The same, for networks that start at random weights: nothing of theirs is frozen."""
+        """The same for networks that start at random weights, of which nothing is frozen."""
         return replace(self, frozen=False)
 
     def n_steps(self, n_train: int) -> int:
-        """Steps of the optimizer at most, of ``n_train`` images that are trained on.
+        """Steps of the optimizer at most, with ``n_train`` images to train on.
 
         >>> Recipe(epochs=2, least_steps=10).n_steps(3_200)
         400
@@ -151,7 +146,7 @@ class Recipe:
 
 
 def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
-    """Name of the protocol, with the options that are not its defaults and the control, in the order of the alphabet.
+    """Name of the protocol, with the control and the options that are not its defaults, in alphabetical order.
 
     >>> from zoo.evaluation.curves.recipe import TASKS
     >>> protocol_of(TASKS["depth"], Recipe(frozen=True, epochs=3.0))
@@ -159,11 +154,10 @@ def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
     >>> protocol_of(TASKS["depth"], Recipe(frozen=True), control="scratch")
     'zoo-curve-depth-1 (control=scratch)'
     """
-    own = recipe if control == "encoder" else recipe.of_controls
-    told: dict[str, Any] = {} if control == "encoder" else {"control": control}
-    if control != "blind":  # nothing is trained
-        told |= _changed(own)
-    options = ", ".join(f"{name}={_short(value)}" for name, value in sorted(told.items()))
+    named: dict[str, Any] = {} if control == "encoder" else {"control": control}
+    if control != "blind":  # which trains nothing
+        named |= _changed(recipe if control == "encoder" else recipe.of_controls)
+    options = ", ".join(f"{name}={_short(value)}" for name, value in sorted(named.items()))
     return base_protocol(task) + (f" ({options})" if options else "")
 
 
@@ -185,7 +179,7 @@ def recipe_digest(task: Task) -> str:
 
 
 def recipe_dict(recipe: Recipe) -> dict[str, Any]:
-    """For the provenance of a row."""
+    """Options and rules, for the provenance of a row."""
     return {**asdict(recipe), "rules": dict(_RULES)}
 
 

@@ -1,13 +1,24 @@
-"""Which sizes of training data a learning curve is measured at: read from text, or found by trying the scratch control.
+"""Data regimes of a learning curve: which numbers of labels, and which training images make up each of them.
 
 A curve says most between the low-data regime, where a network trained from scratch is no better than a blind guess, and
-the high-data regime, where it is as good as maximal supervision. The search tries scratch with one seed on rungs of a
-ladder, from both ends and then halving what lies between, and the regimes are spread evenly over the logarithm of n.
+the high-data regime, where it is as good as maximal supervision. The search for these ends tries scratch with one seed
+on rungs of a ladder, from both ends and then halving what lies between, and the regimes are spread evenly over the
+logarithm of n.
+
+The images of a regime are nested, stratified and drawn by seed. Every image has a rank that depends on the seed and its
+position alone, and the ranks put the images of each class into an order. The classes take turns by Webster's method:
+the k-th image of a class with m images stands at (2 k - 1) / m, and a regime of n images takes the n lowest. Each class
+so has its share of every regime, to within rounding, and with one seed a smaller regime is within every larger one.
+Maps have no classes: their images go by rank alone. The validation part is drawn from the regime in the same way with
+the ranks inverted, except the last image of each class, which stays to train on, and copies of images that are trained
+on.
 
 References
 ----------
 "Measuring the Effectiveness of Self-Supervised Learning using Calibrated Learning Curves" 2022, Section 3.3 (the choice
 of transfer data regimes).
+M. L. Balinski and H. P. Young 1982, Fair Representation (Webster's method: no class loses an image as the regime grows,
+and none is favoured for its size).
 """
 
 from __future__ import annotations
@@ -22,38 +33,27 @@ from ...datasets.images import digest
 from ...datasets.subsets import checked_seed, raw_draws
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
-from .losses import TransferSet, images_of, labels_of
+from .calibration import NEAR_BLIND, NEAR_MAXIMAL
+from .inputs import TransferSet, images_of, labels_of
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 Regime = int | Literal["all"]
 
-_STREAM = 7_003  # keeps the ranks apart from all other draws of a seed
+_RANK_STREAM = 7_003  # keeps the ranks apart from all other draws of a seed
 _LEAST_TO_TRAIN = 2  # images, of whatever class: a batch of one has no variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegimeSubset:
-    """The images of a regime, by their positions in the training set.
+    """The images of a regime, by their positions in the training set."""
 
-    Attributes
-    ----------
-    n_requested : int
-        Labelled images that were asked for.
-    indices : int64 array, shape (n,)
-        All of them, ascending.
-    train, validation : int64 arrays
-        Those that are trained on, and those that choose learning rate and end; ascending, and together ``indices``.
-    fingerprint : str
-        Hex, of the training set, the seed and these.
-    """
-
-    n_requested: int
-    indices: np.ndarray
+    n_requested: int  # labelled images that were asked for
+    indices: np.ndarray  # int64 (n,), ascending: those to train on and those to validate on
     train: np.ndarray
-    validation: np.ndarray
-    fingerprint: str
+    validation: np.ndarray  # choose learning rate and end of the training
+    fingerprint: str  # hex, of the training set, the seed and these
 
     @property
     def n_actual(self) -> int:
@@ -62,28 +62,12 @@ class RegimeSubset:
 
 
 def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: float = 0.2) -> RegimeSubset:
-    """The images of the regime of ``n``.
+    """The images of the regime of ``n``, drawn by ``seed`` from the training set.
 
-    Parameters
-    ----------
-    part : ImageSet or MapSet
-        The training set.
-    n : int or "all"
-        Labelled images, those to validate on among them.
-    seed : int
-        Of one seed, the images of a smaller regime are among those of a larger one.
-    validation_share : float
-        Of the n images, rounded to the nearest whole number; at least one, and of each class one stays to train on.
+    ``n`` includes the images to validate on: ``validation_share`` of it, rounded to the nearest whole number, at least
+    one. Refuses an ``n`` below 1 or above the number of images (QueryError), or so small that a class has no image to
+    train on or none is left to validate on (DataError, with the least n).
 
-    Raises
-    ------
-    QueryError
-        If ``n`` is below 1 or above the number of images.
-    DataError
-        If it is so small that a class has no image to train on, or none is left to validate on; says the least n.
-
-    Examples
-    --------
     >>> from zoo.datasets import open_images
     >>> digits = open_images("digits").train
     >>> small, large = (regime_subset(digits, n, seed=0) for n in (20, 200))
@@ -94,7 +78,7 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
     wanted = checked_regime(n, n_all, name=name)
     labels = _labels(part)
     least = least_images(part)
-    ranks = raw_draws((checked_seed(seed), _STREAM), n_all)
+    ranks = raw_draws((checked_seed(seed), _RANK_STREAM), n_all)
     chosen = np.sort(_stratified_order(labels, ranks)[:wanted])  # (n,)
     if wanted < least:
         raise DataError(
@@ -121,13 +105,7 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
 
 
 def least_images(part: TransferSet) -> int:
-    """The least regime with every class to train on and an image to validate on; the same for every seed.
-
-    Raises
-    ------
-    DataError
-        If there is none, because there are too few images.
-    """
+    """The least regime with every class to train on and an image to validate on; the same for every seed."""
     counts = np.unique(_labels(part), return_counts=True)[1]
     if counts.sum() <= _LEAST_TO_TRAIN:
         raise DataError(
@@ -147,12 +125,7 @@ def least_images(part: TransferSet) -> int:
 
 
 def checked_regime(n: object, n_all: float, *, name: str) -> int:
-    """How many images a regime asks for.
-
-    Raises
-    ------
-    QueryError
-        If it is no whole number from 1 to the number of images, nor "all".
+    """Number of images of a regime, a whole number from 1 to that of all images, or "all".
 
     >>> checked_regime("all", 1346, name="digits")
     1346
@@ -170,7 +143,7 @@ def checked_regime(n: object, n_all: float, *, name: str) -> int:
 
 
 def _lack(part: TransferSet, missing: np.ndarray) -> str:
-    """What a regime that is too small does not have."""
+    """What is missing in a regime that is too small."""
     if not missing.size:
         return "no image that could be spared to validate on"
     classes = images_of(part).classes
@@ -179,9 +152,9 @@ def _lack(part: TransferSet, missing: np.ndarray) -> str:
 
 
 def _labels(part: TransferSet) -> np.ndarray:
-    """Of each image; where there are maps, all images are of one class."""
-    found = labels_of(part)
-    return np.zeros(len(part), np.int64) if found is None else np.asarray(found)
+    """Class of each image; where there are maps, all images are of one class."""
+    labels = labels_of(part)
+    return np.zeros(len(part), np.int64) if labels is None else labels
 
 
 def _stratified_order(labels: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -199,7 +172,7 @@ def _held_out(labels: np.ndarray, ranks: np.ndarray, n: int) -> np.ndarray:
 
 
 def _places(labels: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each image its place in its class, from 0, by rank; and how many images its class has."""
+    """Of each image its place in its class by rank, from 0, and the number of images of its class."""
     _, number, counts = np.unique(labels, return_inverse=True, return_counts=True)
     order = np.lexsort((np.arange(len(labels)), ranks, number))  # by class, then rank, then position
     place = np.empty(len(labels), np.int64)
@@ -207,64 +180,36 @@ def _places(labels: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return place, counts[number]
 
 
-NEAR_BLIND, NEAR_MAXIMAL = 0.9, 0.1
-"""Calibrated risks of scratch from which on a regime is one of little, and of much data."""
-
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.ASCII | re.IGNORECASE)
-_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 _STEPS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(1.0 + 0.1 * i for i in range(90)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Where the regimes begin and end, as far as it is known.
+    """Where the regimes begin and end, as far as it is known."""
 
-    Attributes
-    ----------
-    low, high : int
-        Images.
-    untried : tuple of int
-        Rungs to try next; empty when the ends are found.
-    notes : tuple of str
-        What the range does not reach.
-    """
-
-    low: int
+    low: int  # images
     high: int
-    untried: tuple[int, ...]
-    notes: tuple[str, ...] = ()
+    untried: tuple[int, ...]  # rungs to try next; empty when the ends are known
+    notes: tuple[str, ...] = ()  # what the range does not reach
 
 
 def parse_regimes(text: str, n_all: int | None = None) -> tuple[Regime, ...]:
-    """Regimes from text.
+    """Regimes from text: numbers of images by comma, with k or m for thousands and millions, or "all".
 
-    Parameters
-    ----------
-    text : str
-        Numbers of images, with k or m for thousands and millions, or "all"; commas between them.
-    n_all : int, optional
-        Number of training images, which none may pass.
-
-    Raises
-    ------
-    QueryError
-        If one cannot be read, passes the number of images, or comes twice.
+    None may pass ``n_all``, the number of training images, or come twice.
 
     >>> parse_regimes("50, 200, 1k, all")
     (50, 200, 1000, 'all')
     """
-    found = tuple(_parsed(part.strip()) for part in text.split(","))
-    resolved_regimes(found, math.inf if n_all is None else n_all)
-    return found
+    regimes = tuple(_parsed(part.strip()) for part in text.split(","))
+    resolved_regimes(regimes, math.inf if n_all is None else n_all)
+    return regimes
 
 
 def resolved_regimes(regimes: Sequence[Regime], n_all: float, *, name: str = "the data") -> tuple[int, ...]:
-    """Numbers of images, ascending.
-
-    Raises
-    ------
-    QueryError
-        If there is none, one is no number of images, passes them, or comes twice.
+    """Numbers of images, ascending; refuses none at all, more than there are, and the same twice.
 
     >>> resolved_regimes(("all", 50), 200)
     (50, 200)
@@ -276,7 +221,7 @@ def resolved_regimes(regimes: Sequence[Regime], n_all: float, *, name: str = "th
         if numbers.count(n) > 1:
             same = "all images" if n == math.inf else f"{n:,} images"
             raise QueryError(f"The regime of {same} was asked for twice; name each once.")
-    return tuple(sorted(numbers))  # type: ignore[arg-type]  # infinite only where nobody looks at it
+    return tuple(sorted(numbers))  # type: ignore[arg-type]  # infinite only in parse_regimes, which checks
 
 
 def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
@@ -295,12 +240,7 @@ def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
 def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> Ends:
     """Where the range from near blind to near maximal begins and ends, and which rungs of the ladder to try next.
 
-    Parameters
-    ----------
-    rungs : sequence of int
-        The ladder, ascending.
-    calibrated : mapping from a rung to float
-        Calibrated risk of scratch on those that were tried.
+    ``calibrated`` has the calibrated risk of scratch on those rungs that were tried.
     """
     last = len(rungs) - 1
     tried = {number: calibrated[n] for number, n in enumerate(rungs) if n in calibrated}
@@ -318,52 +258,6 @@ def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> Ends:
         halves.add((short + high) // 2)
     untried = tuple(rungs[number] for number in sorted(halves) if number not in tried)
     return Ends(low=rungs[low], high=rungs[high], untried=untried, notes=_notes(rungs, tried, low, high))
-
-
-def propose_regimes(n: Sequence[int], calibrated_scratch: Sequence[float], *, count: int = 5) -> tuple[int, ...]:
-    """Regimes from where scratch is near the blind guess to where it is near maximal supervision.
-
-    Parameters
-    ----------
-    n : sequence of int, shape (k,)
-        Numbers of images at which scratch was measured, in any order.
-    calibrated_scratch : sequence of float, shape (k,)
-        Its calibrated risk there: 1 is the blind guess, 0 maximal supervision.
-    count : int
-        Regimes to propose.
-
-    Returns
-    -------
-    tuple of int
-        Ascending. From the largest n at which scratch is still near the blind guess (or the smallest, if it never is)
-        to the smallest at which it is near maximal supervision (or the largest), evenly over log n, by round numbers;
-        fewer than ``count`` if there are not so many numbers between.
-
-    Raises
-    ------
-    QueryError
-        If fewer than two regimes are asked for.
-    DataError
-        If there are not two different n, or a risk is not finite.
-
-    References
-    ----------
-    Section 3.3.
-
-    >>> propose_regimes([10, 100, 1_000, 10_000], [1.0, 0.95, 0.4, 0.05])
-    (100, 500, 1000, 2000, 10000)
-    """
-    if isinstance(count, bool) or count < 2:
-        raise QueryError(f"{count!r} regimes were to be proposed; expected at least two, for a curve.")
-    risks = np.asarray(calibrated_scratch, float)
-    if len(set(n)) < 2 or len(set(n)) != len(n) or risks.shape != (len(n),) or not np.isfinite(risks).all():
-        raise DataError(
-            f"Regimes were to be proposed from n = {list(n)} with calibrated risks {risks.tolist()}; expected at least "
-            "two different n, and a finite risk at each."
-        )
-    rungs = sorted(n)
-    found = ends(rungs, {int(one): float(risk) for one, risk in zip(n, risks, strict=True)})
-    return spread(found.low, found.high, count=count)
 
 
 def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
@@ -388,8 +282,8 @@ def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
 def _parsed(part: str) -> Regime:
     if part.lower() == "all":
         return "all"
-    found = _NUMBER.fullmatch(part)
-    number = float(found[1]) * _TIMES[found[2].lower()] if found else 0.0
+    match = _NUMBER.fullmatch(part)
+    number = float(match[1]) * _FACTORS[match[2].lower()] if match else 0.0
     if number < 1 or not number.is_integer():
         raise QueryError(
             f"The regime {part!r} is no number of images; expected whole numbers from 1, with k or m for thousands and "
@@ -399,15 +293,15 @@ def _parsed(part: str) -> Regime:
 
 
 def _notes(rungs: Sequence[int], tried: Mapping[int, float], low: int, high: int) -> tuple[str, ...]:
-    found = []
+    notes = []
     if tried[low] < NEAR_BLIND:
-        found.append(
+        notes.append(
             f"Scratch is far from the blind guess already at {rungs[low]:,} images, the least that were tried "
             f"(calibrated risk {tried[low]:.2f}): the regimes do not cover the range up to {NEAR_BLIND}."
         )
     if tried[high] > NEAR_MAXIMAL:
-        found.append(
+        notes.append(
             f"Scratch is not near maximal supervision even at {rungs[high]:,} images, the most that were tried "
             f"(calibrated risk {tried[high]:.2f}): the regimes do not cover the range down to {NEAR_MAXIMAL}."
         )
-    return tuple(found)
+    return tuple(notes)

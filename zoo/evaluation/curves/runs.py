@@ -1,59 +1,86 @@
-"""What one trained network, or one control, got wrong on the test images."""
+"""The runs of learning curves: which ones a report needs, their cache in a folder, and doing them here or in processes.
+
+Candidates of one architecture that see their images alike share the scratch control; scratch with all labels is maximal
+supervision; and the blind guess depends on no network. The key of a run is a hash of everything that decides its
+result: the protocol, the images and their division, the preprocessing, the weights or the architecture, the seed. A
+finished run is one file of that name, so that no run is done twice, and another recipe, other weights or other images
+find no file.
+
+A run that fails does not stop the others; what went wrong is raised at the end. When the command ends or is killed, its
+processes end too: finished runs stay, and a training continues from its last state. Two commands with one folder share
+the work, for a run that one of them is at is not begun by the other.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import multiprocessing
+import os
+import pickle
+import queue
 import shutil
+import signal
+import sys
+import threading
+import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, TypeAlias
 
-from ...errors import DataError, StoreError
+from ...encoders import Encoder
+from ...errors import (
+    BuildError,
+    DataError,
+    MissingExtra,
+    QueryError,
+    StoreError,
+    WeightsRefused,
+    WeightsUnavailable,
+    ZooError,
+)
 from ...files import locked, replaced
 from ...optional import requires_extra
-from .losses import TransferData
+from .inputs import TransferData, forget_inputs
 from .models import Candidate
+from .progress import CurveProgress
 from .recipe import Recipe, recipe_digest
 from .regimes import RegimeSubset, regime_subset
+from .tuning import OnStep, Step, Trained, Training, Transfer, blind_run, train_run
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
+    import torch
 
 Control = Literal["encoder", "scratch", "maximal", "blind"]
 CONTROLS: tuple[Control, ...] = ("blind", "maximal", "scratch")
-N_EXAMPLES = 8  # first test images, whose predictions are kept to look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CurveRun:
-    """One run; what names it is in its job.
+    """What one trained network, or one control, got wrong on the test images; its job has its name and key.
 
-    Attributes
-    ----------
-    control : str
-        "encoder", or which control.
-    n_requested, n_actual : int
-        Labelled images that were asked for and that were used, validation part included.
-    seed : int or None
-        Of subset, validation part, order of the images and random weights; None of the blind guess.
-    risks : mapping from a metric to float32 array, shape (n_test,)
-        Of each test image, in the unit of the metric; lower is better. An error in percent is 0 or 100.
-    examples : float16 array, shape (n_examples, n_outputs, px, px), or None
-        Predictions for the first test images, of dense tasks.
-    report : mapping
-        What JSON holds: learning rate that was chosen, steps, validation history, hash of the subset, seconds.
+    ``risks`` has for each metric a float32 array of shape (n_test,), in the unit of the metric; lower is better, and an
+    error in percent is 0 or 100. ``examples``, of dense tasks, are predictions for the first test images, float16
+    (n_examples, n_outputs, px, px). ``report`` is what JSON holds: learning rate that was chosen, steps, validation
+    history, hash of the subset, seconds.
     """
 
     control: Control
-    n_requested: int
+    n_requested: int  # labelled images, the validation part included
     n_actual: int
-    seed: int | None
+    seed: int | None  # of subset, validation part, order of the images and random weights; None of the blind guess
     risks: Mapping[str, np.ndarray]
     examples: np.ndarray | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
@@ -65,30 +92,14 @@ class CurveRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
-    """One run, done or not.
-
-    Attributes
-    ----------
-    control : str
-        "encoder", or which control.
-    candidate : Candidate
-        Of a control, the first of those that share it.
-    n : int
-        Labelled images.
-    seed : int or None
-        None of the blind guess.
-    n_steps : int
-        Of the optimizer, at most; 0 where nothing is trained.
-    key : str
-        Hash of everything that decides the result.
-    """
+    """One run, done or not; made by a :class:`Workload`."""
 
     control: Control
-    candidate: Candidate
-    n: int
-    seed: int | None
-    n_steps: int
-    key: str
+    candidate: Candidate  # of a control, the first of those that share it
+    n: int  # labelled images
+    seed: int | None  # None of the blind guess
+    n_steps: int  # of the optimizer, at most; 0 where nothing is trained
+    key: str  # hash of everything that decides the result
 
     @property
     def label(self) -> str:
@@ -114,13 +125,7 @@ class Workload:
         return len(self.data.train)
 
     def subset(self, n: int, seed: int) -> RegimeSubset:
-        """The images of a regime.
-
-        Raises
-        ------
-        QueryError, DataError
-            As :func:`~zoo.evaluation.curves.regimes.regime_subset`.
-        """
+        """The images of a regime, drawn once."""
         if (n, seed) not in self._subsets:
             share = self.recipe.validation_share
             self._subsets[n, seed] = regime_subset(self.data.train, n, seed=seed, validation_share=share)
@@ -158,7 +163,7 @@ class Workload:
 
 
 def ends_of_scale(work: Workload, candidates: Sequence[Candidate], seeds: Sequence[int]) -> tuple[Job, ...]:
-    """The blind guess and maximal supervision, which every other risk is seen against."""
+    """The blind guess and maximal supervision, by which every other risk is calibrated."""
     jobs = [work.blind(candidate) for candidate in candidates]
     if work.has_maximal:
         jobs += [work.scratch(candidate, work.n_all, seed) for seed in seeds for candidate in candidates]
@@ -168,7 +173,7 @@ def ends_of_scale(work: Workload, candidates: Sequence[Candidate], seeds: Sequen
 def all_jobs(
     work: Workload, candidates: Sequence[Candidate], regimes: Sequence[int], seeds: Sequence[int]
 ) -> tuple[Job, ...]:
-    """Every run, each once, in an order that soon gives something to look at.
+    """Every run, each once, in an order that soon gives a curve to look at.
 
     First the ends of the scale, then the regimes from small to large, and in each of them all candidates with one seed
     after the other.
@@ -183,67 +188,54 @@ def all_jobs(
 
 def distinct(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Each run once, at its first place."""
-    found: dict[str, Job] = {}
+    first: dict[str, Job] = {}
     for job in jobs:
-        found.setdefault(job.key, job)
-    return tuple(found.values())
+        first.setdefault(job.key, job)
+    return tuple(first.values())
 
 
 _FORMAT = "zoo-curve-run-1"
 _RISK = "risk "  # before the name of a metric
 
 
-class KeptCurveRuns:
-    """Finished runs in a folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made with the first run.
-    """
+class RunCache:
+    """Finished runs in a folder, one file each; the folder is made with the first run."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def find(self, job: Job, *, n_test: int) -> CurveRun | None:
-        """The run of a job, or None; a file that is not whole counts as none, for the run can be repeated.
-
-        Raises
-        ------
-        DataError
-            If it is there and may not be read.
-        """
+        """The run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
         path = self._path(job)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise DataError(f"The kept run {path} cannot be read ({error}); make it readable.") from error
+            raise DataError(f"The cached run {path} cannot be read ({error}); make it readable.") from error
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 about = json.loads(bytes(arrays["about"]))
                 risks = {name.removeprefix(_RISK): arrays[name] for name in arrays.files if name.startswith(_RISK)}
                 examples = arrays["examples"] if "examples" in arrays.files else None
-            whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
-            if not whole or any(found.shape != (n_test,) for found in risks.values()):
+            is_whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
+            if not is_whole or any(each.shape != (n_test,) for each in risks.values()):
                 return None
             n_actual, report = int(about["n_actual"]), dict(about["report"])
         except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
             return None
         return CurveRun(
-            control=job.control, n_requested=job.n, n_actual=n_actual, seed=job.seed, risks=risks, examples=examples,
+            control=job.control,
+            n_requested=job.n,
+            n_actual=n_actual,
+            seed=job.seed,
+            risks=risks,
+            examples=examples,
             report=report,
-        )  # fmt: skip
+        )
 
-    def keep(self, job: Job, run: CurveRun) -> None:
-        """Writes a run, whole or not at all, and removes the state of its training.
-
-        Raises
-        ------
-        StoreError
-            If it cannot be written.
-        """
+    def store(self, job: Job, run: CurveRun) -> None:
+        """Writes a run, whole or not at all, and removes the state of its training."""
         about = {"format": _FORMAT, "key": job.key, "n_actual": run.n_actual, "report": dict(run.report)}
         arrays = {_RISK + metric: np.asarray(risks, np.float32) for metric, risks in run.risks.items()}
         if run.examples is not None:
@@ -253,26 +245,20 @@ class KeptCurveRuns:
         try:
             with replaced(self._path(job)) as file:
                 file.write(content.getbuffer())
-            shutil.rmtree(self.state_folder(job), ignore_errors=True)  # nobody misses what is left of it
+            shutil.rmtree(self.state_folder(job), ignore_errors=True)  # what is left of it does no harm
         except OSError as error:
             raise StoreError(
-                f"The run {job.label!r} could not be kept in {self._path(job)} ({error.strerror or error}); what was "
-                "finished before stays, make room or name another folder."
+                f"The run {job.label!r} could not be written to {self._path(job)} ({error.strerror or error}); what "
+                "was finished before stays, make room or name another folder."
             ) from error
 
     def state_folder(self, job: Job) -> Path:
-        """Where a training may keep how far it is."""
+        """Where a training may store how far it is."""
         return self.folder / f"{job.key}.fit"
 
     @contextmanager
     def turn(self, job: Job) -> Iterator[bool]:
-        """True if no other process is at the same job, which then waits for the end of the block.
-
-        Raises
-        ------
-        StoreError
-            If the folder cannot be written to.
-        """
+        """True if no other process is at the same job, which then waits for the end of the block."""
         path = self.folder / f"{job.key}.lock"
         with ExitStack() as stack:
             try:
@@ -286,9 +272,362 @@ class KeptCurveRuns:
                     "it writable or name another one."
                 ) from error
             yield True
-            if self._path(job).exists():  # whoever gets the lock now or later finds the run
+            if self._path(job).exists():  # a process that gets the lock from now on finds the run
                 with suppress(OSError):  # Windows removes nothing that is open
                     path.unlink()
 
     def _path(self, job: Job) -> Path:
         return self.folder / f"{job.key}.npz"
+
+
+_ERROR_KINDS = (QueryError, DataError, StoreError, BuildError, WeightsUnavailable, WeightsRefused)
+_FATAL = (StoreError, MissingExtra)  # for the other runs too
+_BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number
+
+Train: TypeAlias = Callable[[Encoder, Transfer, Training, Path | None, OnStep | None], Trained]
+"""Trains one network and tests it, as :func:`zoo.evaluation.curves.tuning.train_run` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setup:
+    """What all runs of a report are done with; goes to other processes."""
+
+    data: TransferData
+    recipe: Recipe
+    folder: Path
+    how: Training
+    train: Train = train_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run could not be done, in a form that passes between processes."""
+
+    kind: type[ZooError]
+    text: str
+    is_fatal: bool  # the other runs would meet it too
+
+    @classmethod
+    def of(cls, error: ZooError) -> Failure:
+        """The failure that an error is."""
+        kind = next((kind for kind in _ERROR_KINDS if isinstance(error, kind)), ZooError)
+        return cls(kind=kind, text=str(error), is_fatal=isinstance(error, _FATAL))
+
+
+Outcome: TypeAlias = CurveRun | Failure | None
+
+
+def perform(job: Job, setup: Setup, *, on_step: OnStep | None = None) -> Outcome:
+    """Does a job unless its run is in the cache, where it is afterwards; None if another process is at the same job."""
+    cache = RunCache(setup.folder)
+    try:
+        with cache.turn(job) as is_ours:
+            if not is_ours:
+                return None
+            cached = cache.find(job, n_test=len(setup.data.test))  # another process may just have ended it
+            return _done(job, setup, cache, on_step) if cached is None else cached
+    except ZooError as error:
+        return Failure.of(error)
+
+
+def _done(job: Job, setup: Setup, cache: RunCache, on_step: OnStep | None) -> CurveRun:
+    begun_s = time.monotonic()
+    trained, about = _trained(job, setup, cache.state_folder(job), on_step)
+    facts = {"seconds": time.monotonic() - begun_s, **trained.report, **about}  # a training knows of earlier processes
+    run = CurveRun(
+        control=job.control,
+        n_requested=job.n,
+        n_actual=job.n,
+        seed=job.seed,
+        risks={metric: np.asarray(risks, np.float32) for metric, risks in trained.risks.items()},
+        examples=trained.examples,
+        report=json.loads(json.dumps(facts)),  # as the cache gives it back
+    )
+    _check(job, run, setup.data)
+    cache.store(job, run)
+    return run
+
+
+def _trained(job: Job, setup: Setup, state: Path, on_step: OnStep | None) -> tuple[Trained, dict[str, Any]]:
+    """What came out, and which images went in."""
+    data, preprocess = setup.data, job.candidate.preprocess
+    if job.seed is None:
+        everything = np.arange(len(data.train), dtype=np.int64)
+        guessed = blind_run(
+            data, preprocess, train=everything, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers
+        )
+        return guessed, {"subset_hash": None, "n_train": len(everything), "n_validation": 0}
+    subset = Workload(data=data, recipe=setup.recipe).subset(job.n, job.seed)
+    is_encoder = job.control == "encoder"
+    transfer = Transfer(
+        data=data,
+        train=subset.train,
+        validation=subset.validation,
+        preprocess=preprocess,
+        recipe=setup.recipe if is_encoder else setup.recipe.of_controls,
+        seed=job.seed,
+    )
+    encoder = job.candidate.pretrained() if is_encoder else job.candidate.untrained(job.seed)
+    trained = setup.train(encoder, transfer, setup.how, state, on_step)
+    n_train, n_validation = len(subset.train), len(subset.validation)
+    return trained, {"subset_hash": subset.fingerprint, "n_train": n_train, "n_validation": n_validation}
+
+
+def _check(job: Job, run: CurveRun, data: TransferData) -> None:
+    """Refuses risks of other metrics, images or values than expected, before they are in the cache."""
+    if set(run.risks) != set(data.task.metrics):
+        raise DataError(
+            f"The run {job.label!r} gave the risks {', '.join(sorted(run.risks)) or 'of nothing'}; expected those of "
+            f"{data.task.name}: {', '.join(data.task.metrics)}."
+        )
+    for metric, risks in run.risks.items():
+        if risks.shape != (len(data.test),) or not np.isfinite(risks).all():
+            raise DataError(
+                f"The run {job.label!r} gave {metric} of shape {risks.shape}, {int((~np.isfinite(risks)).sum())} of "
+                f"them not finite; expected a finite number for each of {len(data.test):,} test images: lower the "
+                "learning rates if the training diverged."
+            )
+
+
+_POLL_S = 0.2  # between two looks at other processes
+_SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in whatever state they are
+
+
+class Runner:
+    """Does jobs, in this process or in several; used as a context, at whose end its processes are gone.
+
+    ``runs`` has the runs that are done, by the key of their job. ``watch`` is called with them before the first job and
+    after each that ends; what it raises ends the rest.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        n_processes: int = 1,
+        progress: CurveProgress | None = None,
+        watch: Callable[[Mapping[str, CurveRun]], None] | None = None,
+    ) -> None:
+        if isinstance(n_processes, bool) or n_processes < 1:
+            raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
+        self.runs: dict[str, CurveRun] = {}
+        self._setup, self._n_processes = setup, n_processes
+        self._progress = CurveProgress() if progress is None else progress
+        self._watch = watch or (lambda runs: None)
+        self._pool: _Pool | None = None
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.end(at_once=error is not None)
+        self._progress.end()
+        forget_inputs()  # of runs in this process: gigabytes that are the user's again
+
+    def do(self, jobs: Iterable[Job]) -> None:
+        """Does the jobs that are not done; the results are in ``runs``.
+
+        The error of the first run that failed is raised once the others are done, and says how many are finished.
+        """
+        wanted = distinct(jobs)
+        cache, n_test = RunCache(self._setup.folder), len(self._setup.data.test)
+        for job in wanted:
+            if job.key not in self.runs and (cached := cache.find(job, n_test=n_test)) is not None:
+                self.runs[job.key] = cached
+        missing = [job for job in wanted if job.key not in self.runs]
+        self._progress.start(len(wanted), len(wanted) - len(missing), n_steps=sum(job.n_steps for job in missing))
+        self._watch(self.runs)
+        failures = self._in_processes(missing) if self._n_processes > 1 else self._here(missing)
+        if failures:
+            raise _refusal(failures, n_jobs=len(wanted), n_done=sum(job.key in self.runs for job in wanted), at=cache)
+
+    def _here(self, jobs: list[Job]) -> list[tuple[Job, Failure]]:
+        failures: list[tuple[Job, Failure]] = []
+        waiting = deque(jobs)
+        n_busy = 0  # jobs in a row that another process is at
+        while waiting:
+            job = waiting.popleft()
+            self._progress.began(job)
+            outcome = perform(job, self._setup, on_step=partial(self._progress.step, job))
+            n_busy = n_busy + 1 if outcome is None else 0
+            if outcome is None:
+                waiting.append(job)
+                if n_busy == len(waiting):  # all that is left
+                    time.sleep(_POLL_S)
+                    n_busy = 0
+            elif self._ended(job, outcome, failures):
+                break
+        return failures
+
+    def _in_processes(self, jobs: list[Job]) -> list[tuple[Job, Failure]]:
+        failures: list[tuple[Job, Failure]] = []
+        if not jobs:
+            return failures
+        if self._pool is None:
+            self._pool = _Pool(self._setup, self._n_processes)
+        waiting, running = deque(jobs), dict[Future[Outcome], Job]()
+        not_before_s: dict[str, float] = {}  # of jobs that another command is at
+        try:
+            while waiting or running:
+                for _ in range(len(waiting)):
+                    job = waiting.popleft()
+                    if len(running) == self._n_processes or time.monotonic() < not_before_s.get(job.key, 0.0):
+                        waiting.append(job)
+                        continue
+                    running[self._pool.submit(job)] = job
+                    self._progress.began(job)
+                if running:
+                    done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                else:
+                    done = set()
+                    time.sleep(_POLL_S)
+                self._pass_on_steps(self._pool, running.values())
+                for future in done:
+                    job, outcome = running.pop(future), future.result()
+                    if outcome is None:
+                        not_before_s[job.key] = time.monotonic() + _POLL_S
+                        waiting.append(job)
+                    elif self._ended(job, outcome, failures):
+                        waiting.clear()
+        except BrokenProcessPool as error:
+            raise StoreError(
+                f"A process has died at one of {len(running)} runs, for want of memory or because the script that asks "
+                'for several keeps its work outside of if __name__ == "__main__"; '
+                f"{len(self.runs)} finished runs are kept in {self._setup.folder}: go on with fewer processes."
+            ) from error
+        return failures
+
+    def _ended(self, job: Job, outcome: CurveRun | Failure, failures: list[tuple[Job, Failure]]) -> bool:
+        """Takes note of it; True if the rest need not be tried."""
+        if isinstance(outcome, Failure):
+            failures.append((job, outcome))
+            self._progress.ended(job, None)
+            return outcome.is_fatal or job.control == "blind"  # without which there is no curve of anything
+        self.runs[job.key] = outcome
+        self._progress.ended(job, outcome)
+        self._watch(self.runs)
+        return False
+
+    def _pass_on_steps(self, pool: _Pool, running: Iterable[Job]) -> None:
+        by_key = {job.key: job for job in running}
+        for key, step in pool.steps():
+            if key in by_key:
+                self._progress.step(by_key[key], step)
+
+
+class _Pool:
+    """Processes that were spawned, and end with this one."""
+
+    def __init__(self, setup: Setup, n_processes: int) -> None:
+        self._steps: Any = _SPAWN.Queue()
+        lifeline, self._held = _SPAWN.Pipe(duplex=False)
+        n_threads = max(1, n_cores() // n_processes)
+        share = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_processes))
+        _require_picklable(share)
+        self._executor = ProcessPoolExecutor(
+            n_processes, mp_context=_SPAWN, initializer=_begin, initargs=(share, self._steps, lifeline, n_threads)
+        )
+
+    def submit(self, job: Job) -> Future[Outcome]:
+        _require_picklable(job)
+        with _package_on_path(), _uninterrupted():
+            return self._executor.submit(_perform_in_worker, job)
+
+    def steps(self) -> list[tuple[str, Step]]:
+        """What the processes have reported since the last call: key of a job, and how far it is."""
+        reported = []
+        while True:
+            try:
+                reported.append(self._steps.get_nowait())
+            except queue.Empty:
+                return reported
+
+    def end(self, *, at_once: bool) -> None:
+        if at_once:
+            self._held.close()  # which the others see
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._held.close()
+        self._steps.close()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds an interrupt back until the end; a process that is started meanwhile never gets one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _package_on_path() -> Iterator[None]:
+    """This package on sys.path, of which a process that is started gets a copy: torch.hub takes it away again."""
+    home = str(Path(__file__).resolve().parents[3])
+    if home in sys.path:
+        yield
+        return
+    sys.path.append(home)
+    try:
+        yield
+    finally:
+        sys.path.remove(home)
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_WORKER: dict[str, Any] = {}  # of a process that was started for jobs: what all of them share
+
+
+def _begin(setup: Setup, steps: Any, lifeline: Connection, n_threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
+    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    steps.cancel_join_thread()  # the process that reads may be gone
+    torch.set_num_threads(n_threads)
+    _WORKER.update(setup=setup, steps=steps)
+
+
+def _end_with(lifeline: Connection) -> None:
+    """Ends this process with the one that asked for it, however that ends."""
+    try:
+        lifeline.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _perform_in_worker(job: Job) -> Outcome:
+    last_s = 0.0
+
+    def on_step(step: Step) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= _POLL_S:
+            last_s = time.monotonic()
+            _WORKER["steps"].put((job.key, step))
+
+    return perform(job, _WORKER["setup"], on_step=on_step)
+
+
+def _require_picklable(what: object) -> None:
+    try:
+        pickle.dumps(what)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise QueryError(
+            f"Runs cannot go to several processes ({error}); make what gives the encoders and the images functions of "
+            "a module, or ask for one process."
+        ) from error
+
+
+def _refusal(failures: list[tuple[Job, Failure]], *, n_jobs: int, n_done: int, at: RunCache) -> Exception:
+    job, first = failures[0]
+    rest = f", and {len(failures) - 1} more failed" if len(failures) > 1 else ""
+    text = first.text.removesuffix(".")
+    return first.kind(
+        f"{text} (in the run {job.label!r}{rest}; {n_done} of {n_jobs} runs are finished and kept in {at.folder})."
+    )

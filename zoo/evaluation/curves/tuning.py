@@ -1,8 +1,8 @@
-"""One run: the learning rate is chosen, the network trained to its best weights, and every test image judged.
+"""One run: choosing the learning rate, training a network to its best weights, and testing it; or a blind guess.
 
 All learning rates go the first quarter of the steps, on the schedule of the whole training, and the one with the lowest
-validation risk goes on from where it is. So nothing of what it learned is thrown away, and a run is the same as if its
-learning rate had been known from the start.
+validation risk continues from where it is. So no step of it is wasted, and a run is the same as if its learning rate
+had been known from the start.
 
 A run is determined by its seed: on a processor to the last bit with one number of threads, however often it was killed
 and started again; on a GPU as far as its convolutions are.
@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.schema import Preprocess
 from ...datasets.dense import MapSet
@@ -28,13 +28,11 @@ from ...features.store import weights_hash
 from ...optional import requires_extra
 from ...version import __version__
 from .blind import majority_class, pixelwise_direction, pixelwise_median
-from .inputs import HeldInputs, Inputs, cuts_of, inputs_of, read_targets
-from .losses import TargetScale as Scale
-from .losses import TransferData, TransferSet, risks_of, scale_of
+from .inputs import HeldInputs, Inputs, TransferData, cuts_of, inputs_of, read_targets
+from .losses import TargetScale, risks_of, scale_of
 from .models import TransferModel, transfer_model
 from .recipe import Recipe, recipe_digest
-from .runs import N_EXAMPLES
-from .training import Fitting, KeptTraining, Setting, State, copied, evaluated, trained_weights
+from .training import FitContext, Fitting, State, StoredTraining, copied, evaluated, trained_weights
 
 with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
@@ -45,94 +43,107 @@ if TYPE_CHECKING:
     from ...encoders import Encoder
 
 
+N_EXAMPLES = 8  # first test images, whose predictions are stored to look at
+_MOST_SCALED = 1 << 24  # numbers of maps that give their scale, of evenly spaced images
+_READ_BATCH = 64  # images, while maps are read
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a run is computed; moves no number beyond rounding."""
+
+    device: str | None = None  # None: a GPU where there is one
+    n_workers: int = 0  # processes that decode and preprocess; with none, a thread does
+    memory_bytes: int = 2 << 30  # for images and maps that are preprocessed once, in each process
+    state_seconds: float = 60.0  # between two states of a training, at least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transfer:
+    """What an encoder is trained and tested on, and how: all that decides the result of a run but the encoder."""
+
+    data: TransferData
+    train: np.ndarray  # int64, at least two images of ``data.train`` to train on, ...
+    validation: np.ndarray  # ... and at least one to choose learning rate and weights by
+    preprocess: Preprocess
+    recipe: Recipe
+    seed: int  # of the decoder's first weights and the order of the images
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a run is.
+    """How far a run is."""
 
-    Attributes
-    ----------
-    step : int
-        Steps done, those at learning rates that were given up included.
-    n_steps : int
-        At most.
-    validation_risk : float or None
-        After this step, in the unit of the first metric; None if nobody looked.
+    step: int  # steps done, those at learning rates that were given up included
+    n_steps: int  # at most
+    validation_risk: float | None  # after this step, in the unit of the first metric; None without an evaluation
+
+
+OnStep: TypeAlias = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trained:
+    """Result of a run.
+
+    ``risks`` has for each metric a float32 array (n_test,), in the unit of the metric; lower is better. ``examples``,
+    of dense tasks, are predictions for the first test images, float16 (n_examples, c, px, px), in the unit of the data.
+    ``report`` is what JSON holds: the learning rate that was chosen, what all of them reached, the history of the
+    validation part, and the numbers of steps and images.
     """
 
-    step: int
-    n_steps: int
-    validation_risk: float | None
+    risks: dict[str, np.ndarray]
+    examples: np.ndarray | None
+    report: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
-    """A training that is over.
+    """A training that is over."""
 
-    Attributes
-    ----------
-    fitting : Fitting
-        At the learning rate that was chosen.
-    trials : list of dict
-        What each learning rate had reached at the end of the tuning, in their order.
-    earlier_s : float
-        Seconds of the processes that worked on it before.
-    """
-
-    fitting: Fitting
-    trials: list[dict[str, Any]]
-    earlier_s: float
+    fitting: Fitting  # at the learning rate that was chosen
+    trials: list[dict[str, Any]]  # what each learning rate had reached at the end of the tuning, in their order
+    earlier_s: float  # seconds of the processes that worked on it before
 
 
-def fitted(
-    setting: Setting,
-    network: nn.Module,
-    kept: KeptTraining,
-    tell: Callable[[Step], None] | None,
-    *,
-    began_s: float,
+def _fitted(
+    context: FitContext, network: nn.Module, stored: StoredTraining, on_step: OnStep | None, *, began_s: float
 ) -> Chosen | None:
     """Trains at all learning rates, and to the end at the best; None if none gives finite losses.
 
-    Parameters
-    ----------
-    setting : Setting
-    network : nn.Module
-        With the weights to begin with, on the device; has those of the last step afterwards.
-    kept : KeptTraining
-        From where it goes on, and where it is kept after steps.
-    tell : callable, optional
-        Told after every step.
-    began_s : float
-        When this process began with it, by the monotonic clock.
+    The network has the weights to begin with, on the device, and those of the last step afterwards; ``began_s`` is when
+    this process began with it, by the monotonic clock.
     """
-    rates, n_tuning = setting.recipe.learning_rates, setting.n_tuning
+    rates, n_tuning = context.recipe.learning_rates, context.n_tuning
     first = copied(trained_weights(network)) if len(rates) > 1 else {}
-    found = kept.find()
-    trials: list[dict[str, Any]] = [] if found is None else found["trials"]
-    leader: State | None = None if found is None else found["leader"]
-    earlier_s = 0.0 if found is None else found["seconds"]
+    resumed = stored.load()
+    trials: list[dict[str, Any]] = [] if resumed is None else resumed["trials"]
+    leader: State | None = None if resumed is None else resumed["leader"]
+    earlier_s = 0.0 if resumed is None else resumed["seconds"]
 
     def advance(fitting: Fitting, until: int, *, before: int) -> None:
-        """Goes on to a step; ``before`` steps were done at learning rates that are no longer trained."""
+        """Trains to a step; ``before`` steps were done at learning rates that are no longer trained."""
 
         def state() -> State:
             seconds = earlier_s + time.monotonic() - began_s
             return {"trials": trials, "leader": leader, "fitting": fitting.state(), "seconds": seconds}
 
         def after(risk: float | None) -> None:
-            kept.keep(state)
-            if tell is not None:
-                tell(Step(before + fitting.step, (len(rates) - 1) * n_tuning + setting.n_steps, risk))
+            stored.save(state)
+            if on_step is not None:
+                on_step(Step(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
 
         fitting.advance(until, after)
 
     fitting: Fitting | None = None
     for number in range(len(trials), len(rates)):
         network.load_state_dict(first, strict=False)
-        fitting = Fitting(setting, network, rates[number])
-        if found is not None:
-            fitting.load(found["fitting"])
-            found = None
+        fitting = Fitting(context, network, rates[number])
+        if resumed is not None:
+            fitting.load(resumed["fitting"])
+            resumed = None
         advance(fitting, n_tuning, before=number * n_tuning)
         trials.append(_trial(fitting))
         if _best(trials) == number and number + 1 < len(rates):
@@ -141,21 +152,20 @@ def fitted(
     if best is None:
         return None
     if fitting is None or best + 1 < len(rates):
-        fitting = Fitting(setting, network, rates[best])
+        fitting = Fitting(context, network, rates[best])
         if leader is not None:
             fitting.load(leader)
-    if found is not None:  # of the training after the choice
-        fitting.load(found["fitting"])
+    if resumed is not None:  # of the training after the choice
+        fitting.load(resumed["fitting"])
     leader = None
-    advance(fitting, setting.n_steps, before=(len(rates) - 1) * n_tuning)
+    advance(fitting, context.n_steps, before=(len(rates) - 1) * n_tuning)
     return Chosen(fitting=fitting, trials=trials, earlier_s=earlier_s)
 
 
-def none_is_finite(setting: Setting, *, data: str) -> DataError:
-    """The sentence for :func:`fitted` that gave nothing."""
-    tried = ", ".join(f"{rate:g}" for rate in setting.recipe.learning_rates)
+def _none_is_finite(context: FitContext, *, data: str) -> DataError:
+    tried = ", ".join(f"{rate:g}" for rate in context.recipe.learning_rates)
     return DataError(
-        f"Training on {len(setting.train):,} images of {data!r} in {setting.recipe.precision} gives losses that are "
+        f"Training on {len(context.train):,} images of {data!r} in {context.recipe.precision} gives losses that are "
         f"not finite, at every learning rate of the recipe ({tried}); expected finite ones, so check weights and "
         "targets, or give it smaller learning rates."
     )
@@ -182,157 +192,86 @@ def _best(trials: list[dict[str, Any]]) -> int | None:
     return min(ranks)[2] if ranks else None
 
 
-__all__ = ["Step", "Trained", "Training", "as_examples", "train_run"]
-
-_SCALED = 1 << 24  # numbers of maps at most that say where they lie, of evenly spaced images
-_READ_AT_ONCE = 64
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
-_HALF = float(np.finfo(np.float16).max)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
-    """How a run is computed; moves no number beyond rounding."""
-
-    device: str | None = None  # None: a GPU where there is one
-    n_workers: int = 0  # processes that decode and preprocess; with none, a thread does
-    memory_bytes: int = 2 << 30  # for images and maps that are preprocessed once, in each process
-    state_seconds: float = 60.0  # between two states of a training, at least
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trained:
-    """What a run found.
-
-    Attributes
-    ----------
-    risks : dict from a metric to float32 array, shape (n_test,)
-        Of each test image, in the unit of the metric; lower is better.
-    examples : float16 array, shape (n_examples, c, px, px), or None
-        Predictions for the first test images, of dense tasks, in the unit of the data.
-    report : dict
-        What JSON holds.
-    """
-
-    risks: dict[str, np.ndarray]
-    examples: np.ndarray | None
-    report: dict[str, Any]
-
-
 def train_run(
-    encoder: Encoder,
-    data: TransferData,
-    *,
-    train: np.ndarray,
-    validation: np.ndarray,
-    preprocess: Preprocess,
-    recipe: Recipe,
-    seed: int,
-    how: Training,
-    state: Path | None = None,
-    tell: Callable[[Step], None] | None = None,
+    encoder: Encoder, transfer: Transfer, how: Training, state: Path | None = None, on_step: OnStep | None = None
 ) -> Trained:
-    """Trains an encoder with a decoder, and tests it.
+    """Trains a copy of an encoder with a decoder, and tests it.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        With the weights to begin with; a copy of it is trained.
-    data : TransferData
-    train, validation : int64 arrays
-        Images of ``data.train`` to train on, at least two, and to choose learning rate and weights by, at least one.
-    preprocess : Preprocess
-        From an image to the encoder's input.
-    recipe : Recipe
-    seed : int
-        Of the decoder's first weights and the order of the images.
-    how : Training
-    state : Path, optional
-        Folder for how far this run is, from time to time; started again with it, it goes on from there. It is for the
-        caller to remove.
-    tell : callable, optional
-        Told after every step.
-
-    Returns
-    -------
-    Trained
-        Its report has the learning rate that was chosen, what all of them reached, the history of the validation part,
-        and the numbers of steps and images.
-
-    Raises
-    ------
-    DataError
-        If there are too few images, the training targets are all the same, no learning rate gives finite losses, or an
-        image or map cannot be read (CorruptImage).
-    QueryError
-        If there is no such device, the encoder has no spatial features for a dense task, or a batch does not fit into
-        the memory of the GPU.
-    StoreError
-        If the state cannot be kept.
+    ``state`` is a folder for how far this run is, from time to time; started again with it, it continues from there.
+    It is for the caller to remove.
     """
     began_s = time.monotonic()
-    train, validation = np.asarray(train, np.int64), np.asarray(validation, np.int64)
+    data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
+    train, validation = np.asarray(transfer.train, np.int64), np.asarray(transfer.validation, np.int64)
     if len(train) < 2 or not len(validation):
         raise DataError(
             f"There are {len(train)} images of {data.name!r} to train on and {len(validation)} to validate on; "
             "expected at least 2 and 1, so ask for more labels."
         )
     device = device_for(encoder, how.device)
-    identity = {}
-    if state is not None:
-        identity = _identity(encoder, data, train, validation, preprocess, recipe, seed, device)
-    kept = KeptTraining(state, identity, every_s=how.state_seconds)
+    identity = {} if state is None else _identity(encoder, transfer, device)
+    stored = StoredTraining(state, identity, every_s=how.state_seconds)
     model = transfer_model(
         deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
-        data.task, n_outputs=data.n_outputs, px=preprocess.crop_px, frozen=recipe.frozen, seed=seed,
-    )  # fmt: skip
-    if recipe.batch_size == 1 and any(isinstance(one, _BATCH_NORMS) and one.training for one in model.modules()):
+        data.task,
+        n_outputs=data.n_outputs,
+        px=preprocess.crop_px,
+        frozen=recipe.frozen,
+        seed=transfer.seed,
+    )
+    if recipe.batch_size == 1 and any(isinstance(each, _BATCH_NORMS) and each.training for each in model.modules()):
         raise QueryError(
             "The recipe has batch_size=1, and the encoder has batch normalisation; expected at least two images a step."
         )
     with _computing(device, recipe):
         parts = (data.train, train), (data.train, validation), (data.test, np.arange(len(data.test)))
         inputs = [
-            inputs_of(part, own, preprocess, memory_bytes=how.memory_bytes, n_workers=how.n_workers, device=device)
-            for part, own in parts
+            inputs_of(part, images, preprocess, memory_bytes=how.memory_bytes, n_workers=how.n_workers, device=device)
+            for part, images in parts
         ]
-        setting = Setting(
-            task=data.task, recipe=recipe, seed=seed, scale=_scale(data, inputs[0], preprocess.crop_px),
-            train=inputs[0], validation=inputs[1], device=device, px=preprocess.crop_px,
-        )  # fmt: skip
-        model.to(device).to(memory_format=setting.layout)
+        context = FitContext(
+            task=data.task,
+            recipe=recipe,
+            seed=transfer.seed,
+            scale=_scale(data, inputs[0], preprocess.crop_px),
+            train=inputs[0],
+            validation=inputs[1],
+            device=device,
+            px=preprocess.crop_px,
+        )
+        model.to(device).to(memory_format=context.layout)
         network: nn.Module = model
         n_bytes = 4 * encoder.dim * (len(train) + len(validation))
         if recipe.frozen and not data.task.is_dense and n_bytes <= how.memory_bytes:
             network = model.head
-            setting = replace(
-                setting,
-                train=_features(setting, model, setting.train, encoder.dim),
-                validation=_features(setting, model, setting.validation, encoder.dim),
+            context = replace(
+                context,
+                train=_features(context, model, context.train, encoder.dim),
+                validation=_features(context, model, context.validation, encoder.dim),
             )
-        chosen = fitted(setting, network, kept, tell, began_s=began_s)
+        chosen = _fitted(context, network, stored, on_step, began_s=began_s)
         if chosen is None:
-            raise none_is_finite(setting, data=data.name)
+            raise _none_is_finite(context, data=data.name)
         chosen.fitting.load_best()
-        risks, _ = evaluated(setting, model, inputs[2])
-        examples = _examples(setting, model, inputs[2]) if data.task.is_dense else None
+        risks, _ = evaluated(context, model, inputs[2])
+        examples = _examples(context, model, inputs[2]) if data.task.is_dense else None
     about = {"device": device.type, "seconds": chosen.earlier_s + time.monotonic() - began_s}
-    return Trained(risks=risks, examples=examples, report=_report(chosen, setting) | about)
+    return Trained(risks=risks, examples=examples, report=_report(chosen, context) | about)
 
 
-def as_examples(predictions: np.ndarray) -> np.ndarray:
-    """Predictions as they are kept to look at, float16."""
-    found: np.ndarray = np.clip(predictions, -_HALF, _HALF).astype(np.float16)
-    return found
+def _as_examples(predictions: np.ndarray) -> np.ndarray:
+    """Predictions as they are stored to look at, float16."""
+    examples: np.ndarray = np.clip(predictions, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
+    return examples
 
 
 @contextmanager
 def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
-    """Full precision, and the user's random numbers as they were; errors that torch has no words for."""
+    """Full precision, and the user's random state as it was; errors of torch become sentences that say what to do."""
     gpu = [device] if device.type == "cuda" else []
-    own: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first is used too
+    on_gpu: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first too
     try:
-        with own, torch.random.fork_rng(devices=gpu), full_precision():
+        with on_gpu, torch.random.fork_rng(devices=gpu), full_precision():
             yield
     except torch.OutOfMemoryError as error:
         raise QueryError(
@@ -340,7 +279,7 @@ def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
             f"of {str(device)!r}; expected a recipe with more of them (accumulate), or smaller batches."
         ) from error
     except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):  # torch has no class of its own for this
+        if not str(error).startswith("DataLoader worker"):  # for which torch has no class
             raise
         raise DataError(
             f"A process that decodes images died ({str(error).partition(chr(10))[0].rstrip('. ')}); run the same again "
@@ -348,123 +287,93 @@ def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
         ) from error
 
 
-def _scale(data: TransferData, train: Inputs, px: int) -> Scale:
-    """Where the numbers of maps lie, from the training part; classes are as they are."""
+def _scale(data: TransferData, train: Inputs, px: int) -> TargetScale:
+    """The scale of maps, from the training part; classes have none."""
     if not data.task.is_dense:
-        return Scale()
-    n_images = min(len(train), max(1, _SCALED // (data.n_outputs * px**2)))
+        return TargetScale()
+    n_images = min(len(train), max(1, _MOST_SCALED // (data.n_outputs * px**2)))
     positions = np.unique(np.linspace(0, len(train) - 1, n_images).astype(np.int64))
     values = []
-    for cut in cuts_of(n_images, _READ_AT_ONCE):
+    for cut in cuts_of(n_images, _READ_BATCH):
         target, valid = train.targets(positions[cut])
         numbers = target.movedim(1, -1)  # (n, px, px, c)
         values.append((numbers.flatten(0, 2) if valid is None else numbers[valid]).numpy())
     return scale_of(np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}")
 
 
-def _features(setting: Setting, model: TransferModel, inputs: Inputs, dim: int) -> HeldInputs:
-    """What a frozen encoder makes of the images, once for all steps."""
-    features, positions = torch.empty((len(inputs), dim), device=setting.device), np.arange(len(inputs))
+def _features(context: FitContext, model: TransferModel, inputs: Inputs, dim: int) -> HeldInputs:
+    """Features of a frozen encoder, computed once for all steps."""
+    features, positions = torch.empty((len(inputs), dim), device=context.device), np.arange(len(inputs))
     done = 0
     model.eval()
-    with closing(inputs.batches(setting.looks(len(inputs)))) as batches:
+    with closing(inputs.batches(context.evaluation_cuts(len(inputs)))) as batches:
         for batch in batches:
-            own = batch.to(setting.device, setting.layout)
-            with torch.no_grad(), setting.autocast():
-                features[done : done + len(batch)] = model.encoder_features(own.images).float()
+            images = batch.to(context.device, context.layout).images
+            with torch.no_grad(), context.autocast():
+                features[done : done + len(batch)] = model.encoder_features(images).float()
             done += len(batch)
     target, _ = inputs.targets(positions)
-    return HeldInputs(features, target.to(setting.device), None, positions)
+    return HeldInputs(features, target.to(context.device), None, positions)
 
 
-def _examples(setting: Setting, model: TransferModel, test: Inputs) -> np.ndarray:
-    found = [setting.scale.in_units(prediction) for prediction, _ in setting.looked_at(model, test, n=N_EXAMPLES)]
-    return as_examples(torch.cat(found).cpu().numpy())
+def _examples(context: FitContext, model: TransferModel, test: Inputs) -> np.ndarray:
+    maps = [context.scale.in_units(prediction) for prediction, _ in context.predictions(model, test, n=N_EXAMPLES)]
+    return _as_examples(torch.cat(maps).cpu().numpy())
 
 
-def _identity(
-    encoder: Encoder,
-    data: TransferData,
-    train: np.ndarray,
-    validation: np.ndarray,
-    preprocess: Preprocess,
-    recipe: Recipe,
-    seed: int,
-    device: torch.device,
-) -> dict[str, Any]:
+def _identity(encoder: Encoder, transfer: Transfer, device: torch.device) -> dict[str, Any]:
     """All that a training depends on."""
+    data, images = transfer.data, [np.asarray(part).astype("<i8") for part in (transfer.train, transfer.validation)]
     return {
         "format": "zoo-curve-training-1",
         "versions": [__version__, torch.__version__, np.__version__],
         "encoder": [str(encoder), weights_hash(encoder)],
         "data": [data.name, data.train.fingerprint, data.test.fingerprint, data.n_outputs],
-        "images": digest([train.astype("<i8"), validation.astype("<i8")]),
-        "preprocess": asdict(preprocess),
-        "recipe": [recipe_digest(data.task), asdict(recipe)],
-        "seed": seed,
+        "images": digest(images),
+        "preprocess": asdict(transfer.preprocess),
+        "recipe": [recipe_digest(data.task), asdict(transfer.recipe)],
+        "seed": transfer.seed,
         "device": device.type,
     }
 
 
-def _report(chosen: Chosen, setting: Setting) -> dict[str, Any]:
+def _report(chosen: Chosen, context: FitContext) -> dict[str, Any]:
     fitting = chosen.fitting
     history = fitting.history[:-1] if fitting.diverged else fitting.history
     best = fitting.best or [0.0, 0.0, 0.0]
     return {
         "learning_rate": fitting.learning_rate,
         "learning_rates": chosen.trials,
-        "n_train": len(setting.train),
-        "n_validation": len(setting.validation),
-        "n_steps": setting.n_steps,
+        "n_train": len(context.train),
+        "n_validation": len(context.validation),
+        "n_steps": context.n_steps,
         "n_steps_done": fitting.step,
         "best_step": int(best[0]),
         "diverged_at_step": fitting.step if fitting.diverged else None,
         "validation": [{"step": int(step), "risk": risk, "loss": loss} for step, risk, loss in history],
-        "scale": asdict(setting.scale),
-        "precision": setting.recipe.precision,
+        "scale": asdict(context.scale),
+        "precision": context.recipe.precision,
     }
 
 
-_CONSTANTS = {
+_CONSTANTS = {  # the blind guess with the lowest risk by a metric of maps, and its name
     "depth_l1_error": (pixelwise_median, "the pixel-wise median"),
     "normals_l1_error": (pixelwise_median, "the pixel-wise median of each component"),
     "normals_angular_error": (pixelwise_direction, "the pixel-wise direction with the least mean angle"),
 }
-"""What is guessed blindly for the lowest risk by a metric, and how to say it."""
 
 
 def blind_run(
     data: TransferData, preprocess: Preprocess, *, train: np.ndarray, memory_bytes: int, n_workers: int = 0
 ) -> Trained:
-    """The constant with the lowest risk on the training images, tested; each metric has its own.
+    """The constant with the lowest risk on some training images, tested; each metric has its own.
 
-    Parameters
-    ----------
-    data : TransferData
-    preprocess : Preprocess
-        Of the encoders that it is compared with: maps are cropped as their images are.
-    train : int64 array
-        Images of ``data.train``, in any order.
-    memory_bytes : int
-        For their maps; if they take more, evenly spaced ones that fit stand for all, as the report says.
-    n_workers : int
-        Processes that read maps; with none, a thread does.
+    Maps are cropped as the images of the encoders are that it is compared with. If they take more than
+    ``memory_bytes``, evenly spaced ones that fit stand for all. ``examples`` repeat the constant of the first metric.
+    The report says in words what each metric's constant is, and how many training images it is of.
 
-    Returns
-    -------
-    Trained
-        ``examples`` is the constant of the first metric, as often as there are examples. The report says in words what
-        each metric's constant is, and how many training images it is of.
-
-    Raises
-    ------
-    DataError
-        If there is no training image, their targets are all the same, or a map cannot be read.
-
-    Examples
-    --------
     >>> from zoo.cards.catalogue import catalogue
-    >>> from zoo.evaluation.curves.losses import transfer_data
+    >>> from zoo.evaluation.curves.inputs import transfer_data
     >>> data = transfer_data("shapes:classes=4,train=40,val=20", "classification")
     >>> card = catalogue()["pocket_sup_rn_shapes"]
     >>> blind = blind_run(data, card.preprocess, train=np.arange(40), memory_bytes=1 << 20)
@@ -483,7 +392,8 @@ def blind_run(
         share = 100 * float(np.mean(labels == guess))
         metric = data.task.metrics[0]
         name = data.train.classes[guess]
-        risks, examples = {metric: np.where(data.test.labels == guess, 0, 100).astype(np.float32)}, None  # type: ignore[union-attr]
+        is_right = data.test.labels == guess  # type: ignore[union-attr]
+        risks, examples = {metric: np.where(is_right, 0, 100).astype(np.float32)}, None
         about = {
             "constants": {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"},
             "n_images": len(train),
@@ -501,29 +411,29 @@ def _of_maps(
     maps = np.empty((len(chosen), n_channels, px, px), np.float32)
     valid = np.empty((len(chosen), px, px), bool)
     done = 0
-    with closing(read_targets(part, chosen, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
-        for target, seen in batches:
+    with closing(read_targets(part, chosen, preprocess, batch_size=_READ_BATCH, n_workers=n_workers)) as batches:
+        for target, is_valid in batches:
             maps[done : done + len(target)] = target.numpy()
-            valid[done : done + len(target)] = True if seen is None else seen.numpy()
+            valid[done : done + len(target)] = True if is_valid is None else is_valid.numpy()
             done += len(target)
     constants = {metric: _CONSTANTS[metric][0](maps, valid).astype(np.float32) for metric in data.task.metrics}
-    risks = _risks(data, constants, preprocess, n_workers)
+    risks = _risks_of_constants(data, constants, preprocess, n_workers)
     first = constants[data.task.metrics[0]]
-    examples = as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
+    examples = _as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
     some = f"{len(chosen):,} evenly spaced of the {len(train):,}" if len(chosen) < len(train) else f"the {len(train):,}"
     words = {metric: f"{_CONSTANTS[metric][1]} of {some} training images" for metric in constants}
     return risks, examples, {"constants": words, "n_images": len(chosen)}
 
 
-def _risks(
+def _risks_of_constants(
     data: TransferData, constants: dict[str, np.ndarray], preprocess: Preprocess, n_workers: int
 ) -> dict[str, np.ndarray]:
-    found: dict[str, list[Tensor]] = {metric: [] for metric in constants}
-    part: TransferSet = data.test
-    everything = np.arange(len(part))
-    with closing(read_targets(part, everything, preprocess, batch_size=_READ_AT_ONCE, n_workers=n_workers)) as batches:
+    by_metric: dict[str, list[Tensor]] = {metric: [] for metric in constants}
+    every = np.arange(len(data.test))
+    with closing(read_targets(data.test, every, preprocess, batch_size=_READ_BATCH, n_workers=n_workers)) as batches:
         for target, valid in batches:
             for metric, constant in constants.items():
                 prediction = torch.from_numpy(constant).expand(len(target), *constant.shape)
-                found[metric].append(risks_of(data.task, prediction, target, valid, scale=Scale())[metric])
-    return {metric: torch.cat(ones).numpy() for metric, ones in found.items()}
+                risks = risks_of(data.task, prediction, target, valid, scale=TargetScale())
+                by_metric[metric].append(risks[metric])
+    return {metric: torch.cat(parts).numpy() for metric, parts in by_metric.items()}

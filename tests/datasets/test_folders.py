@@ -84,8 +84,13 @@ def test_one_folder_is_split_by_names_and_added_images_move_no_other(one_part: P
 
 def test_the_split_by_names_is_the_one_it_has_always_been(one_part: Path) -> None:
     assert open_images(one_part, val_share=0.2).val.names == [
-        "cat/15.png", "cat/25.png", "cat/29.png", "cat/9.png", "dog/36.png", "dog/8.png"
-    ]  # fmt: skip
+        "cat/15.png",
+        "cat/25.png",
+        "cat/29.png",
+        "cat/9.png",
+        "dog/36.png",
+        "dog/8.png",
+    ]
 
 
 def test_deeper_folders_belong_to_their_class(two_parts: Path) -> None:
@@ -102,8 +107,12 @@ def test_links_are_followed_and_loops_end(two_parts: Path, tmp_path: Path) -> No
     (two_parts / "train" / "cat" / "link.png").symlink_to(tmp_path / "elsewhere" / "9.png")
     names = open_images(two_parts).train.names
     assert [name for name in names if name[0] == "c"] == [
-        "cat/0.png", "cat/1.png", "cat/2.png", "cat/link.png", "cat/more/9.png"
-    ]  # fmt: skip
+        "cat/0.png",
+        "cat/1.png",
+        "cat/2.png",
+        "cat/link.png",
+        "cat/more/9.png",
+    ]
 
 
 @pytest.mark.parametrize("target", ["train/dog", "val/cat"])

@@ -10,7 +10,7 @@ import click
 
 from ..cards.schema import Missing
 from ..errors import ZooError
-from .measuring import copies_document, copies_notes, skipped_notes
+from .measure_options import copies_document, copies_notes, skipped_notes
 from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:

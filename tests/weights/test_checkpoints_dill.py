@@ -92,7 +92,7 @@ def test_mappings_of_every_version_of_haiku_are_dictionaries(tmp_path: Path, kin
 
 def test_a_function_in_a_file_of_dill_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(
-        WeightsRefused, match=r"asks for 'dill\._dill\._create_function', which no checkpoint that the zoo knows needs"
+        WeightsRefused, match=r"asks for 'dill\._dill\._create_function', which no known kind of checkpoint needs"
     ):
         read(tmp_path, unpacked(DILL_FUNCTION))
 

@@ -46,11 +46,14 @@ def planted(n: int, *, seed: int = 0, error: float = 1.0, of_uniformity: float =
         log_rank = rng.uniform(4, 7)
         uniformity = -0.5 * log_rank + 0.3 * rng.standard_normal()
         rows[f"planted_{number}"] = {
-            "architecture_exact": "resnet50", "ssl_mode": "siamese", "train_rank": math.exp(log_rank),
-            "train_uniformity": uniformity, "trainrealaug_alignment": rng.uniform(0.1, 0.5),
+            "architecture_exact": "resnet50",
+            "ssl_mode": "siamese",
+            "train_rank": math.exp(log_rank),
+            "train_uniformity": uniformity,
+            "trainrealaug_alignment": rng.uniform(0.1, 0.5),
             "train_alignment": rng.uniform(0.5, 1.5),
             "train_test": 90 - 8 * log_rank + of_uniformity * uniformity + error * rng.standard_normal(),
-        }  # fmt: skip
+        }
     return table_of(rows)
 
 
@@ -67,9 +70,13 @@ def test_equation_26_is_that_of_a_formula_on_the_same_rows(published: Findings) 
     assert len(rows) == published.rows[0].used == 70
     theirs = smf.ols(FORMULA, rows).fit()
     robust = theirs.get_robustcov_results("HC3", use_t=True)
-    for position, (term, name) in enumerate(zip(
-        ("constant", "log(train_rank)", "train_uniformity", "trainrealaug_alignment"), theirs.params.index, strict=True
-    )):  # fmt: skip
+    for position, (term, name) in enumerate(
+        zip(
+            ("constant", "log(train_rank)", "train_uniformity", "trainrealaug_alignment"),
+            theirs.params.index,
+            strict=True,
+        )
+    ):
         ours = estimate(published, "Eq. 26", term)
         assert ours.value == pytest.approx(theirs.params[name], rel=1e-6)
         assert ours.p == pytest.approx(theirs.pvalues[name], rel=1e-4)
@@ -88,14 +95,22 @@ def test_equation_26_comes_out_to_three_digits(published: Findings, term: str, v
 @pytest.mark.parametrize(
     ("words", "printed"),  # Appendix F.6
     [
-        ("Coefficient of constant", "93"), ("Coefficient of log(effective dimensionality)", "-9.5"),
-        ("Coefficient of uniformity in", "-0.51"), ("Coefficient of alignment in", "4.4"), ("R2 of Eq. 26", "0.58"),
-        ("p-value of log(effective", "4e-11"), ("p-value of uniformity in", "0.74"),
-        ("p-value of alignment in", "0.59"), ("three times", "10"), ("Coefficient of uniformity without", "6"),
-        ("p-value of uniformity without", "0.001"), ("R2 without", "0.19"),
-        ("Coefficient of alignment within", "40.7"), ("p-value of alignment within", "6e-7"),
+        ("Coefficient of constant", "93"),
+        ("Coefficient of log(effective dimensionality)", "-9.5"),
+        ("Coefficient of uniformity in", "-0.51"),
+        ("Coefficient of alignment in", "4.4"),
+        ("R2 of Eq. 26", "0.58"),
+        ("p-value of log(effective", "4e-11"),
+        ("p-value of uniformity in", "0.74"),
+        ("p-value of alignment in", "0.59"),
+        ("three times", "10"),
+        ("Coefficient of uniformity without", "6"),
+        ("p-value of uniformity without", "0.001"),
+        ("R2 without", "0.19"),
+        ("Coefficient of alignment within", "40.7"),
+        ("p-value of alignment within", "6e-7"),
     ],
-)  # fmt: skip
+)
 def test_every_number_of_the_appendix_comes_out(published: Findings, words: str, printed: str) -> None:
     found = claim(published, words)
     assert (found.paper, found.verdict) == (printed, "agrees")
@@ -174,9 +189,11 @@ def test_an_encoder_with_some_statistics_only_counts_where_it_can(published: Fin
     table = shipped_table()
     more = table_of({"mine": {"architecture_exact": "resnet50", "train_test": 25.0, "train_rank": 900.0}})
     sparse = replace(
-        table, frame=pd.concat([table.frame, more.frame]),
-        why_missing=pd.concat([table.why_missing, more.why_missing]), mine=("mine",),
-    )  # fmt: skip
+        table,
+        frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]),
+        mine=("mine",),
+    )
     found = study(sparse)
     assert found.estimates == published.estimates
     assert found.rows[0].left_out["train_uniformity not published"] == 1
@@ -196,6 +213,9 @@ def test_the_figure_shows_dimensions_as_plain_numbers(published: Findings) -> No
         drawing.canvas.draw()
     first = drawing.axes[0]
     low, high = first.get_xlim()
-    shown = [label.get_text() for tick, label in zip(first.get_xticks(), first.get_xticklabels(), strict=True)
-             if low <= tick <= high]  # fmt: skip
+    shown = [
+        label.get_text()
+        for tick, label in zip(first.get_xticks(), first.get_xticklabels(), strict=True)
+        if low <= tick <= high
+    ]
     assert shown == ["30", "100", "300", "1000"]

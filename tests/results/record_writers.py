@@ -18,7 +18,7 @@ from zoo.results.rows import Measurement, measurements
 _WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tests.record_writers import measured, provenance
+from tests.results.record_writers import measured, provenance
 from zoo.results.recording import record
 writer, n_rows, locks = sys.argv[2], int(sys.argv[3]), sys.argv[4]
 if locks == "broken":
@@ -54,10 +54,20 @@ class Outcome:
 def measured(writer: str, number: int) -> Measurement:
     """A row that no other writer has."""
     return Measurement(
-        encoder="dino_vitS16", metric="linear_probe_error", dataset="digits", split="train -> val", n_train=1347,
-        seed=number, value=random.Random(f"{writer} {number}").uniform(0, 100), unit="percent", ci_low=None,
-        ci_high=None, protocol=f"of {writer}", source=SOURCE, date="2026-11-20",
-    )  # fmt: skip
+        encoder="dino_vitS16",
+        metric="linear_probe_error",
+        dataset="digits",
+        split="train -> val",
+        n_train=1347,
+        seed=number,
+        value=random.Random(f"{writer} {number}").uniform(0, 100),
+        unit="percent",
+        ci_low=None,
+        ci_high=None,
+        protocol=f"of {writer}",
+        source=SOURCE,
+        date="2026-11-20",
+    )
 
 
 def provenance(row: Measurement) -> dict[str, object]:
@@ -72,10 +82,13 @@ def record_at_once(*, n_writers: int, n_rows: int, n_killed: int, seed: int, loc
     writers = {
         f"writer {number}": subprocess.Popen(
             [*command, f"writer {number}", str(n_rows), locks],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for number in range(n_writers)
-    }  # fmt: skip
+    }
     for process in writers.values():
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
     began = time.monotonic()

@@ -172,6 +172,17 @@ def test_the_bar_shows_bytes_on_a_terminal_and_nothing_elsewhere(
         monkeypatch.delenv(variable)
 
 
+def test_without_tqdm_work_goes_on_without_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    bar = Bar("B")
+    bar.start("model.pth", 1000, 0)
+    bar.advance(1000)
+    bar.end()
+    assert terminal.getvalue() == ""
+
+
 def test_the_bar_goes_on_from_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -71,8 +71,11 @@ def test_encoders_without_the_outcome_do_not_count() -> None:
 def test_planted_differences_are_found_and_corrected_for_their_number() -> None:
     pairs = {estimate.term: estimate for estimate in group_differences(table_of(planted()), "usability", "ssl_mode")}
     assert set(pairs) == {"generative - contrastive", "generative - clustering", "contrastive - clustering"}
-    planted_difference = {"generative - clustering": 11.0, "generative - contrastive": 9.0,
-                          "contrastive - clustering": 2.0}  # fmt: skip
+    planted_difference = {
+        "generative - clustering": 11.0,
+        "generative - contrastive": 9.0,
+        "contrastive - clustering": 2.0,
+    }
     for term, difference in planted_difference.items():
         found = pairs[term]
         assert found.ci_low is not None and found.ci_high is not None and found.p is not None
@@ -82,8 +85,11 @@ def test_planted_differences_are_found_and_corrected_for_their_number() -> None:
 
 
 def test_groups_that_do_not_vary_are_not_tested() -> None:
-    rows = {f"{mode}{position}": {"usability": value, "ssl_mode": mode}
-            for mode, value in (("clustering", 1.0), ("siamese", 2.0)) for position in range(3)}  # fmt: skip
+    rows = {
+        f"{mode}{position}": {"usability": value, "ssl_mode": mode}
+        for mode, value in (("clustering", 1.0), ("siamese", 2.0))
+        for position in range(3)
+    }
     (pair,) = group_differences(table_of(rows), "usability", "ssl_mode")
     assert pair.value == 1.0 and pair.p is None and pair.p_adjusted is None and "neither group varies" in pair.note
 
@@ -130,9 +136,13 @@ def test_a_group_that_a_fixed_column_determines_is_not_identified() -> None:
     assert "projection1_arch[none]" in lost.note
     assert found["clustering - contrastive"].value == pytest.approx(-2.0, abs=1.0)
     assumed = adjusted_differences(
-        table_of(rows), "usability", "ssl_mode", reference="contrastive", fixed=("projection1_arch",),
+        table_of(rows),
+        "usability",
+        "ssl_mode",
+        reference="contrastive",
+        fixed=("projection1_arch",),
         missing={"projection1_arch": "linear"},
-    )  # fmt: skip
+    )
     assert {one.method for one in found.values()} == {"linear, fixed: projection1_arch"}
     assert {one.method for one in assumed} == {"linear, fixed: projection1_arch, no projector called linear"}
     assert next(one for one in assumed if one.term == lost.term).value == pytest.approx(9.0, abs=1.5)

@@ -207,8 +207,9 @@ def test_a_split_tells_of_the_images_of_each_part_alone(tmp_path: Path) -> None:
             in_16_bits(tmp_path / "set" / label / str(number), stripes("ab".index(label), number))
     data = open_images(tmp_path / "set")
     assert [part.reading.as_dict()["scaled"] for part in (data.train, data.val)] == [
-        {"16-bit integers": len(data.train)}, {"16-bit integers": len(data.val)}
-    ]  # fmt: skip
+        {"16-bit integers": len(data.train)},
+        {"16-bit integers": len(data.val)},
+    ]
     assert len(notes_on([data.train, data.val])) == 1
     turned = rotations_of(data.val, n=2)
     assert {image.mode for image in turned.images} == {"L"}

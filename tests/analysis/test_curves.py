@@ -151,8 +151,11 @@ def test_a_recorded_risk_is_taken_as_exact_and_a_run_without_interval_as_unknown
     rows = [row for row in curve(SIMCLR, 0.3) if "maximal" not in row.protocol]
     first = rows[0]
     name = protocol_of(TASKS["classification"], Recipe(), control="maximal")
-    rows.append(replace(first, split="train -> val", n_train=None, seed=None, value=10.0, ci_low=None, ci_high=None,
-                        protocol=name))  # fmt: skip
+    rows.append(
+        replace(
+            first, split="train -> val", n_train=None, seed=None, value=10.0, ci_low=None, ci_high=None, protocol=name
+        )
+    )
     found = only(rows)
     assert found.curve.maximal.value == 10.0 and found.curve.improvement is not None
     assert found.curve.improvement.ci_low is not None
@@ -220,8 +223,9 @@ def test_noise_does_not_pass_for_a_spread_or_for_a_best_encoder() -> None:
 
 
 def test_a_quantity_without_draws_has_no_interval_and_says_why() -> None:
-    found = estimate_of(mean_of([Drawn(value=1.0), Drawn(value=3.0, draws=np.ones(5))]), term="", outcome="", n=2,
-                        unit="", method="")  # fmt: skip
+    found = estimate_of(
+        mean_of([Drawn(value=1.0), Drawn(value=3.0, draws=np.ones(5))]), term="", outcome="", n=2, unit="", method=""
+    )
     assert (found.value, found.ci_low, found.note) == (2.0, None, "a run has no interval")
 
 
@@ -241,5 +245,6 @@ def test_a_panel_is_named_by_task_data_metric_and_options() -> None:
     plain = Panel(**about, metric="normals_l1_error", protocol="zoo-curve-normals-1")  # type: ignore[arg-type]
     other = Panel(**about, metric="normals_angular_error", protocol="zoo-curve-normals-1 (frozen=true)")  # type: ignore
     assert (plain.name, other.name) == (
-        "normals on shapes", "normals on shapes (normals_angular_error, frozen=true)",
-    )  # fmt: skip
+        "normals on shapes",
+        "normals on shapes (normals_angular_error, frozen=true)",
+    )

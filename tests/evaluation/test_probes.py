@@ -39,10 +39,12 @@ def data() -> dict[str, Any]:
 def test_the_chosen_c_is_as_good_as_the_best_of_a_fine_grid_of_converged_fits(data: dict[str, Any]) -> None:
     probe = LogisticProbe(select="log_loss").fit(**data)
     losses = [
-        log_loss(data["y_val"], LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(data["x"], data["y"])
-                 .predict_proba(data["x_val"]))
+        log_loss(
+            data["y_val"],
+            LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(data["x"], data["y"]).predict_proba(data["x_val"]),
+        )
         for c in np.geomspace(1e-3, 1e1, 33)
-    ]  # fmt: skip
+    ]
     assert probe.report_["validation_log_loss"] <= min(losses) * 1.001
     assert probe.report_["validation_log_loss"] == pytest.approx(
         log_loss(data["y_val"], probe.predict_proba(data["x_val"])), rel=1e-5

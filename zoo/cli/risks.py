@@ -1,4 +1,4 @@
-"""Stored measurements of an encoder as several verbs show them: errors, components, other data sets, errata."""
+"""Stored risks and other measurements of an encoder, as several verbs show them: components, data sets, errata."""
 
 from __future__ import annotations
 
