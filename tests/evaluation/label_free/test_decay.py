@@ -111,7 +111,7 @@ def test_bad_ranges_and_features_are_one_sentence() -> None:
     for first, last in ((0, 10), (5, 6), (4, 21), (19, None)):
         with pytest.raises(QueryError, match="expected at least 3 of the 20"):
             alpha_req(rows, first=first, last=last)
-    with pytest.raises(DataError, match="have 11 rows, but alpha-ReQ needs at least 12"):
+    with pytest.raises(DataError, match="z has 11 rows, but alpha-ReQ needs at least 12"):
         alpha_req(rows[:11])
     with pytest.raises(DataError, match="are equal"):
         alpha_req(np.ones((30, 20)))

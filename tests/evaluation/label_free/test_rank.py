@@ -229,10 +229,10 @@ def test_bad_features_are_one_sentence(metric: Any, no_shortcut: None) -> None:
     broken[41, 2] = np.inf
     with pytest.raises(DataError, match="Row 41 of z holds NaN or infinity"):
         metric(broken)
-    with pytest.raises(DataError, match=r"have 1 row, but .* needs at least 2"):
+    with pytest.raises(DataError, match=r"z has 1 row, but .* needs at least 2"):
         metric(rows[:1])
     for constant in (np.zeros((50, 6)), np.full((50, 6), 0.1, np.float32), np.full((5, 60), 0.1)):
-        with pytest.raises(DataError, match="rows of the features are equal"):
+        with pytest.raises(DataError, match="rows of z are equal"):
             metric(constant)
     with pytest.raises(DataError, match=r"\(50, 6, 1\)"):
         metric(rows[..., None])
