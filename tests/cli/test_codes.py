@@ -24,7 +24,7 @@ from tests.tiny import checkpoint, write_card
 from tests.weights.test_care import folders, put
 from zoo.cli import AFTER_INTERRUPT, VERBS
 from zoo.cli import zoo as command_line
-from zoo.cli.list import list_command as listing
+from zoo.cli.list import list_command
 from zoo.errors import CorruptImage, MissingExtra, QueryError, UnknownName, ZooError
 from zoo.weights.places import weights_folder
 
@@ -53,7 +53,7 @@ def test_only_what_another_command_line_would_mend_is_misuse(
     def refuse(**options: object) -> None:
         raise raised(kind)
 
-    monkeypatch.setattr(listing, "callback", refuse)
+    monkeypatch.setattr(list_command, "callback", refuse)
     assert run("list", code=2 if issubclass(kind, (QueryError, UnknownName)) else 1).stderr.startswith("Error: ")
 
 

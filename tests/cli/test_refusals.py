@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import zoo as package
+import zoo
 from tests.card_text import VALID
 from tests.cli_runner import names, run
 from zoo.cli import VERBS
@@ -87,7 +87,7 @@ class TestRefusals:
 
 class TestHelp:
     def test_the_version_is_that_of_the_package(self) -> None:
-        assert run("--version").stdout == f"zoo {package.__version__}\n"
+        assert run("--version").stdout == f"zoo {zoo.__version__}\n"
 
     def test_the_help_lists_every_verb_and_gives_examples(self) -> None:
         text = run("--help").stdout

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import REPOSITORY, Run
 from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
 from zoo.datasets.images import digest
+from zoo.datasets.opening import KINDS
 from zoo.errors import DataError, QueryError, UnknownName
 
 PIXELS = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
@@ -209,6 +211,13 @@ def test_a_damaged_or_absent_npz_file_is_refused(tmp_path: Path) -> None:
         open_images(tmp_path / "single.npz")
 
 
+def test_the_help_of_the_command_line_lists_the_kinds_without_numpy(run_apart: Run) -> None:
+    script = "import sys; from zoo.datasets.opening import DENSE_KINDS, KINDS, help_on; print(help_on(KINDS)); "
+    done = run_apart(script + "print('numpy' in sys.modules or 'PIL' in sys.modules)", path=[REPOSITORY])
+    *lines, _, is_loaded = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(KINDS) and is_loaded == "False", done.stderr
+
+
 @pytest.mark.parametrize("spec", ["digit", "no/such/folder", "", "imagenet"])
 def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
     with pytest.raises(UnknownName, match=r"Expected digits .*shapes.*FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
@@ -229,6 +238,7 @@ def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
         "torchvision:CIFAR10:",
         "huggingface:",
         "shapes:classes=2;train=9",
+        "digits:8x8",
     ],
 )
 def test_a_kind_wrongly_written_says_how_it_is_written(spec: str) -> None:

@@ -126,7 +126,7 @@ def explained_variance(
     outcome : str
         A column in numbers; encoders without it are left out.
     features : str or sequence of str
-        A set of :data:`TREE_FEATURES`, or columns.
+        A set of :data:`~zoo.analysis.trees.TREE_FEATURES`, or columns.
     parameters : mapping, optional
         Settings of the trees (:func:`zoo.analysis.trees.checked_parameters`); the stored ones if not given.
     seed : int

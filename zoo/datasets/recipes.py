@@ -185,7 +185,7 @@ WORDS = {
 }
 """Augmentations that are implemented, in the order in which they are applied; a card uses these words."""
 
-_IGNORED = "normalize"  # in cards, but part of every encoder's preprocessing
+IGNORED = "normalize"  # in cards, but part of every encoder's preprocessing
 _NOT_VIEWS = {"jigsaw": "it cuts an image into shuffled tiles, which are no view that the encoder takes"}
 _VIEWS = re.compile(r"(?:\d+x)?(\d+)(?:\+(\S+))?")
 
@@ -294,7 +294,7 @@ def _of_card(card: EncoderCard) -> tuple[str, ...]:
 def _of_text(recipe: str) -> tuple[str, ...]:
     named = tuple(word.strip().casefold() for word in recipe.split(",") if word.strip())
     for word in named:
-        if word not in WORDS and word != _IGNORED:
+        if word not in WORDS and word != IGNORED:
             raise UnknownName("augmentation", word, WORDS, hint=f"Expected some of {', '.join(WORDS)}.")
     return named
 
@@ -304,7 +304,7 @@ def _left_out(card: EncoderCard, named: tuple[str, ...]) -> list[tuple[str, str]
     for word in named:
         if word == "rotate" and card.objective.name == "rotnet":
             left_out.append((word, "it is what the encoder was trained to tell, not what it was to ignore"))
-        elif word not in WORDS and word != _IGNORED:
+        elif word not in WORDS and word != IGNORED:
             left_out.append((word, _NOT_VIEWS.get(word, "nothing is known here of how to make it")))
     views = _VIEWS.fullmatch(str(card.pretraining.views))
     if views is not None and views[2] and "crop" in named:

@@ -473,18 +473,14 @@ def nearest(z: Any, k: int, *, metric: str = "euclidean", tile_rows: int = _TILE
     >>> distances.tolist(), rows.tolist()
     ([[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]], [[1, 2], [0, 2], [1, 0]])
     """
-    require_k(k)
+    if k < 1:
+        raise QueryError(f"k is {k}, expected a number of neighbours of at least 1.")
     if metric not in METRICS:
         raise QueryError(f"metric is {metric!r}, expected {' or '.join(map(repr, METRICS))}.")
     rows = table_of(z, "z")
     if len(rows) <= k:
         raise DataError(f"z has {len(rows)} rows, but a search for {k} neighbours needs at least {k + 1}.")
     return nearest_points(points_of(rows, metric), k, tile_rows=tile_rows)
-
-
-def require_k(k: int) -> None:
-    if k < 1:
-        raise QueryError(f"k is {k}, expected a number of neighbours of at least 1.")
 
 
 def nearest_points(

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["agrees", "compatible", "corrected", "not reproducible"]
 """What a printed number or statement comes to; the module says by which rule."""
-Cell = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

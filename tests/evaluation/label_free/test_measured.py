@@ -6,7 +6,7 @@ import pytest
 
 from zoo.analysis.label_free import clid_of, measured_populations, measured_rows, with_clid
 from zoo.cards.catalogue import catalogue
-from zoo.results.vocabulary import COLUMNS
+from zoo.results.vocabulary import Row
 
 POCKET = [
     name
@@ -27,18 +27,18 @@ PLAIN = {
 }
 
 
-def row(encoder: str, metric: str, value: float, **changes: str) -> list[str]:
+def row(encoder: str, metric: str, value: float, **changes: str) -> Row:
     cells = {**PLAIN, "encoder": encoder, "metric": metric, "value": repr(float(value)), **changes}
-    return [cells[name] for name in COLUMNS]
+    return Row(**cells)
 
 
-def errors(encoders: list[str], **changes: str) -> list[list[str]]:
+def errors(encoders: list[str], **changes: str) -> list[Row]:
     """Full-shot errors of 20, 21, ... percent."""
     kind = {"split": "train -> val", "protocol": "zoo-logistic-2", **changes}
     return [row(encoder, "linear_probe_error", 20 + place, **kind) for place, encoder in enumerate(encoders)]
 
 
-def metric(encoders: list[str], name: str = "rankme", **changes: str) -> list[list[str]]:
+def metric(encoders: list[str], name: str = "rankme", **changes: str) -> list[Row]:
     """10, 9, ... so that the order is that of the accuracies."""
     return [row(encoder, name, 10 - place, **changes) for place, encoder in enumerate(encoders)]
 
@@ -147,5 +147,5 @@ def test_a_grid_of_settings_is_read_from_the_names_of_protocols() -> None:
 
 def test_rows_of_the_shipped_files_are_those_that_were_measured_here() -> None:
     rows = measured_rows()
-    assert {one[COLUMNS.index("dataset")] for one in rows} == {"shapes", "digits"}
-    assert {one[COLUMNS.index("source")] for one in rows} == {"measured"}
+    assert {one.dataset for one in rows} == {"shapes", "digits"}
+    assert {one.source for one in rows} == {"measured"}
