@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from importlib import import_module
 
-from scripts.house import PACKAGE, cycle, graph, modules
+from scripts import house
+from scripts.house import PACKAGE, cycle, modules
 from zoo.cards.catalogue import RULES
 from zoo.cli import VERBS
 
@@ -24,6 +26,7 @@ ORDER = (
     ("hub",),
     ("cli", "__main__"),
 )
+graph = cache(house.graph)
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 

@@ -105,12 +105,11 @@ def test_the_installed_command_lists_every_encoder(environment: Path, tmp_path: 
 def test_the_installed_command_runs_a_study_and_writes_its_report(environment: Path, tmp_path: Path) -> None:
     command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
     listed = json.loads(run(command, "study", "--json", cwd=tmp_path))
-    studies = shipped_studies()
-    assert {study["name"] for study in listed["studies"]} == set(studies)
+    assert {study["name"] for study in listed["studies"]} == set(shipped_studies())
     run(command, "study", "does_the_order_matter", "where_the_risk_lies", "--out", "report", cwd=tmp_path)
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Figure 28" in page  # of a file
-    assert studies["where_the_risk_lies"].question in page  # a folder
+    assert '<h2 id="where_the_risk_lies">' in page  # of a folder
 
 
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.cli_runner import document, names, run
 from tests.each import for_each
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
+from zoo.cli import recommend
 from zoo.cli.options import as_count
 from zoo.cli.recommend import PERMISSIVE, recommend_command
 from zoo.files import content_folder
@@ -22,6 +24,12 @@ from zoo.results.values import SETTINGS, Setting
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 ALL = ("--top", "500")
 MINE = "tiny_vitS16"
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the ranks that encoders may have; a probability then has a standard error of 0.035."""
+    monkeypatch.setattr(recommend, "rank_odds", partial(recommend.rank_odds, n_draws=200))
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_views_have_the_size_of_the_large_crops_where_the_encoder_takes_any_and_
 
 def test_a_recipe_can_be_named() -> None:
     recipe = recipe_of(catalogue()["pocket_init_rn"], recipe=" Color, crop,normalize")
-    assert recipe.augmentations == ("crop", "color") and not recipe.is_own
+    assert recipe.augmentations == ("crop", "color") and not recipe.is_of_card
     assert "the named augmentations crop, color" in recipe.notes[0]
 
 
@@ -135,7 +135,7 @@ def test_an_unknown_augmentation_is_refused_with_the_nearest() -> None:
 
 def test_only_what_decides_a_pixel_is_in_the_fingerprint() -> None:
     recipe = plain("crop,flip")
-    same = replace(recipe, encoder="other", left_out=(("jigsaw", "why"),), is_own=True)
+    same = replace(recipe, encoder="other", left_out=(("jigsaw", "why"),), is_of_card=True)
     same = replace(same, strengths=replace(recipe.strengths, source="elsewhere"))
     assert same.fingerprint_text == recipe.fingerprint_text
     for other in (

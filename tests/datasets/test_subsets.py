@@ -188,5 +188,5 @@ def test_a_subset_of_an_image_set_picks_its_images_and_refuses_those_of_another(
     assert load_subset(file, of=data.train).fingerprint == subset.fingerprint
     with pytest.raises(DataError, match="was made of 1,346 images"):
         load_subset(file, of=data.val)
-    with pytest.raises(DataError, match="make the subset of this image set anew"):
+    with pytest.raises(DataError, match="make the subset of this image set"):
         balanced(data.train.labels, 2, parent="0" * 32).of(data.train)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import pytest
 import torch
 
 import zoo
-from tests.children import Child
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
 from zoo.errors import ContentError, StoreError, WeightsRefused
@@ -134,14 +134,15 @@ def test_a_lock_file_behind_a_link_is_written_where_it_is(folders: Path) -> None
     assert "https://host/a" in (folders / "shared.lock").read_text()
 
 
-def remember_six(process: int) -> None:
-    for number in range(6):
-        lock.remember(f"https://host/{process}-{number}", sha256="a" * 64, size_bytes=3, is_download=True)
-
-
 def test_many_processes_lose_no_line_of_the_lock_file(folders: Path) -> None:
-    children = [Child(partial(remember_six, process)) for process in range(6)]
-    assert [child.result() for child in children] == [None] * 6
+    script = (
+        "import sys; from zoo.weights import lock\n"
+        "for number in range(6):\n"
+        "    place = f'https://host/{sys.argv[1]}-{number}'\n"
+        "    lock.remember(place, sha256='a' * 64, size_bytes=3, is_download=True)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, str(number)]) for number in range(6)]
+    assert [process.wait(timeout=60) for process in running] == [0] * 6
     lines = [line for line in (folders / "zoo_home" / "zoo.lock").read_text().splitlines() if line[0] != "#"]
     assert len(lines) == len(set(lines)) == 36
 
