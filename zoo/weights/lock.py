@@ -6,21 +6,25 @@ file is text, one line a place, made to be committed beside an experiment:
     sha256:93ed...1d3c 102412832 https://host/path/checkpoint.pth
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
-to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it; no
-lock is taken. Of processes that write different lines at once one wins, and the others read again and repeat.
+to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it.
+Processes that write to one take turns by a lock in the cache; where that has no locks, each looks again whether its
+line is there, and repeats.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import re
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import expanded, replaced, user_folder
+from ..files import cache_folder, expanded, locked, replaced, user_folder
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
 _ATTEMPTS = 50  # of writing a line that processes which write at the same moment overwrite
@@ -79,22 +83,32 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
         )
     for path in lock_files():
         for _ in range(_ATTEMPTS):
-            content = _content(path)
-            entries = _entries(path, content)
-            before = entries.get(place)
+            before = _entries(path, _content(path)).get(place)
             if before is not None:
                 require_same(before, sha256=sha256, size_bytes=size_bytes)
                 break
             if not is_download and path == _of_user():
                 break
-            entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
-            _replace(path, entries, content)
+            with _turn(path):
+                content = _content(path)
+                line = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
+                _replace(path, {place: line, **_entries(path, content)}, content)
             time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))  # a process that was just replacing it has finished then
         else:
             raise StoreError(
                 f"The lock file {path} does not keep the line of {place}, so many other processes write to it; "
                 "load it again."
             )
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """One process at a time, as far as the cache can be written to and has locks."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
+    with ExitStack() as stack:
+        with suppress(OSError):  # a cache that cannot be written to
+            stack.enter_context(locked(cache_folder() / "locks" / f"{name[:16]}.lock"))
+        yield
 
 
 def _replace(path: Path, entries: dict[str, Entry], content: str) -> None:
