@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
@@ -45,6 +46,11 @@ def write_reference(folder: Path) -> None:
     import_lazy_names()
     pdoc.render.configure(docformat="numpy", show_source=False, footer_text="SSL Zoo")
     pdoc.pdoc(*MODULES, output_directory=folder)
+    for page in folder.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        anchors = set(re.findall(r'id="([^"]+)"', text))  # pdoc also links names of inherited members, which it hides
+        text = re.sub(r'<a href="#([^"]+)">(.*?)</a>', lambda link: link[0] if link[1] in anchors else link[2], text)
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,14 @@
 1536
 
 ``import zoo`` is cheap: torch, pandas and the rest are imported by the first function that needs them.
+
+* :mod:`zoo.cards.schema`: the facts of an encoder, and their names in tables
+* :mod:`zoo.results`: what was measured, with errata; :mod:`zoo.analysis`: methods on tables of encoders
+* :mod:`zoo.datasets`: labelled images, subsets, views, maps; :mod:`zoo.encoders`: networks without their weights
+* :mod:`zoo.features`: features of images on disk, with what they were computed from
+* :mod:`zoo.evaluation`: probes and the risk decomposition; :mod:`zoo.evaluation.label_free`: metrics without labels;
+  :mod:`zoo.evaluation.curves`: calibrated learning curves
+* :mod:`zoo.studies.findings`: what a study returns; :mod:`zoo.errors`: what goes wrong
 """
 
 from __future__ import annotations

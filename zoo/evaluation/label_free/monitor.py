@@ -32,11 +32,11 @@ class Monitor:
     Parameters
     ----------
     eps : float
-        Of :func:`rankme` and :func:`lidar`.
+        Of :func:`zoo.evaluation.label_free.rankme` and :func:`zoo.evaluation.label_free.lidar`.
     delta : float
-        Of :func:`lidar`, in squared units of the features.
+        Of :func:`zoo.evaluation.label_free.lidar`, in squared units of the features.
     alpha : float
-        Power of the distance in :func:`alignment`, above 0.
+        Power of the distance in :func:`zoo.evaluation.label_free.alignment`, above 0.
     first, last : int
         Ranks that :func:`alpha_req` fits.
 
