@@ -47,10 +47,13 @@ def write_reference(folder: Path) -> None:
     pdoc.render.configure(docformat="numpy", show_source=False, footer_text="SSL Zoo")
     pdoc.pdoc(*MODULES, output_directory=folder)
     for page in folder.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        anchors = set(re.findall(r'id="([^"]+)"', text))  # pdoc also links names of inherited members, which it hides
-        text = re.sub(r'<a href="#([^"]+)">(.*?)</a>', lambda link: link[0] if link[1] in anchors else link[2], text)
-        page.write_text(text, encoding="utf-8")
+        page.write_text(_with_live_links(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _with_live_links(page: str) -> str:
+    """A page without links to inherited members, which pdoc links and hides."""
+    anchors = set(re.findall(r'id="([^"]+)"', page))
+    return re.sub(r'<a href="#([^"]+)">(.*?)</a>', lambda link: link[0] if link[1] in anchors else link[2], page)
 
 
 if __name__ == "__main__":
