@@ -26,6 +26,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 NO_HOME = Path(os.devnull, "ssl-zoo")
 """Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
+ASIDE = ".earlier"  # end of the name of a folder that has stepped aside for a new one
 
 
 def content_folder(name: str) -> Path:
@@ -220,6 +221,26 @@ def publish(temporary: Path, target: Path) -> None:
     """Renames a finished, synchronised file of the same file system in one atomic step."""
     os.replace(temporary, target)
     synchronise_folder(target.parent)
+
+
+def replace_folder(temporary: Path, target: Path) -> None:
+    """Rename a finished folder; an earlier one is set aside first, and restored if that fails.
+
+    After a crash between the two renames the earlier one lies beside it: its name ends with :data:`ASIDE`.
+    """
+    synchronise_folder(temporary)
+    earlier = target.parent / f"{temporary.name}{ASIDE}"
+    if not target.exists():
+        os.rename(temporary, target)
+    else:
+        try:
+            os.rename(target, earlier)
+            os.rename(temporary, target)
+        finally:
+            if not target.exists():
+                os.rename(earlier, target)
+    synchronise_folder(target.parent)
+    shutil.rmtree(earlier, ignore_errors=True)
 
 
 def synchronise_folder(folder: Path) -> None:

@@ -102,7 +102,7 @@ def test_an_unknown_name_lists_the_nearest(tmp_path: Path) -> None:
 CRASH = """
 import os, sys
 from pathlib import Path
-from zoo.hub import export
+from zoo import files
 new, old = map(Path, sys.argv[1:])
 new.mkdir()
 names = []
@@ -112,7 +112,7 @@ def stop(event, arguments):
         if len(names) == 2:
             os._exit(9)  # between the two renames
 sys.addaudithook(stop)
-export._publish(new, old)
+files.replace_folder(new, old)
 """
 
 

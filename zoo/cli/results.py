@@ -16,7 +16,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
+from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
 from .facts import ASSUMED, WRONG, is_glob, named, points
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
@@ -254,7 +254,6 @@ def legend(summaries: list[Summary]) -> list[str]:
     return lines
 
 
-_IMAGENET = "imagenet-1k"
 _EPILOG = """\b
 Examples:
   zoo results dino_vitS16 mae_vitB16
@@ -324,7 +323,7 @@ def results_command(
 
         rows = measurements(exclude_wrong=exclude_wrong)
         _print_rows(
-            dataset or _IMAGENET, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json
+            dataset or IMAGENET, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json
         )
         return
     known = summaries(exclude_wrong=exclude_wrong)
@@ -393,7 +392,7 @@ def _print_rows(
         if settings and not metrics:
             shown = [mean for mean in shown if mean.metric == PROBE] or shown
     else:
-        shown = [mean for mean in usual(of_plain_protocols(means)) if dataset != _IMAGENET or mean.metric == PROBE]
+        shown = [mean for mean in usual(of_plain_protocols(means)) if dataset != IMAGENET or mean.metric == PROBE]
     if is_long and metrics:
         shown = means
     pivot = Pivot(shown, metrics)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
-from ..files import synchronise_folder
+from ..files import ASIDE, replace_folder
 from ..loading import StoredWeights
 from ..version import __version__
 from ..weights.places import portable, shown
@@ -30,7 +30,6 @@ from .modelcard import model_card, without_keys
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 FORMAT = "zoo-export-1"
-ASIDE = ".earlier"  # end of the name of an export that has stepped aside for the next one
 _CHECKSUM = "config_sha256"
 
 
@@ -136,7 +135,7 @@ def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) 
             with open(temporary / name, "xb") as file:
                 file.write(content)
                 _synchronise(file)
-        _publish(temporary, target)
+        replace_folder(temporary, target)
     except OSError as error:
         raise StoreError(
             f"{card.id!r} cannot be exported to {target} ({error.strerror or error}); nothing was changed there: "
@@ -255,23 +254,3 @@ def _copy_weights(found: StoredWeights, target: Path) -> None:
 def _synchronise(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _publish(temporary: Path, target: Path) -> None:
-    """Renames the finished folder; an earlier one is set aside first, and restored if that fails.
-
-    After a crash between the two renames, the next export to this folder restores it.
-    """
-    synchronise_folder(temporary)
-    earlier = target.parent / f"{temporary.name}{ASIDE}"
-    if not target.exists():
-        os.rename(temporary, target)
-    else:
-        try:
-            os.rename(target, earlier)
-            os.rename(temporary, target)
-        finally:
-            if not target.exists():
-                os.rename(earlier, target)
-    synchronise_folder(target.parent)
-    shutil.rmtree(earlier, ignore_errors=True)

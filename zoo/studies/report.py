@@ -25,7 +25,7 @@ from ..analysis.columns import estimates_frame, records
 from ..analysis.table import StudyTable
 from ..errors import QueryError, StoreError
 from ..evaluation.drawing import save, style
-from ..files import replaced, synchronise_folder
+from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
 from .findings import Claim, Findings, Verdict, shown_verdict
@@ -439,7 +439,7 @@ def write_report(runs: Sequence[StudyRun], folder: Path, *, progress: Progress =
         for name, text in texts.items():
             (temporary / name).write_text(text, encoding="utf-8")
         _list_contents(temporary)
-        _publish(temporary, target)
+        replace_folder(temporary, target)
     except OSError as error:
         raise StoreError(
             f"The report cannot be written to {target} ({error.strerror or error}); nothing was changed there."
@@ -494,19 +494,3 @@ def _difference(folder: Path) -> str | None:
         return f"{CONTENTS} cannot be read"
     changed = [name for name in sorted({*present, *known}) if present.get(name) != known.get(name)]
     return f"{changed[0]} was added, changed or removed since" if changed else None
-
-
-def _publish(temporary: Path, target: Path) -> None:
-    """The finished folder gets its name; an earlier report steps aside, and comes back if that fails."""
-    if not target.exists():
-        os.rename(temporary, target)
-    else:
-        aside = temporary.with_suffix(".earlier")
-        os.rename(target, aside)
-        try:
-            os.rename(temporary, target)
-        except OSError:
-            os.rename(aside, target)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-    synchronise_folder(target.parent)

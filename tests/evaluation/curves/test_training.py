@@ -91,7 +91,7 @@ def test_a_process_that_was_killed_outright_leaves_a_state_to_go_on_from(tmp_pat
         if step.step == 11:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    process = Child(lambda: small_run("depth", state=tmp_path, tell=kill)).process
+    process = Child(lambda: small_run("depth", state=tmp_path, on_step=kill)).process
     process.join(100)
     assert process.exitcode == -signal.SIGKILL
     told: list[Step] = []
