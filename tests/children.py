@@ -32,7 +32,8 @@ class Child:
         """What the function returned."""
         assert self._said.poll(100)
         found = self._said.recv()
-        self.process.join()
+        self.process.join(20)
+        assert not self.process.is_alive()
         return found
 
 

@@ -31,7 +31,6 @@ from tests.evaluation.curves.curve_runs import (
 )
 from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
-from zoo.evaluation.curves import runs
 from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
@@ -189,12 +188,6 @@ def test_the_processes_of_a_command_that_is_killed_end_with_it_and_what_was_fini
     assert n_done > 0 and len(calls(tmp_path / "shared" / "log")) == N_RUNS
 
 
-@pytest.fixture
-def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes are forks, which need not import PyTorch."""
-    monkeypatch.setattr(runs, "_SPAWN", multiprocessing.get_context("fork"))
-
-
 class Impatient(CurveProgress):
     """Interrupts when the first encoder begins, which would take very long."""
 
@@ -203,7 +196,6 @@ class Impatient(CurveProgress):
             raise KeyboardInterrupt
 
 
-@pytest.mark.usefixtures("forking")
 def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(tmp_path: Path) -> None:
     slow = replace(planted_candidate(), pretrained=slow_encoder)
     with pytest.raises(KeyboardInterrupt):
@@ -215,7 +207,6 @@ def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(t
     assert len(calls(tmp_path / "log")) <= N_RUNS + 1  # of those under way, one may have been past its training
 
 
-@pytest.mark.usefixtures("forking")
 def test_a_process_that_dies_is_told_of_and_what_was_finished_stays(tmp_path: Path) -> None:
     dying = replace(planted_candidate(), pretrained=dying_encoder)
     with pytest.raises(StoreError, match=r"A process has died.*finished runs are kept in .*go on with fewer processes"):
