@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError, QueryError, ZooError
-from zoo.evaluation.label_free.population import clid, joint_rank_product, standardised, w_clid
+from zoo.evaluation.label_free.population import clid, joint_rank_product, standardised, w_clid, weighted_clid
 
 
 def _population(n: int = 28, *, noise: float = 2.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,6 +81,14 @@ def test_w_clid_keeps_its_values_when_predictors_are_scaled_and_shifted(leave_on
     assert other == pytest.approx(expected)
 
 
+def test_weights_from_one_domain_rank_encoders_in_another() -> None:
+    learnability, dimension, accuracy = _population()
+    fit = w_clid(learnability, dimension, accuracy)
+    values = weighted_clid(learnability, dimension, fit.weights, intercept=fit.intercept)
+    assert values == pytest.approx(fit.values)
+    assert weighted_clid(learnability, dimension, (1.0, 1.0)) == pytest.approx(clid(learnability, dimension))
+
+
 def test_the_best_by_both_has_the_joint_rank_1_and_the_worst_the_number_of_encoders() -> None:
     assert joint_rank_product([3, 1, 2], [30, 10, 20]).tolist() == [1.0, 3.0, 2.0]
 
@@ -125,6 +133,7 @@ _GOOD = [0.1, 0.5, 0.3, 0.9, 0.2]
         (lambda: w_clid([1, 2, 2, 2, 2], _GOOD, [1, 2, 4, 3, 7], leave_one_out=True), "without encoder number 0"),
         (lambda: w_clid(_GOOD, [3, 1, 2, 1, 1], [7] * 5), "same accuracy"),
         (lambda: w_clid(_GOOD, [3, 1, 2, 1, 1], [7, 8]), "accuracy has 2 values"),
+        (lambda: weighted_clid(_GOOD, [3, 1, 2, 1, 1], (1.0,)), "weights holds 1 number"),
         (lambda: joint_rank_product([1, 2], [1, 2, 3]), "first has 2 scores and second has 3"),
         (lambda: joint_rank_product([1], [1]), "at least 2"),
         (lambda: joint_rank_product([1, np.inf], [1, 2]), "Entry 1 of first is inf"),

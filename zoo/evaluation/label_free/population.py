@@ -185,6 +185,32 @@ def w_clid(
     )
 
 
+def weighted_clid(
+    cluster_learnability: Sequence[float] | Array,
+    intrinsic_dimension: Sequence[float] | Array,
+    weights: Sequence[float],
+    *,
+    intercept: float = 0.0,
+) -> Array:
+    """W-CLID elsewhere: :attr:`WeightedClid.weights` learnt in one domain, for learnability and dimension of another.
+
+    Both are standardised to [0, 1] over their population here. Returns float64 (n_encoders,), higher is better; the
+    intercept moves all values and no rank.
+
+    >>> weighted_clid([1, 2], [5, 4], (20.0, 10.0), intercept=50.0).tolist()
+    [60.0, 70.0]
+    """
+    pair = _pair(cluster_learnability, intrinsic_dimension)
+    factors = numbers_of(weights, "weights")
+    if len(factors) != 2 or not np.isfinite(intercept):
+        raise DataError(
+            f"weights holds {len(factors)} numbers and intercept is {intercept}, expected two weights (of learnability "
+            "and of dimension) and a finite intercept."
+        )
+    values: Array = pair @ factors + intercept
+    return values
+
+
 def joint_rank_product(first: Sequence[float] | Array, second: Sequence[float] | Array) -> Array:
     """Joint rank of two predictors: the geometric mean of an encoder's ranks by one and by the other.
 
