@@ -265,10 +265,7 @@ def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:
         drawn = torch.randn(features.shape, generator=torch.Generator().manual_seed(0))
         try:
             given = model.forward_head(drawn)
-        except (
-            RuntimeError,
-            NotImplementedError,
-        ):  # it has weights, on the meta device: more than an average
+        except RuntimeError:  # of weights on the meta device: it does more than average
             given = None
         if given is not None and given.device.type == "cpu":
             if drawn.ndim == 3 and n_prefix and _agree(given, drawn[:, 0]):
@@ -279,12 +276,8 @@ def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:
             if any(_agree(given, drawn.mean(dim=over)) for over in axes):
                 return "avgpool"
             return "pooled"
-    is_of_tokens = (
-        getattr(model, "global_pool", None) == "avg"
-        and n_prefix is not None
-        and isinstance(getattr(model, "fc_norm", None), nn.Module)
-    )
-    return "avgpool" if is_of_tokens else "pooled"  # a norm after the average of tokens is part of it
+    norms_mean = n_prefix is not None and getattr(model, "global_pool", None) == "avg" and hasattr(model, "fc_norm")
+    return "avgpool" if norms_mean else "pooled"
 
 
 def _agree(one: torch.Tensor, other: torch.Tensor) -> bool:
