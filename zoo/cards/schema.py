@@ -61,7 +61,7 @@ Mode: TypeAlias = Literal[
 ]  # fmt: skip
 ArchitectureFamily: TypeAlias = Literal[
     "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
-    "mobilenet", "efficientnet",
+    "mobilenet", "efficientnet", "other",
 ]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
