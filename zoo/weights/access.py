@@ -10,8 +10,8 @@ from __future__ import annotations
 import http.client
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import IO, Literal, TypeAlias
+from dataclasses import replace
+from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote
 from urllib.request import (
@@ -28,49 +28,18 @@ from urllib.request import (
 
 from ..errors import ZooError
 from ..version import __version__
+from .answers import Answer, Recorded
 from .hosts import HUB, why_unreachable
 from .places import Source, shown, source
 from .reach import words
 from .store import REGISTERED
 
-Access: TypeAlias = Literal["open", "gated", "gone", "changed", "unreachable", "here"]
-
-ACCESS: dict[Access, str] = {
-    "open": "everybody can fetch it, and it is the recorded file as far as something is recorded",
-    "gated": "its host gives it to those alone whom its publisher admits",
-    "gone": "its host answers, and has no such file, repository or revision any more",
-    "changed": "there is a file, and it is another than the recorded one",
-    "unreachable": "its host could not be asked, or gave no answer that says which of these it is",
-    "here": "on this machine, where no host is asked",
-}
 _TIMEOUT_S = 10.0
 _GONE, _REFUSED = (404, 410), (401, 403)
 _ON_THE_HUB = re.compile(
     r"https://(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<repository>[\w.-]+/[\w.-]+)"
     r"(?:/(?:resolve|blob)/(?P<revision>[^/]+)/(?P<name>[^?]+)(?:\?.*)?)?/?"
 )
-_COMMIT, _SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A place, and what is known of the file there; empty where nothing is."""
-
-    place: str
-    revision: str = ""  # of its repository on the Hub
-    sha256: str = ""
-    size_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the host of a place says."""
-
-    access: Access
-    detail: str = ""  # what makes it so, or what was found
-    revision: str = ""  # of the repository on the Hub
-    sha256: str = ""  # of the file, where the host states it
-    size_bytes: int | None = None
 
 
 def located(place: str) -> Source:
@@ -131,7 +100,7 @@ def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
         checked = _compared(admitted, recorded)
         found = checked.detail if checked.access == "changed" else "the account of your token is admitted"
         return replace(checked, access="changed" if checked.access == "changed" else "gated", detail=found)
-    if resolved.revision or not _COMMIT.fullmatch(recorded.revision):
+    if resolved.revision or not recorded.revision:
         return _compared(first, recorded) if first.access == "open" else first
     latest = _first_of(resolved, "", lambda name, revision: head(resolved, name, revision, token=""))
     if first.access == "open":
@@ -148,14 +117,13 @@ def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
     return first
 
 
-def _first_of(resolved: Source, revision: str, head: Callable[[str, str], Answer]) -> Answer:
-    """The answer for the first file name that the repository has; of several that it lacks, that for the first."""
-    answers = []
+def _first_of(resolved: Source, revision: str, head: Callable[[str, str], Answer | None]) -> Answer:
+    """The answer for the first file name that the repository has."""
     for name in resolved.filenames:
-        answers.append(head(name, revision))
-        if not (answers[-1].access == "gone" and answers[-1].revision):  # there is a repository, without this file
-            return answers[-1]
-    return answers[0]
+        answer = head(name, revision)
+        if answer is not None:
+            return answer
+    return Answer(access="gone", detail=f"{resolved.repository} has no file {' or '.join(resolved.filenames)}")
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -175,8 +143,8 @@ def _ask_server(resolved: Source, recorded: Recorded) -> Answer:
     opener = OpenerDirector()  # only http and https
     for handler in (ProxyHandler(), UnknownHandler(), HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler()):
         opener.add_handler(handler)
-    for handler in (_Redirects(), HTTPErrorProcessor()):
-        opener.add_handler(handler)
+    opener.add_handler(_Redirects())
+    opener.add_handler(HTTPErrorProcessor())
     about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
     request = Request(resolved.url, headers=about, method="HEAD")
     try:

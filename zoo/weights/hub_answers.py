@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..optional import requires_extra
-from .access import Answer
+from .answers import Answer
 from .hub_connection import FAILURES, in_one_line
 from .places import Source
 
@@ -30,8 +30,8 @@ def token() -> str:
         return ""
 
 
-def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer:
-    """What the Hub says of a file: at a revision or, if that is empty, in the latest one; with a token or without."""
+def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer | None:
+    """What the Hub says of a file at a revision, or in the latest one; None if the repository has no such file."""
     assert resolved.repository is not None  # of a place on the Hub
     address = hf_hub_url(resolved.repository, name, revision=revision or None)
     try:
@@ -42,9 +42,8 @@ def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer:
         return Answer(access="gone", detail=f"no repository {resolved.repository}, or it is private")
     except RevisionNotFoundError:
         return Answer(access="gone", detail=f"{resolved.repository} has no revision {revision}")
-    except EntryNotFoundError as error:
-        commit = error.response.headers.get("X-Repo-Commit", "") if error.response is not None else ""
-        return Answer(access="gone", detail=f"{resolved.repository} has no file {name}", revision=commit or "?")
+    except EntryNotFoundError:
+        return None
     except FAILURES as error:
         if isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 403:
             return Answer(access="gated")
