@@ -134,9 +134,7 @@ class Architecture:
     patch_size_px: Maybe[int]  # side of a patch
     n_registers: Maybe[int]  # tokens beside class token and patches
     native_px: Maybe[int]  # side of the image whose patch grid the position embeddings of the file have
-    size_step_px: Maybe[
-        int
-    ]  # sides of images that it takes are multiples of it; does not apply if native_px is the only one
+    size_step_px: Maybe[int]  # sides that it takes are multiples of it; not applicable: native_px alone
     n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
     backbone: str  # "timm:vit_small_patch16_224": which library builds it, and its name there
     options: dict[str, Any]  # keyword arguments of its constructor
@@ -211,9 +209,7 @@ class Weights:
 
     availability: Maybe[Availability]  # open; gated: after a form; by request: by hand; gone; unfit: of another network
     gate: Maybe[str]  # who is let in where the weights are gated or by request, and where to ask
-    url: Maybe[
-        str
-    ]  # best location: https:, timm:, hf:, torchvision:, shipped:, package:, or zoo: of a registered encoder
+    url: Maybe[str]  # best place: https:, timm:, hf:, torchvision:, shipped:, package:, zoo: of a registered one
     revision: Maybe[str]  # commit of the Hub repository of url, 40 hexadecimal digits
     authors_url: Maybe[str]  # the authors' own copy, where url is somebody else's equal one
     authors_availability: Maybe[Availability]  # of the authors' own copy
