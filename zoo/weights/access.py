@@ -86,7 +86,8 @@ def _compared(answer: Answer, recorded: Recorded) -> Answer:
 
 
 def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
-    from .hub_answers import head, token  # half a second that only places on the Hub need
+    from .hub_answers import head  # half a second that only places on the Hub need
+    from .hub_connection import token
 
     wanted = resolved.revision or recorded.revision
     first = _first_of(resolved, wanted, lambda name, revision: head(resolved, name, revision, token=""))

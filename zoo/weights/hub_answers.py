@@ -10,7 +10,7 @@ from .hub_connection import FAILURES, in_one_line
 from .places import Source
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
-    from huggingface_hub import get_hf_file_metadata, get_token, hf_hub_url
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
@@ -20,14 +20,6 @@ with requires_extra("models", needed_for="Weights on Hugging Face"):
     )
 
 _TIMEOUT_S = 10.0
-
-
-def token() -> str:
-    """The user's token for the Hub, from HF_TOKEN or from a login; "" if there is none."""
-    try:
-        return get_token() or ""
-    except FAILURES:  # a login that cannot be renewed is none
-        return ""
 
 
 def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer | None:
