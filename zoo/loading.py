@@ -24,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from .cards import gates
 from .cards.catalogue import catalogue, own_card
 from .cards.representations import derived
 from .cards.schema import EncoderCard, Missing
@@ -393,11 +394,16 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
             f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
             f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
         )
+    if not choices and card.weights.availability in gates.GATED:
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)}): pass weights='PATH' "
+            f"once you have the file, or pretrained=False{_nearest_open(card)}."
+        )
     if not choices:
         raise WeightsUnavailable(
             f"No place of the weights of {card.id!r} has been published; pass weights='PATH' or pretrained=False."
         )
-    reasons, unreached = [], []
+    reasons, unreached, ways_in = [], [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
             reasons.append(
@@ -409,6 +415,14 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
         except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
             unreached.append(error.unreached)
+            ways_in += [error.way_in] if error.way_in else []
+    if ways_in and choices[0].search is None:  # of the card's own places
+        gate = "" if isinstance(card.weights.gate, Missing) else f" ({card.weights.gate})"
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are given only to those whom their publisher admits{gate}: {ways_in[0]}, or "
+            f"pass pretrained=False for random weights{_nearest_open(card)}.",
+            way_in=ways_in[0],
+        )
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
         raise WeightsUnavailable(
@@ -419,6 +433,12 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
         f"The weights of {card.id!r} cannot be loaded from any of {len(reasons)} places: {listed} {_WITHOUT}",
         unreached=hosts,
     )
+
+
+def _nearest_open(card: EncoderCard) -> str:
+    """The nearest open encoder, to end a sentence with; "" if there is none."""
+    found = gates.advice(card, catalogue())
+    return f"; {found}" if found else ""
 
 
 def _fetch_and_convert(
