@@ -51,7 +51,17 @@ from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.download import TakenAway, fetch, finished_record
 from .weights.hosts import asking_once
-from .weights.places import Fetched, is_path, is_shipped, mirror_place, portable, shown, source, weights_folder
+from .weights.places import (
+    Fetched,
+    is_installed,
+    is_path,
+    is_shipped,
+    mirror_place,
+    portable,
+    shown,
+    source,
+    weights_folder,
+)
 from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 with requires_extra("models", needed_for="Converting weights"):
@@ -438,9 +448,9 @@ def _fetch_and_convert(
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
-                is_download = not is_shipped(origin.place)
+                is_download = not is_installed(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
-        is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
+        is_here = all(origin.place.startswith(_HASHED) or is_installed(origin.place) for origin in origins)
         return store_weights(
             weights_folder(),
             card.id,
@@ -498,7 +508,7 @@ def converted(
         origins = tuple(
             store.Origin(
                 place=store.recorded_name(place),
-                address=place if is_shipped(place) else file.origin,  # the same on every machine
+                address=place if is_installed(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
                 format=checkpoint.format,

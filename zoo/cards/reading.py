@@ -72,6 +72,9 @@ def check_facts(where: str, merged: Facts) -> Facts:
         value = checked["weights"][name]
         if value not in MISSING_WORDS and not re.fullmatch(f"[0-9a-f]{{{n_digits}}}", value):
             _refuse(f"{where}, field 'weights.{name}'", value, f"{n_digits} hexadecimal digits in lower case")
+    url, sha256 = checked["weights"]["url"], checked["weights"]["sha256"]
+    if url.startswith("package:") and sha256 in MISSING_WORDS:
+        _refuse(f"{where}, field 'weights.sha256'", sha256, "the hash of the file, for packages change without notice")
     mean, std = checked["preprocess"]["mean"], checked["preprocess"]["std"]
     if len(mean) != len(std) or not mean:
         _refuse(

@@ -63,7 +63,7 @@ Mode: TypeAlias = Literal[
 ]  # fmt: skip
 ArchitectureFamily: TypeAlias = Literal[
     "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
-    "mobilenet", "efficientnet",
+    "mobilenet", "efficientnet", "other",
 ]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
@@ -76,7 +76,7 @@ Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safet
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
-    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
