@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, access_words, advice
-from ..cards.licences import commercial_words, plain_words, remarks, text_of
+from ..cards.gates import GATED, access_words, advice, licence_remarks
+from ..cards.licences import commercial_words, plain_words, text_of
 from ..cards.schema import EncoderCard, Missing
 from .output import entry
 
@@ -19,12 +19,8 @@ def licence_terms(card: EncoderCard) -> dict[str, Any]:
         "commercial_use": card.commercial_use,
         "summary": known and plain_words(known),
         "text": (known and text_of(known)) or None,
-        "remarks": remarks(weights=known, code=_known(card.licence.code), timm=_known(card.licence.timm)),
+        "remarks": licence_remarks(card.licence),
     }
-
-
-def _known(fact: Any) -> str | None:
-    return None if isinstance(fact, Missing) else str(fact)
 
 
 def term_lines(card: EncoderCard, part: str) -> list[str]:
