@@ -1,7 +1,7 @@
 """Reads and checks the files of reported numbers, ``reported.tsv``; :mod:`zoo.results.reported` says what they hold.
 
-Every refusal is one sentence: file, line, column, what it holds, what was expected. A wrong row or file of the user's is
-left out with such a sentence; a wrong shipped one raises it.
+Every refusal is one sentence: file, line, column, what it holds, what was expected. A wrong row or file of the user's
+is left out with such a sentence; a wrong shipped one raises it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..cards.catalogue import Catalogue
 from ..errors import ResultsError, nearest_names
-from .reported import FILE, FULL, METRICS, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
+from .reported_values import FILE, FULL, METRICS, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
 from .rows import is_date
 from .values import IMAGENET, is_of_user, read_files
 from .vocabulary import METRICS as MEASURED
@@ -38,8 +38,8 @@ def checked_numbers(cards: Catalogue, left_out: list[str]) -> Iterator[ReportedN
                 number = _number(place, fields, cards)
                 if number.key in seen:
                     raise ResultsError(
-                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, or "
-                        "tell them apart by setting, resolution, source or place."
+                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
+                        "or tell them apart by setting, resolution, source or place."
                     )
             except ResultsError as error:
                 _refuse_file(path, error, left_out)
