@@ -78,7 +78,7 @@ def print_by_reported(
             str(_rank(ranked, one)),
             one.card.id,
             one.number.printed + (DOUBTFUL if one.number.doubt else REPORTED),
-            how(one.number).removeprefix(short).removeprefix(", "),
+            how(one.number),
             error,
             short_number(one.card.architecture.n_parameters),
             str(one.card.representation.dim),
@@ -104,7 +104,10 @@ def _rank(ranked: Sequence[ReportedCandidate], one: ReportedCandidate) -> int:
 
 
 def _how_sure(protocol: str, agreement: Agreement | None, n_pairs: int, n_labels: int | None) -> list[str]:
-    lines = ["Recipes differ between those who reported: layers, sizes of images, augmentations, sweeps."]
+    lines = [
+        f"{protocol}: {PROTOCOLS[protocol].meaning}. Recipes differ between those who reported: layers, sizes of "
+        "images, augmentations, sweeps."
+    ]
     if agreement is None:
         lines.append(
             f"How such numbers go with the published linear probe is not known: {n_pairs} encoders have both, and "

@@ -11,6 +11,7 @@ import click
 
 from ..cards.schema import EncoderCard, Missing
 from ..results.reported_values import CARD, PROTOCOLS, TOP_1, ReportedNumber
+from .facts import DOUBTFUL, REPORTED
 from .output import entry, print_json, print_notes, print_table, wrapped
 from .risks import setting_name
 
@@ -26,12 +27,12 @@ _STANDINGS = {"reproduction": "who reproduced the method", "third party": "a thi
 
 def reported_lines(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]:
     """The section of ``zoo show``: an entry for all numbers of one kind from one place."""
-    groups: dict[tuple[str, str], list[ReportedNumber]] = {}
+    groups: dict[tuple[str, str, str], list[ReportedNumber]] = {}
     for one in numbers:
-        groups.setdefault((how(one), origin(one)), []).append(one)
+        groups.setdefault((kind(one), how(one), origin(one)), []).append(one)
     lines = ["", click.style(wrapped(_TITLE), bold=True)]
-    for (label, where), group in groups.items():
-        lines += entry(label, f"{', '.join(map(_what, group))}; {where}")
+    for (label, recipe, where), group in groups.items():
+        lines += entry(label, "; ".join(text for text in (", ".join(map(_what, group)), recipe, where) if text))
     for reason in (Missing.NOT_PUBLISHED, Missing.NOT_APPLICABLE):
         absent = [words for name, words in _OF_CARD.items() if getattr(card.reported, name) is reason]
         if absent:
@@ -39,11 +40,16 @@ def reported_lines(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list
     return lines
 
 
+def kind(one: ReportedNumber) -> str:
+    """The protocol in a word or two, with the labels if they are few."""
+    few = f", {setting_name(one.split)}" if one.protocol == "reported-few-labels" else ""
+    return PROTOCOLS[one.protocol].short + few
+
+
 def how(one: ReportedNumber) -> str:
-    """Protocol, labels if not all, setting and size of the images."""
-    few = setting_name(one.split) if one.protocol == "reported-few-labels" else ""
+    """What the protocol leaves open, and the size of the images, as far as the source says them."""
     size = f"{one.resolution} px" if one.resolution[:1].isdigit() else one.resolution and f"{one.resolution} size"
-    return ", ".join(text for text in (PROTOCOLS[one.protocol].short, few, one.setting, size) if text)
+    return ", ".join(text for text in (one.setting, size) if text)
 
 
 def origin(one: ReportedNumber) -> str:
@@ -83,18 +89,19 @@ def print_reported(numbers: Sequence[ReportedNumber], *, as_csv: bool, as_json: 
     rows = [
         [
             one.encoder,
-            how(one),
+            ", ".join(text for text in (kind(one), how(one)) if text),
             one.metric,
             one.dataset,
-            f"{one.printed}*{'!' * bool(one.doubt)}",
+            one.printed + (DOUBTFUL if one.doubt else REPORTED),
             one.unit,
             origin(one),
         ]
         for one in numbers
     ]
     print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], rows, right=[4])
-    n_encoders = len({one.encoder for one in numbers})
-    notes = [f"{len(numbers)} numbers of {n_encoders} encoders, as they are printed; * reported, not measured here"]
+    encoders, n = {one.encoder for one in numbers}, len(numbers)
+    counts = f"{n} number{'s' * (n != 1)} of {len(encoders)} encoder{'s' * (len(encoders) != 1)}"
+    notes = [f"{counts}, as they are printed    {REPORTED}  reported: not measured here"]
     if any(one.doubt for one in numbers):
         notes.append("*!  doubtful, for the reason that stands beside it")
     print_notes(notes)
