@@ -1,6 +1,7 @@
 """Backbones that timm builds, or that are built from its parts.
 
-Every constructor gives the module without its classifier, and the channels of its last feature map or of one token.
+Every constructor gives the module without its classifier, and how many numbers it pools an image to: in nearly all the
+channels of its last feature map or of one token.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
     if not timm.is_model(name):
         raise ValueError(f"timm {timm.__version__} has no model {name}")
     model = timm.create_model(name, pretrained=False, num_classes=0, **options)
-    return model, cast(int, model.num_features)
+    width = getattr(model, "head_hidden_size", None) or model.num_features  # some have a layer after their average
+    return model, cast(int, width)
 
 
 def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
