@@ -56,6 +56,8 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"Encoder {card.id!r}, field 'representation.layer': found {card.representation.layer!r}, but "
             f"{card.architecture.backbone!r} {obstacle}; correct the card."
         )
+    if not reads_tokens:
+        width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
     n_projected = projection_dim(card, width=width)
     if n_projected:
         module.head = nn.Linear(width, n_projected, bias=False)
