@@ -73,8 +73,9 @@ Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safet
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
-    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
-    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "dinov2",
+    "transformers_vit", "mmpretrain", "eva", "simmim", "moby", "lightly", "swag", "mim_refiner", "data2vec2", "aim",
+    "clip", "openclip", "lossyless", "byol", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 

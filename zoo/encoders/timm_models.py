@@ -12,7 +12,8 @@ import timm
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models.convnext import ConvNeXtBlock
-from torch import nn
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
 
 from .resnet import torchvision_resnet
 
@@ -58,7 +59,36 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
     return model, width
 
 
+class PostNormBlock(Block):
+    """A block that norms the sum of its input and a branch, as data2vec 2.0 does, where others norm what a branch sees."""
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, *args, **kwargs))))
+        return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
+
+
+def vit_post_norm(*, size: str, is_finetuned: bool = False) -> tuple[nn.Module, int]:
+    """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
+
+    The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
+    """
+    names = {"base": "vit_base_patch16_224", "large": "vit_large_patch16_224", "huge": "vit_huge_patch14_224"}
+    if size not in names:
+        raise ValueError(f"size is {size!r}, expected 'base', 'large' or 'huge'")
+    model, width = timm_model(
+        names[size],
+        block_fn=PostNormBlock,
+        no_embed_class=True,
+        global_pool="avg" if is_finetuned else "",
+        final_norm=is_finetuned,
+        fc_norm=is_finetuned,
+    )
+    model.norm_pre = nn.LayerNorm(width, eps=1e-6)  # timm's own takes the bias from the patch embedding
+    return model, width
+
+
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:resnet50_same_padding": resnet50_same_padding,
+    "zoo:vit_post_norm": vit_post_norm,
 }
