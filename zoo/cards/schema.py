@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from .licences import CommercialUse, commercial_use
+
 
 class Missing(enum.Enum):
     """Why a fact has no value. The reasons are different facts, and every table shows which."""
@@ -61,7 +63,7 @@ Mode: TypeAlias = Literal[
 ]  # fmt: skip
 ArchitectureFamily: TypeAlias = Literal[
     "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
-    "mobilenet", "efficientnet",
+    "mobilenet", "efficientnet", "other",
 ]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
@@ -73,9 +75,10 @@ Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safet
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
-    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "dinov2",
-    "transformers_vit", "mmpretrain", "eva", "simmim", "moby", "lightly", "swag", "mim_refiner", "data2vec2", "aim",
-    "clip", "openclip", "lossyless", "byol", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip",
+    "dinov2", "transformers_vit", "mmpretrain", "eva", "simmim", "moby", "lightly", "swag", "mim_refiner", "data2vec2",
+    "aim",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
@@ -133,9 +136,7 @@ class Architecture:
     patch_size_px: Maybe[int]  # side of a patch
     n_registers: Maybe[int]  # tokens beside class token and patches
     native_px: Maybe[int]  # side of the image whose patch grid the position embeddings of the file have
-    size_step_px: Maybe[
-        int
-    ]  # sides of images that it takes are multiples of it; does not apply if native_px is the only one
+    size_step_px: Maybe[int]  # sides that it takes are multiples of it; not applicable: native_px alone
     n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
     backbone: str  # "timm:vit_small_patch16_224": which library builds it, and its name there
     options: dict[str, Any]  # keyword arguments of its constructor
@@ -210,9 +211,7 @@ class Weights:
 
     availability: Maybe[Availability]  # open; gated: after a form; by request: by hand; gone; unfit: of another network
     gate: Maybe[str]  # who is let in where the weights are gated or by request, and where to ask
-    url: Maybe[
-        str
-    ]  # best location: https:, timm:, hf:, torchvision:, shipped:, package:, or zoo: of a registered encoder
+    url: Maybe[str]  # best place: https:, timm:, hf:, torchvision:, shipped:, package:, zoo: of a registered one
     revision: Maybe[str]  # commit of the Hub repository of url, 40 hexadecimal digits
     authors_url: Maybe[str]  # the authors' own copy, where url is somebody else's equal one
     authors_availability: Maybe[Availability]  # of the authors' own copy
@@ -298,6 +297,14 @@ class EncoderCard:
     provenance: Provenance
     released: Maybe[str]  # "2021-04", month of publication
     errata: tuple[Erratum, ...]
+
+    @property
+    def commercial_use(self) -> CommercialUse | Missing:
+        """Whether the licence of the weights allows commercial use, from :data:`zoo.cards.licences.LICENCES`."""
+        licence = self.licence.weights
+        if isinstance(licence, Missing):
+            return licence if licence is NOT_APPLICABLE else "unknown"
+        return commercial_use(licence)
 
     @property
     def patch_grid(self) -> tuple[int, int] | None:
