@@ -103,14 +103,14 @@ def coca_vit(*, name: str, pooled_dim: int, **options: Any) -> tuple[nn.Module, 
 
 
 class PostNormBlock(Block):
-    """A block that norms the sum of its input and a branch, as data2vec 2.0 does, where others norm what a branch sees."""
+    """A block that norms the sum of its input and a branch, as data2vec 2.0 does; others norm what a branch sees."""
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, *args, **kwargs))))
         return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
 
 
-def vit_post_norm(*, size: str, is_finetuned: bool = False) -> tuple[nn.Module, int]:
+def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
     """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
 
     The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
@@ -125,6 +125,7 @@ def vit_post_norm(*, size: str, is_finetuned: bool = False) -> tuple[nn.Module, 
         global_pool="avg" if is_finetuned else "",
         final_norm=is_finetuned,
         fc_norm=is_finetuned,
+        **options,
     )
     model.norm_pre = nn.LayerNorm(width, eps=1e-6)  # timm's own takes the bias from the patch embedding
     return model, width
