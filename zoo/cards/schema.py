@@ -78,7 +78,8 @@ LAYOUT_NAMES = (
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
     "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip", "vissl_regnet",
     "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
-    "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas",
+    "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
+    "swag", "mim_refiner", "data2vec2", "aim",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 

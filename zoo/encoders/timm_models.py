@@ -14,7 +14,8 @@ import torch
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models.convnext import ConvNeXtBlock
-from torch import nn
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
 
 from .resnet import resnet_wide, torchvision_resnet
 
@@ -129,6 +130,35 @@ def coca_vit(*, name: str, pooled_dim: int, **options: Any) -> tuple[nn.Module, 
     return model, pooled_dim
 
 
+class PostNormBlock(Block):
+    """A block that norms the sum of its input and a branch, as data2vec 2.0 does; others norm what a branch sees."""
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, *args, **kwargs))))
+        return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
+
+
+def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
+
+    The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
+    """
+    names = {"base": "vit_base_patch16_224", "large": "vit_large_patch16_224", "huge": "vit_huge_patch14_224"}
+    if size not in names:
+        raise ValueError(f"size is {size!r}, expected 'base', 'large' or 'huge'")
+    model, width = timm_model(
+        names[size],
+        block_fn=PostNormBlock,
+        no_embed_class=True,
+        global_pool="avg" if is_finetuned else "",
+        final_norm=is_finetuned,
+        fc_norm=is_finetuned,
+        **options,
+    )
+    model.norm_pre = nn.LayerNorm(width, eps=1e-6)  # timm's own takes the bias from the patch embedding
+    return model, width
+
+
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:convnext_without_norm": convnext_without_norm,
@@ -137,4 +167,5 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:coca_vit": coca_vit,
     "zoo:resnet_same_padding": resnet_same_padding,
     "zoo:resnet_same_pool": resnet_same_pool,
+    "zoo:vit_post_norm": vit_post_norm,
 }

@@ -17,7 +17,7 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, convolutional, haiku, residual, swins, transformers
+from . import contrastive, convolutional, haiku, residual, swins, tokens, transformers
 from .steps import Layout, Misfit, State, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
@@ -87,6 +87,7 @@ LIBRARY_LAYOUTS: dict[str, Layout] = {
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
     **transformers.LAYOUTS,
+    **tokens.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
     **convolutional.LAYOUTS,
