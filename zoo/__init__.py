@@ -20,11 +20,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
+from .cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing
 from .optional import lazy
 from .version import __version__
 
-__all__ = ["NOT_APPLICABLE", "NOT_PUBLISHED", "EncoderCard", "Missing", "__version__", "card", "list_encoders"]
+__all__ = [
+    "NOT_APPLICABLE",
+    "NOT_PUBLISHED",
+    "NOT_RECORDED",
+    "EncoderCard",
+    "Missing",
+    "__version__",
+    "card",
+    "list_encoders",
+]
 
 if TYPE_CHECKING:
     from . import analysis as analysis

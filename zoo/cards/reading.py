@@ -25,6 +25,7 @@ from .schema import EncoderCard, Missing
 Facts = dict[str, Any]
 
 MISSING_WORDS = tuple(reason.value for reason in Missing)
+_NONE, _NOT_RECORDED = Missing.NOT_APPLICABLE.value, Missing.NOT_RECORDED.value
 _HINTS = get_type_hints(EncoderCard)
 PARTS = {name: hint for name, hint in _HINTS.items() if isinstance(hint, type) and is_dataclass(hint)}
 _HINTS_OF = {part: get_type_hints(part) for part in PARTS.values()}  # once, for it takes as long as all checks
@@ -33,10 +34,12 @@ _RESERVED = {"metadata_dict", "metadata_df", "results_df", "dependencies"}  # en
 _LARGEST = 2**63 - 1  # tables keep whole numbers in 64 bits
 _AT_LEAST_1 = {
     "architecture.n_parameters", "architecture.patch_size_px", "representation.dim", "pretraining.epochs",
-    "pretraining.batch_size", "pretraining.n_processors", "preprocess.resize_px", "preprocess.crop_px",
-    "weights.size_bytes",
+    "pretraining.batch_size", "pretraining.n_processors", "pretraining.n_images", "pretraining.n_samples_seen",
+    "preprocess.resize_px", "preprocess.crop_px", "weights.size_bytes", "architecture.native_px",
+    "architecture.size_step_px",
 }  # fmt: skip
 _ABOVE_0 = {"preprocess.std"}
+_MAY_BE_EMPTY = {"architecture.options", "weights.mirrors", "weights.companions"}
 _SPDX = ("licence.code", "licence.weights")
 
 
@@ -60,12 +63,19 @@ def check_facts(where: str, merged: Facts) -> Facts:
         if not isinstance(table, dict):
             raise CardError(f"{where}, field {part!r}: found {shown(table)}, expected a table.")
         checked[part] = _check_part(where, part, table, kind)
+    _add_what_follows(checked)
     checked["released"] = _check_released(where, merged)
     checked["errata"] = _check_errata(where, merged.get("errata", []))
     _check_licences(where, checked)
-    sha256 = checked["weights"]["sha256"]
-    if sha256 not in MISSING_WORDS and not re.fullmatch("[0-9a-f]{64}", sha256):
-        _refuse(f"{where}, field 'weights.sha256'", sha256, "64 hexadecimal digits in lower case")
+    for name, n_digits in (("sha256", 64), ("revision", 40)):
+        value = checked["weights"][name]
+        if value not in MISSING_WORDS and not re.fullmatch(f"[0-9a-f]{{{n_digits}}}", value):
+            _refuse(f"{where}, field 'weights.{name}'", value, f"{n_digits} hexadecimal digits in lower case")
+    mean, std = checked["preprocess"]["mean"], checked["preprocess"]["std"]
+    if len(mean) != len(std) or not mean:
+        _refuse(
+            f"{where}, field 'preprocess.std'", std, f"as many numbers as 'preprocess.mean' has channels, {len(mean)}"
+        )
     return checked
 
 
@@ -98,15 +108,43 @@ def _check_part(where: str, part: str, table: Facts, kind: type) -> Facts:
     unknown = set(table) - set(names)
     if unknown:
         _refuse_unknown(where, f"{part}.{min(unknown)}", {f"{part}.{name}" for name in names})
-    absent = [name for name in names if name not in table]
-    if absent:
-        raise CardError(
-            f"{where}, field '{part}.{absent[0]}': found nothing, expected {expectation(hints[absent[0]])}; "
-            "a fact without a value must say why."
-        )
-    for name in names:
-        _check_value(f"{where}, field '{part}.{name}'", table[name], hints[name], f"{part}.{name}")
-    return {name: table[name] for name in names}
+    stated = {name: table[name] if name in table else _unstated(f"{part}.{name}", hints[name]) for name in names}
+    for name, value in stated.items():
+        here = f"{where}, field '{part}.{name}'"
+        if value is None:
+            raise CardError(f"{here}: found nothing, expected {expectation(hints[name])}.")
+        _check_value(here, value, hints[name], f"{part}.{name}")
+    return stated
+
+
+def _add_what_follows(facts: Facts) -> None:
+    """States the facts that nobody need write down, for they follow from others of the card."""
+    weights, pretraining, architecture = facts["weights"], facts["pretraining"], facts["architecture"]
+    place = str(weights["url"]).partition(":")[0]
+    follows = [
+        (weights, "gate", weights["availability"] in ("open", "gone", "unfit", _NONE)),
+        (weights, "revision", place not in ("hf", "timm")),
+        (weights, "authors_url", place != "timm"),
+        (weights, "authors_availability", place != "timm"),
+        (facts["licence"], "timm", place != "timm"),
+        (architecture, "n_registers", architecture["patch_size_px"] == _NONE),
+        (architecture, "native_px", architecture["patch_size_px"] == _NONE),
+        (pretraining, "magnification", pretraining["domain"] == "natural"),
+        (facts["representation"], "order", "+" not in facts["representation"]["layer"]),
+    ]
+    for part, name, is_so in follows:
+        if is_so and part[name] == _NOT_RECORDED:
+            part[name] = _NONE
+    stages = [pretraining["dataset"], pretraining["finetuning_dataset"]]
+    if pretraining["image_sets"] == _NOT_RECORDED and not {_NOT_RECORDED, Missing.NOT_PUBLISHED.value} & {*stages}:
+        pretraining["image_sets"] = list(dict.fromkeys(stage for stage in stages if stage != _NONE)) or _NONE
+
+
+def _unstated(field: str, hint: Any) -> Any:
+    """What a fact is that no table states: nothing of what may be empty, not recorded if it may be without a value."""
+    if field in _MAY_BE_EMPTY:
+        return {} if field == "architecture.options" else []
+    return _NOT_RECORDED if Missing in get_args(hint) else None
 
 
 def _check_value(here: str, value: Any, hint: Any, field: str) -> None:
@@ -153,11 +191,10 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _check_released(where: str, merged: Facts) -> str:
-    value = merged.get("released")
+    value = merged.get("released", _NOT_RECORDED)
     if isinstance(value, str) and (value in MISSING_WORDS or re.fullmatch(r"(19|20)[0-9]{2}-(0[1-9]|1[0-2])", value)):
         return value
-    found = "nothing" if value is None else shown(value)
-    raise CardError(f"{where}, field 'released': found {found}, expected a month like '2021-04' or 'not published'.")
+    _refuse(f"{where}, field 'released'", value, "a month like '2021-04' or 'not published'")
 
 
 def _check_errata(where: str, errata: Any) -> list[Facts]:
@@ -221,7 +258,8 @@ def parse_cards(sources: Mapping[Path, bytes], of_user: Collection[Path] = ()) -
     for encoder, path in files.of.items():
         where = f"{path}: encoder {encoder!r}"
         with refused.of(path):
-            cards[encoder] = {"id": encoder, "family": path.stem, **check_facts(where, files.merged(encoder))}
+            family = files.documents[path].get("family", path.stem)
+            cards[encoder] = {"id": encoder, "family": family, **check_facts(where, files.merged(encoder))}
     _check_shared_weights(cards, files.of, refused)
     return cards, refused.sentences
 
@@ -244,19 +282,35 @@ class _Refused:
             self.sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
 
 
+DERIVED = "derived"
+"""Folder beside card files with what a script writes; each of its files belongs to the card file of its name."""
+
+
 class _Files:
     """The parsed documents, and which of them defines which encoder."""
 
     def __init__(self, sources: Mapping[Path, bytes], refused: _Refused) -> None:
         self.documents: dict[Path, Facts] = {}
         self.of: dict[str, Path] = {}
+        self._derived: dict[str, Facts] = {}
         folded: dict[str, str] = {}
         for path, content in sources.items():
             with refused.of(path):
                 self.documents[path] = _document(path, content)
-            for encoder in self.documents.get(path, {}).get("encoders", ()):
+        for path, document in list(self.documents.items()):
+            with refused.of(path):
+                if path.parent.name == DERIVED and path.parents[1] / path.name not in sources:
+                    raise CardError(
+                        f"{path}: found no card file {path.parents[1] / path.name}, expected one of its name."
+                    )
+            if path.parent.name == DERIVED:
+                continue
+            derived = self.documents.get(path.parent / DERIVED / path.name, {}).get("encoders", {})
+            for encoder in [*derived, *(own for own in document.get("encoders", ()) if own not in derived)]:
                 with refused.of(path):
                     self._add(encoder, path, folded)
+                    if encoder in derived:
+                        self._derived[encoder] = derived[encoder]
 
     def _add(self, encoder: str, path: Path, folded: dict[str, str]) -> None:
         check_id(str(path), encoder)
@@ -269,15 +323,17 @@ class _Files:
         self.of[encoder] = path
 
     def merged(self, encoder: str, above: tuple[str, ...] = ()) -> Facts:
-        """All facts of an encoder, unchecked: those of the one it is like, the file's defaults, those of its table.
+        """All facts of an encoder, unchecked.
 
-        The defaults of a file come in once: an encoder that is like a neighbour has them through that neighbour.
+        Those of the one it is like, what was derived, the file's defaults, those of its table: later ones win. The
+        defaults of a file come in once: an encoder that is like a neighbour has them through that neighbour.
         """
         path = self.of[encoder]
         document = self.documents[path]
-        table = document["encoders"][encoder]
-        if not isinstance(table, dict):
-            raise CardError(f"{path}: encoder {encoder!r} is {shown(table)}, expected a table of facts.")
+        table, derived = document.get("encoders", {}).get(encoder, {}), self._derived.get(encoder, {})
+        for facts_of_it in (table, derived):
+            if not isinstance(facts_of_it, dict):
+                raise CardError(f"{path}: encoder {encoder!r} is {shown(facts_of_it)}, expected a table of facts.")
         like = table.get("like")
         facts: Facts = {}
         if like is not None:
@@ -288,6 +344,7 @@ class _Files:
                     "expected the id of another encoder, without a circle."
                 )
             facts = self.merged(like, above)
+        _merge(facts, derived)
         if like is None or self.of[like] != path:
             _merge(facts, document.get("defaults", {}))
         _merge(facts, {key: value for key, value in table.items() if key != "like"})
@@ -299,13 +356,18 @@ def _document(path: Path, content: bytes) -> Facts:
         document = tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CardError(f"{path} is not readable as TOML ({error}); correct the file or restore it.") from error
-    unknown = set(document) - {"defaults", "encoders"}
+    unknown = set(document) - {"family", "derive", "defaults", "encoders"}
     if unknown:
-        raise CardError(f"{path}: unknown table {min(unknown)!r}, expected only [defaults] and [encoders.ID].")
-    for name in ("defaults", "encoders"):
+        raise CardError(
+            f"{path}: unknown table {min(unknown)!r}, expected only family, [derive], [defaults] and [encoders.ID]."
+        )
+    family = document.get("family", "name")
+    if not isinstance(family, str) or not re.fullmatch(r"[a-z0-9_]+", family):
+        raise CardError(f"{path}: 'family' is {shown(family)}, expected lower-case letters, digits and '_'.")
+    for name in ("derive", "defaults", "encoders"):
         if not isinstance(document.get(name, {}), dict):
             raise CardError(f"{path}: {name!r} is {shown(document[name])}, expected a table.")
-    if not document.get("encoders"):
+    if not document.get("encoders") and "derive" not in document:
         raise CardError(f"{path}: holds no encoder, expected at least one table [encoders.ID].")
     return document
 

@@ -13,13 +13,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 
 class Missing(enum.Enum):
-    """Why a fact has no value. The two reasons are different facts, and every table shows which."""
+    """Why a fact has no value. The reasons are different facts, and every table shows which."""
 
     NOT_APPLICABLE = "not applicable"
     """The question makes no sense here: a ResNet has no patch size."""
 
     NOT_PUBLISHED = "not published"
-    """The question makes sense, and the answer is not published."""
+    """The question makes sense, somebody has looked, and the answer is not published."""
+
+    NOT_RECORDED = "not recorded"
+    """The question makes sense, and nobody has looked for the answer."""
 
     def __repr__(self) -> str:
         return self.name
@@ -27,6 +30,7 @@ class Missing(enum.Enum):
 
 NOT_APPLICABLE = Missing.NOT_APPLICABLE
 NOT_PUBLISHED = Missing.NOT_PUBLISHED
+NOT_RECORDED = Missing.NOT_RECORDED
 
 T = TypeVar("T")
 Maybe: TypeAlias = T | Missing
@@ -52,12 +56,19 @@ def fact_text(value: Any) -> str:
 
 
 Mode: TypeAlias = Literal[
-    "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized"
-]
+    "contrastive", "clustering", "siamese", "hierarchical", "generative", "transform", "supervised", "initialized",
+    "latent_prediction", "distillation", "language_supervised", "weakly_supervised", "autoregressive", "hybrid",
+]  # fmt: skip
+ArchitectureFamily: TypeAlias = Literal[
+    "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
+    "mobilenet", "efficientnet",
+]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
-Layer: TypeAlias = Literal["avgpool", "attnpool", "cls", "cls+avg", "4xcls", "proj", "pred", "proj+cls"]
+Layer: TypeAlias = Literal[
+    "avgpool", "attnpool", "pooled", "cls", "avg", "cls+avg", "4xcls", "proj", "pred", "proj+cls"
+]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
-Availability: TypeAlias = Literal["open", "gated", "gone", "unfit"]
+Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
 Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
 
 LAYOUT_NAMES = (
@@ -81,7 +92,9 @@ class LayerKind:
 LAYERS: dict[str, LayerKind] = {
     "avgpool": LayerKind("the average of the last feature map"),
     "attnpool": LayerKind("the last feature map, pooled by attention"),
+    "pooled": LayerKind("what the network pools by itself, as its classifier takes it"),
     "cls": LayerKind("the class token after the last block and its norm", "cls"),
+    "avg": LayerKind("the mean of the patch tokens after the last block and its norm", "avg"),
     "cls+avg": LayerKind("the class token and the mean of the patch tokens, {order}", "cls+avg"),
     "4xcls": LayerKind(
         "the class tokens of the last four blocks, each through the final norm, the earliest first", "cls", n_blocks=4
@@ -113,10 +126,13 @@ class Objective:
 class Architecture:
     """The backbone: how the study classifies it, and how it is built."""
 
-    family: Literal["resnet", "vit", "convnext"]  # kind of network
+    family: ArchitectureFamily  # kind of network
     name: str  # "vits": coarse
     exact: str  # "vits16 4xcls": fine, names the supervised twin
     patch_size_px: Maybe[int]  # side of a patch
+    n_registers: Maybe[int]  # tokens beside class token and patches
+    native_px: Maybe[int]  # side of the image whose patch grid the position embeddings of the file have
+    size_step_px: Maybe[int]  # sides that it takes are multiples of it; not applicable: native_px alone
     n_parameters: int  # of the encoder as it is built here; a projection counts where the features need it
     backbone: str  # "timm:vit_small_patch16_224": which library builds it, and its name there
     options: dict[str, Any]  # keyword arguments of its constructor
@@ -155,6 +171,11 @@ class Pretraining:
 
     dataset: Maybe[str]  # images it was pretrained on
     finetuning_dataset: Maybe[str]  # images it was trained on afterwards
+    image_sets: Maybe[tuple[str, ...]]  # every data set whose images it was trained on, in any stage
+    domain: Maybe[str]  # kind of those images: "natural", "pathology H&E", "earth RGB"
+    magnification: Maybe[str]  # of those images, where it means something: "20x", "0.5 m/px"
+    n_images: Maybe[int]  # of the pretraining data
+    n_samples_seen: Maybe[int]  # images of all steps of pretraining together
     views: Maybe[str]  # crops an image: "2x224+10x96"
     augmentations: Maybe[tuple[str, ...]]  # of the views
     augmentation_invariant: Maybe[bool]  # the loss asks for equal features of two augmentations
@@ -176,16 +197,20 @@ class Preprocess:
     resize_px: int  # shorter side
     crop_px: int  # centre crop, and the side of the input
     interpolation: Literal["bilinear", "bicubic"]  # of the resize
-    mean: tuple[float, float, float]  # a channel, for pixels in [0, 1]
-    std: tuple[float, float, float]  # a channel, likewise
+    mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
+    std: tuple[float, ...]  # a channel, likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
     """Where the trained weights are and how their file is laid out."""
 
-    availability: Maybe[Availability]  # open; gated: on request; gone; unfit: of another network
-    url: Maybe[str]  # best location: https:, timm:, hf:, torchvision:, shipped:, or zoo: of a registered encoder
+    availability: Maybe[Availability]  # open; gated: after a form; by request: by hand; gone; unfit: of another network
+    gate: Maybe[str]  # who is let in where the weights are gated or by request, and where to ask
+    url: Maybe[str]  # best place: https:, timm:, hf:, torchvision:, shipped:, package:, zoo: of a registered one
+    revision: Maybe[str]  # commit of the Hub repository of url, 40 hexadecimal digits
+    authors_url: Maybe[str]  # the authors' own copy, where url is somebody else's equal one
+    authors_availability: Maybe[Availability]  # of the authors' own copy
     mirrors: tuple[str, ...]  # other places of the same weights
     companions: tuple[str, ...]  # further files without which the encoder is incomplete
     same_file_as: Maybe[str]  # id of the encoder whose file this is too
@@ -201,7 +226,8 @@ class Licence:
     """SPDX ids of the licences of the code and of the weights, and the wording of the published table."""
 
     code: Maybe[str]  # of the code that released it
-    weights: Maybe[str]  # of the weights
+    weights: Maybe[str]  # of the weights, as their authors state it
+    timm: Maybe[str]  # of the weights, as timm labels its copy
     published: Maybe[str]  # in the words of the published table
 
 
@@ -211,6 +237,7 @@ class Paper:
 
     title: Maybe[str]  # of the paper
     url: Maybe[str]  # of its abstract
+    bibtex_key: Maybe[str]  # "oquab2023dinov2": first author, year, first word of the title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +257,8 @@ class Provenance:
     official: Maybe[bool]  # weights of the method's authors
     industry: Maybe[bool]  # tuned by a large company
     extracted: Maybe[bool]  # features other than those that the authors use
+    adapted_from: Maybe[str]  # id of the encoder that its training started from
+    superseded_by: Maybe[str]  # id of the encoder that its authors offer in its place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +279,7 @@ class EncoderCard:
     """All facts of one encoder."""
 
     id: str
-    family: str  # name of its card file
+    family: str  # of the encoders of one method or source
     objective: Objective
     architecture: Architecture
     projector: Projector
@@ -264,6 +293,12 @@ class EncoderCard:
     provenance: Provenance
     released: Maybe[str]  # "2021-04", month of publication
     errata: tuple[Erratum, ...]
+
+    @property
+    def patch_grid(self) -> tuple[int, int] | None:
+        """Rows and columns of patches for which the file has position embeddings; None without such."""
+        side, patch = self.architecture.native_px, self.architecture.patch_size_px
+        return None if isinstance(side, Missing) or isinstance(patch, Missing) else (side // patch, side // patch)
 
     @property
     def is_untrained(self) -> bool:
@@ -321,7 +356,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("projection_hid_depth", "projector.hidden_depth", "model", "whole number", "hidden layers of the projector"),
     Column("architecture_exact", "architecture.exact", "model", "text", "architecture and representation, fine"),
     Column("architecture", "architecture.name", "model", "text", "architecture, coarse"),
-    Column("family", "architecture.family", "model", "text", "resnet, vit or convnext"),
+    Column("family", "architecture.family", "model", "text", "resnet, vit, convnext ..."),
     Column("patch_size", "architecture.patch_size_px", "model", "whole number", "side of a patch in pixels"),
     Column("projection1_arch", "projector.first_arch", "model", "text", "projector of the first branch"),
     Column("projection2_arch", "projector.second_arch", "model", "text", "projector of the second branch"),

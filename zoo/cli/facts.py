@@ -17,7 +17,17 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.representations import MARK, own_id
-from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, Column, EncoderCard, Kind, Missing, fact_text
+from ..cards.schema import (
+    COLUMNS,
+    NOT_APPLICABLE,
+    NOT_PUBLISHED,
+    NOT_RECORDED,
+    Column,
+    EncoderCard,
+    Kind,
+    Missing,
+    fact_text,
+)
 from ..errors import UnknownName, nearest_names
 from ..results.derived import summaries
 from ..results.values import SETTINGS, Setting, Summary
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
-LEGEND = "-  does not apply    ?  not published, or not measured"
+LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
@@ -121,7 +131,21 @@ _ALL = [
     *map(_of_card, COLUMNS),
     Fact("released", "text", "month of publication", attrgetter("card.released")),
     Fact("licence_code", "text", "licence of the code, SPDX", attrgetter("card.licence.code")),
-    Fact("availability", "text", "open, gated, gone or unfit: the weights", attrgetter("card.weights.availability")),
+    Fact("availability", "text", "open, gated, by request, gone or unfit", attrgetter("card.weights.availability")),
+    Fact("domain", "text", "kind of images it was trained on", attrgetter("card.pretraining.domain")),
+    Fact("magnification", "text", "of those images", attrgetter("card.pretraining.magnification")),
+    Fact("image_sets", "list", "every data set it was trained on", attrgetter("card.pretraining.image_sets")),
+    Fact("n_images", "whole number", "images of the pretraining data", attrgetter("card.pretraining.n_images")),
+    Fact("n_samples_seen", "whole number", "images of all steps", attrgetter("card.pretraining.n_samples_seen")),
+    Fact("n_registers", "whole number", "tokens beside class and patches", attrgetter("card.architecture.n_registers")),
+    Fact(
+        "native_px", "whole number", "side that its positions are for", attrgetter("card.architecture.native_px"), "px"
+    ),
+    Fact(
+        "size_step_px", "whole number", "sides are multiples of it", attrgetter("card.architecture.size_step_px"), "px"
+    ),
+    Fact("adapted_from", "text", "encoder that its training started from", attrgetter("card.provenance.adapted_from")),
+    Fact("superseded_by", "text", "encoder offered in its place", attrgetter("card.provenance.superseded_by")),
     Fact("size_bytes", "whole number", "size of the file of weights", attrgetter("card.weights.size_bytes"), "bytes"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
@@ -160,6 +184,8 @@ def shown(fact: Fact, value: Any) -> str:
         return "-"
     if value is NOT_PUBLISHED:
         return "?"
+    if value is NOT_RECORDED:
+        return "."
     if isinstance(value, bool | tuple):
         return fact_text(value)
     if isinstance(value, float):

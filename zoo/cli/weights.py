@@ -157,6 +157,8 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
         licence = card.licence.weights
         if licence is Missing.NOT_PUBLISHED:
             restricted.setdefault("no licence was published, ask the authors before you use", []).append(card.id)
+        elif licence is Missing.NOT_RECORDED:
+            restricted.setdefault("no licence is recorded, look it up before you use", []).append(card.id)
         elif not isinstance(licence, Missing) and "-NC" in licence:
             restricted.setdefault(f"not for commercial use ({licence})", []).append(card.id)
         if card.weights.availability == "gated":
@@ -168,7 +170,7 @@ def licence_of(card: EncoderCard) -> str:
     """SPDX id of the weights' licence, as a table shows it."""
     licence = card.licence.weights
     if isinstance(licence, Missing):
-        return "?" if licence is Missing.NOT_PUBLISHED else "-"
+        return {Missing.NOT_PUBLISHED: "?", Missing.NOT_RECORDED: "."}.get(licence, "-")
     return licence
 
 

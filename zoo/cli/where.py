@@ -57,6 +57,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _MISSING_TESTS: dict[str, Callable[[Any], bool]] = {
     "missing": lambda value: isinstance(value, Missing),
     "not_published": lambda value: value is Missing.NOT_PUBLISHED,
+    "not_recorded": lambda value: value is Missing.NOT_RECORDED,
     "not_applicable": lambda value: value is Missing.NOT_APPLICABLE,
 }
 

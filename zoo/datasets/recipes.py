@@ -14,7 +14,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
+from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard
 from ..errors import QueryError, UnknownName
 
 _BYOL = "BYOL, arXiv:2006.07733, Appendix B"
@@ -149,7 +149,7 @@ def strengths_for(card: EncoderCard) -> Strengths:
     (0.8, 0.8, 0.8, 0.2)
     """
     name, version = card.objective.name, card.objective.version
-    if name is NOT_PUBLISHED:  # a registered encoder has the family of its template, but not its training
+    if name in (NOT_PUBLISHED, NOT_RECORDED):  # such as a registered one, whose family is that of its template
         return Strengths()
     if card.family == "pocket":
         smallest = _POCKET_SMALLEST_CROP.get(str(card.pretraining.dataset), 0.4)

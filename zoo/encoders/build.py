@@ -45,7 +45,8 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"the options {card.architecture.options} ({error}); correct the card."
         ) from error
     obstacle = ""
-    if reads_tokens and not getattr(module, "num_prefix_tokens", 0):
+    reads_prefix = LAYERS[card.representation.layer].tokens not in ("", "avg")
+    if reads_prefix and not getattr(module, "num_prefix_tokens", 0):
         obstacle = "has no class token"
     elif card.representation.layer == "avgpool" and getattr(module, "global_pool", None) == "token":
         obstacle = "gives its class token unless the options say global_pool = 'avg'"

@@ -93,10 +93,12 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
             f"for {layer!r} of {card.architecture.backbone!r} is {n_widths} x {width}; correct the card."
         )
     match layer:
-        case "avgpool" | "attnpool":
+        case "avgpool" | "attnpool" | "pooled":
             return pooled
         case "cls":
             return class_token
+        case "avg":
+            return patch_average
         case "cls+avg":
             return partial(class_and_average, interleave=_is_interleaved(card))
         case "4xcls":
@@ -154,6 +156,12 @@ def pooled(backbone: Any, images: Tensor) -> Tensor:
 def class_token(backbone: Any, images: Tensor) -> Tensor:
     """The class token."""
     return cast(Tensor, backbone.forward_features(images)[:, 0])  # (n, width)
+
+
+def patch_average(backbone: Any, images: Tensor) -> Tensor:
+    """The mean of the patch tokens."""
+    tokens = backbone.forward_features(images)  # (n, prefix + patches, width)
+    return cast(Tensor, tokens[:, backbone.num_prefix_tokens :].mean(dim=1))
 
 
 def class_and_average(backbone: Any, images: Tensor, *, interleave: bool) -> Tensor:

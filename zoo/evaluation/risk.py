@@ -105,9 +105,9 @@ def pretraining_warning(card: EncoderCard, *, dataset: str) -> str:
             f"{card.id} was not pretrained on images, so that there is no pretraining distribution: its encoder "
             "generalization only compares two draws of images."
         )
-    if pretrained is NOT_PUBLISHED or not isinstance(pretrained, str):
+    if isinstance(pretrained, Missing):
         return (
-            f"What {card.id} was pretrained on is not published, so that it is unknown whether the images of "
+            f"What {card.id} was pretrained on is {pretrained.value}, so that it is unknown whether the images of "
             f"{dataset} come from its pretraining distribution, as the components assume."
         )
     if (part := _PART.fullmatch(pretrained)) and _folded(part[2]) == _folded(dataset):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, EncoderCard, Missing, fact_text
+from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
@@ -467,19 +467,23 @@ def _results_on(dataset: str, means: Sequence[SeedMean]) -> str:
 
 
 def _training(card: EncoderCard) -> str:
-    rows, unknown = [], []
+    rows, unknown, unrecorded = [], [], []
     for part in ("objective", "pretraining", "projector"):
         for field in fields(getattr(card, part)):
             fact = f"{part}.{field.name}"
-            label, value = _MEANING[fact], card.fact(fact)
+            label, value = _MEANING.get(fact, field.name.replace("_", " ")), card.fact(fact)
             if value is NOT_PUBLISHED:
                 unknown.append(label)
+            elif value is NOT_RECORDED:
+                unrecorded.append(label)
             elif not isinstance(value, Missing):
                 rows.append((label, fact_text(value)))
     if not rows:
         return "## Training\n\nHow it was trained is not stated."
     text = "## Training\n\n" + _table(("fact", "value"), rows)
-    return f"{text}\n\nNot published: {', '.join(unknown)}." if unknown else text
+    for what, labels in (("Not published", unknown), ("Not recorded", unrecorded)):
+        text += f"\n\n{what}: {', '.join(labels)}." if labels else ""
+    return text
 
 
 def _corrections(card: EncoderCard) -> str:
@@ -493,7 +497,7 @@ def _corrections(card: EncoderCard) -> str:
 
 def _licence(card: EncoderCard) -> str:
     weights, code = (
-        "not published" if isinstance(spdx, Missing) else spdx for spdx in (card.licence.weights, card.licence.code)
+        spdx.value if isinstance(spdx, Missing) else spdx for spdx in (card.licence.weights, card.licence.code)
     )
     text = f"## Licence\n\nWeights: {_inline(weights)}. Code that released them: {_inline(code)}."
     known = conditions(card)
