@@ -58,9 +58,13 @@ _PARTS: dict[str, type] = {
 }
 _MISSING = {reason.value: reason for reason in Missing}
 _IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
-_LISTED = dict.fromkeys(
-    [*(column.field for column in COLUMNS), "family", "licence.code", "weights.availability", "weights.size_bytes"]
-)
+_LISTED = dict.fromkeys([
+    *(column.field for column in COLUMNS), "family", "licence.code", "weights.availability", "weights.size_bytes",
+    "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
+    "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
+    "provenance.adapted_from", "provenance.superseded_by",
+])  # fmt: skip
+"""Facts that listings show, a column each."""
 
 
 class Catalogue(Mapping[str, EncoderCard]):

@@ -5,13 +5,15 @@ Face Hub, its architecture, and what it was pretrained on. Case and separators d
 ``siglip 2`` and ``siglip2`` are the same. Of several words all must be met. A word with a wild card (``dino*``) is
 compared with the whole id.
 
-A word may stand anywhere in an id; in everything else it begins a word there, lest ``1k`` find ``ImageNet-21K``.
+A word may stand anywhere in an id; in everything else it begins a word there, lest ``1k`` find ``ImageNet-21K``. A part
+of ids, with its separators (``dino_vits``), is that part alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ..errors import nearest_names
@@ -69,7 +71,7 @@ class Finder:
         self._names = names
 
     def find(self, words: Iterable[str]) -> list[str]:
-        """Ids that meet every word: those that a word names wholly (id, family, method) first, else in their order.
+        """Ids that meet every word: first those that are called so or whose family is, then those of such a method.
 
         Where all words together name something wholly (``dino v3``), they are one.
         """
@@ -81,20 +83,22 @@ class Finder:
         for word in split:
             found = self._meeting(word, found)
         named = set(map(_folded, split))
-        first = {encoder: None for encoder in found if not named.isdisjoint(self._whole(encoder))}
-        return [*first, *(encoder for encoder in found if encoder not in first)]
+        return sorted(found, key=lambda encoder: self._place(encoder, named))
+
+    def count(self, word: str) -> int:
+        """How many encoders a word finds."""
+        return len(self._meeting(word, list(self._names)))
 
     def nearest(self, name: str, *, n: int = 5) -> tuple[str, ...]:
         """Ids that somebody may mean who wrote ``name``, best first; none if nothing is like it."""
         if not _folded(name):
             return ()
         found = self.find([name])
-        if found:
-            likes = nearest_names(name, found, n=n)
-        else:  # a slip in the name of a family counts less than one in what stands behind it
-            parts = [self.instead_of([part], cutoff=0.7)[:1] or (part,) for part in _SEPARATORS.sub(" ", name).split()]
-            likes = nearest_names("_".join(part for (part,) in parts), self._names, n=n)
-        return tuple(dict.fromkeys([*likes, *found]))[:n]
+        if not found:  # with the nearest family or method in the place of each word that is none
+            parts = _SEPARATORS.sub(" ", name).split()
+            parts = [*chain.from_iterable(self.instead_of([part], cutoff=0.7)[:1] or (part,) for part in parts)]
+            found, name = self.find(parts), "_".join(parts)
+        return tuple(dict.fromkeys([*nearest_names(name, found or self._names, n=n), *found]))[:n]
 
     def instead_of(self, words: Iterable[str], *, cutoff: float = 0.5) -> tuple[str, ...]:
         """Families and methods that look like those words that no encoder meets."""
@@ -102,6 +106,11 @@ class Finder:
         unmet = [word for word in _split(words) if not is_glob(word) and not self._meeting(word, everything)]
         known = dict.fromkeys(name for encoder in self._names for name in self._whole(encoder)[1:]) if unmet else ()
         return tuple(dict.fromkeys(like for word in unmet for like in nearest_names(word, known, n=3, cutoff=cutoff)))
+
+    def _place(self, encoder: str, named: set[str]) -> int:
+        """0 if one of the names is the id or family, 1 if one is the method, 2 if none is."""
+        encoder_and_family, methods = self._whole(encoder)[:2], self._whole(encoder)[2:]
+        return 0 if named & {*encoder_and_family} else 1 if named & {*methods} else 2
 
     def _whole(self, encoder: str) -> list[str]:
         return self._names[encoder].partition("\n\n")[0].split("\n")
@@ -115,6 +124,9 @@ class Finder:
         text = _folded(word)
         if not text:  # separators alone
             return list(among)
+        folded = word.casefold()
+        if _SEPARATORS.search(word) and any(folded in encoder.casefold() for encoder in self._names):
+            return [encoder for encoder in among if folded in encoder.casefold()]
         begins = re.compile(rf"(?:^|\s){' ?'.join(map(re.escape, text))}")
         names = self._names
         return [one for one in among if text in names[one].partition("\n")[0] or begins.search(names[one])]
