@@ -13,6 +13,7 @@ cards that listings show, a column each, so that a listing builds no card.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from .finding import Finder, names_of
 from .representations import MARK, derived, own_id
 from .schema import (
     COLUMNS,
+    NOT_RECORDED,
     Architecture,
     EncoderCard,
     Erratum,
@@ -56,6 +58,7 @@ _PARTS: dict[str, type] = {
     "reported": Reported,
     "provenance": Provenance,
 }
+_BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, part in _PARTS.items()}
 _MISSING = {reason.value: reason for reason in Missing}
 _IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
 _LISTED = dict.fromkeys([
@@ -91,6 +94,7 @@ class Catalogue(Mapping[str, EncoderCard]):
             part = f"column {field}"
             if part in self._parts:
                 values = _values(dict(zip(self, self._parts[part], strict=True)))
+                values = {encoder: NOT_RECORDED if value is None else value for encoder, value in values.items()}
             else:
                 values = {encoder: card.fact(field) for encoder, card in self.items()}
             self._columns[field] = values
@@ -173,16 +177,28 @@ def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
 
 def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> dict[str, Any]:
     """All cards as the copy has them: the columns of listings, then each card by itself."""
-    columns = {f"column {field}": [_fact(one, field) for one in facts.values()] for field in _LISTED}
+    columns = {f"column {field}": [_recorded(_fact(one, field)) for one in facts.values()] for field in _LISTED}
     columns[_N_ERRATA] = [len(one["errata"]) for one in facts.values()]
     columns[_NAMES] = [names_of(one) for one in facts.values()]
-    cards = {f"card {encoder}": one for encoder, one in facts.items()}
+    cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
     return {_IDS: list(facts), _LEFT_OUT: list(left_out), **columns, **cards}
 
 
 def _fact(facts: Mapping[str, Any], field: str) -> Any:
     part, _, name = field.partition(".")
     return facts[part][name] if name else facts[part]
+
+
+def _recorded(value: Any) -> Any:
+    """The value, or None for what nobody has recorded, most of what there is."""
+    return None if value == NOT_RECORDED.value else value
+
+
+def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {
+        part: {name: value for name, value in facts[part].items() if value != NOT_RECORDED.value} for part in _PARTS
+    }
+    return {**facts, **parts}
 
 
 def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
@@ -204,8 +220,8 @@ def _is_of_user(path: Path) -> bool:
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:
-    """A card from checked facts: TOML values, missing ones still in words."""
-    parts = {name: part(**_values(facts[name])) for name, part in _PARTS.items()}
+    """A card from checked facts: TOML values, missing ones still in words; what is not there is not recorded."""
+    parts = {name: part(**(_BLANK[name] | _values(facts[name]))) for name, part in _PARTS.items()}
     return EncoderCard(
         id=facts["id"],
         family=facts["family"],

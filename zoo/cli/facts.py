@@ -86,6 +86,7 @@ class Fact:
     unit: str = ""
     from_results: bool = False  # needs the files of results/
     other_name: str = ""
+    field: str = ""  # dotted name in the card, if the value is that fact as it is
 
     @property
     def is_risk(self) -> bool:
@@ -114,10 +115,11 @@ def _setting_error(setting: Setting) -> Fact:
 
 def _of_card(column: Column) -> Fact:
     unit = "percent" if column.section == "metrics" else _UNITS.get(column.name, "")
-    of = _recorded(column.field)
+    clear = _CLEARER.get(column.name, "")
     if column.field == "released":
-        of = _part_of_month(column)
-    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=_CLEARER.get(column.name, ""))
+        return Fact(column.name, column.kind, column.meaning, _part_of_month(column), unit, other_name=clear)
+    of = _recorded(column.field)
+    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=clear, field=column.field)
 
 
 def _recorded(field: str) -> Callable[[Subject], Any]:
@@ -187,6 +189,14 @@ def kinds() -> dict[str, Kind]:
 def value_of(subject: Subject, name: str) -> Any:
     """The value of the column with that name, or why it is missing."""
     return _BY_ANY_NAME[name].of(subject)
+
+
+def values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
+    """The values of one column for several encoders, quicker than one by one."""
+    if not fact.field or not among:
+        return [fact.of(subject) for subject in among]
+    column = among[0].cards.column(fact.field)
+    return [column[subject.id] if subject.id in column else fact.of(subject) for subject in among]
 
 
 def find_fact(name: str) -> Fact:

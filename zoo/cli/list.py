@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from .facts import (
     satisfying,
     sorted_by,
     subjects,
+    values,
 )
 from .options import (
     column_name,
@@ -139,18 +140,17 @@ def list_command(
     )
     listed = found[:limit]
     if as_json:
+        facts = [values(fact, listed) for fact in wanted.values()]
         records = [
-            {"encoder": subject.id, **record({name: fact.of(subject) for name, fact in wanted.items()})}
-            for subject in listed
+            {"encoder": subject.id, **record(dict(zip(wanted, of_one, strict=True)))}
+            for subject, *of_one in zip(listed, *facts, strict=True)
         ]
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
         grouped = sort is None and next(iter(wanted)) == "encoder" and sys.stdout.isatty()
         listed, variants = _by_network(listed) if grouped else (listed, set())
-        if columns is None:
-            wanted = _readable(wanted, listed, variants)
-        _print_subjects(wanted, listed, variants)
+        _print_subjects(wanted, listed, variants, dispensable=_DISPENSABLE if columns is None else ())
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
         explained = [*[_OF_VARIANTS] * bool(variants), *marks(wanted.values(), listed), *left_out(listed)]
         where = "" if dataset is None else f" measured on {dataset}"
@@ -171,26 +171,20 @@ def _list_families(words: Sequence[str], as_json: bool) -> None:
         raise NothingFound(_why_nothing(words, None, None))
 
 
-def _print_subjects(wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str]) -> None:
-    print_table(list(wanted), _rows(wanted, listed, variants), right=_numbers(wanted))
-
-
-def _rows(wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str]) -> list[list[str]]:
-    rows = [[cell(fact, subject) for fact in wanted.values()] for subject in listed]
-    return [[_VARIANT + row[0], *row[1:]] if row[0] in variants else row for row in rows] if variants else rows
-
-
-def _numbers(wanted: Mapping[str, Fact]) -> set[int]:
-    return {position for position, fact in enumerate(wanted.values()) if "number" in fact.kind}
-
-
-def _readable(wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str]) -> Mapping[str, Fact]:
-    """The default columns without those that would break ids, which people copy."""
-    for name in _DISPENSABLE:
-        if is_easy_to_read(list(wanted), _rows(wanted, listed, variants), right=_numbers(wanted)):
+def _print_subjects(
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str], *, dispensable: Iterable[str]
+) -> None:
+    """Prints a table, without the dispensable columns if they would break ids, which people copy."""
+    cells = {name: [cell(fact, subject) for subject in listed] for name, fact in wanted.items()}
+    if variants:
+        cells["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in cells["encoder"]]
+    for name in [None, *dispensable]:
+        cells.pop(name or "", None)
+        rows = list(zip(*cells.values(), strict=True))
+        numbers = {position for position, column in enumerate(cells) if "number" in wanted[column].kind}
+        if is_easy_to_read(list(cells), rows, right=numbers):
             break
-        wanted = {other: fact for other, fact in wanted.items() if other != name}
-    return wanted
+    print_table(list(cells), rows, right=numbers)
 
 
 def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:
