@@ -1,6 +1,7 @@
 """Backbones that timm builds, or that are built from its parts.
 
-Every constructor gives the module without its classifier, and the channels of its last feature map or of one token.
+Every constructor gives the module without its classifier, and how many numbers it pools an image to: in nearly all the
+channels of its last feature map or of one token.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import timm
+import torch
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models.convnext import ConvNeXtBlock
@@ -22,7 +24,8 @@ def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
     if not timm.is_model(name):
         raise ValueError(f"timm {timm.__version__} has no model {name}")
     model = timm.create_model(name, pretrained=False, num_classes=0, **options)
-    return model, cast(int, model.num_features)
+    width = getattr(model, "head_hidden_size", None) or model.num_features  # some have a layer after their average
+    return model, cast(int, width)
 
 
 def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
@@ -58,7 +61,49 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
     return model, width
 
 
+def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
+
+    CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
+    """
+    model, width = timm_model(name, **options)
+    model.patch_embed.proj.bias = None
+    return model, width
+
+
+class FirstQuery(nn.Module):
+    """CoCa's attentional pooling as OpenCLIP trains it, of the one query whose answer is compared with texts."""
+
+    def __init__(self, width: int, dim: int, *, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.query = nn.Parameter(torch.randn(1, dim))
+        self.norm_q, self.norm_kv, self.norm = nn.LayerNorm(dim), nn.LayerNorm(width), nn.LayerNorm(dim)
+        self.q, self.proj = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.k, self.v = nn.Linear(width, dim), nn.Linear(width, dim)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(n, tokens, width) -> (n, dim)."""
+        tokens = self.norm_kv(tokens)
+        query = self.q(self.norm_q(self.query)).expand(len(tokens), 1, -1)
+        q, k, v = (
+            each.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for each in (query, self.k(tokens), self.v(tokens))
+        )
+        answer = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(1)  # (n, dim)
+        return cast(torch.Tensor, self.norm(self.proj(answer)))
+
+
+def coca_vit(*, name: str, pooled_dim: int, **options: Any) -> tuple[nn.Module, int]:
+    """The image tower of OpenCLIP's CoCa: a transformer of timm without final norm, and attention that pools it."""
+    model, width = timm_model(name, final_norm=False, **options)
+    model.attn_pool = FirstQuery(width, pooled_dim, n_heads=8)
+    model.pool_include_prefix = True  # the class token is pooled like a patch
+    return model, pooled_dim
+
+
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:resnet50_same_padding": resnet50_same_padding,
+    "zoo:vit_without_patch_bias": vit_without_patch_bias,
+    "zoo:coca_vit": coca_vit,
 }
