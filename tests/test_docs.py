@@ -37,8 +37,16 @@ def generate(repository: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "file", ["docs/families.md", "docs/label-free.md", "metadata/README.md", "analysis/README.md", "results/README.md"]
-)
+    "file",
+    [
+        "README.md",
+        "docs/families.md",
+        "docs/label-free.md",
+        "metadata/README.md",
+        "analysis/README.md",
+        "results/README.md",
+    ],
+)  # fmt: skip
 def test_generated_parts_are_fresh(generate: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text()
     assert generate.render(text, generate.GENERATED[file]) == text, "run: make docs"

@@ -178,6 +178,7 @@ def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
 def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> dict[str, Any]:
     """All cards as the copy has them: the columns of listings, then each card by itself."""
     columns = {f"column {field}": [_recorded(_fact(one, field)) for one in facts.values()] for field in _LISTED}
+    columns["column commercial_use"] = [_word(build_card(one).commercial_use) for one in facts.values()]
     columns[_N_ERRATA] = [len(one["errata"]) for one in facts.values()]
     columns[_NAMES] = [names_of(one) for one in facts.values()]
     cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
@@ -187,6 +188,10 @@ def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> d
 def _fact(facts: Mapping[str, Any], field: str) -> Any:
     part, _, name = field.partition(".")
     return facts[part][name] if name else facts[part]
+
+
+def _word(value: Any) -> Any:
+    return value.value if isinstance(value, Missing) else value
 
 
 def _recorded(value: Any) -> Any:

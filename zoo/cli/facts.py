@@ -147,6 +147,7 @@ def _is_assumed(subject: Subject) -> Any:
     return subject.approximation_is_assumed
 
 
+_COMMERCIAL = "yes, no, conditions or unknown, from the licence of the weights"
 _ERRATA = "published facts and measurements known or suspected to be wrong"
 _WRONG = "an erratum says to leave its measurements out"
 _ASSUMPTION = "approx is 0 by assumption, not by measurement"
@@ -154,6 +155,8 @@ _ALL = [
     Fact("encoder", "text", "id of the encoder", attrgetter("id")),
     *map(_of_card, COLUMNS),
     Fact("released", "text", "month of publication", _recorded("released")),
+    Fact("card_family", "text", "family of encoders, as its files are called", _recorded("family"), field="family"),
+    Fact("commercial_use", "text", _COMMERCIAL, _recorded("commercial_use"), field="commercial_use"),
     Fact("licence_code", "text", "licence of the code, SPDX", _recorded("licence.code")),
     Fact("availability", "text", "open, gated, by request, gone or unfit", _recorded("weights.availability")),
     Fact("domain", "text", "kind of images it was trained on", _recorded("pretraining.domain")),

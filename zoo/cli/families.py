@@ -13,8 +13,7 @@ from ..results.derived import measured_encoders
 from .output import is_easy_to_read, print_notes, print_table
 
 _RIGHT = ("encoders", "networks", "measured")
-_DISPENSABLE = ("trained by", "released")  # where the table would be wider than the terminal
-_MOST_WORDS = 3  # of one cell
+_DISPENSABLE = ("released", "trained by")  # where the table would be wider than the terminal
 
 
 def family_records(encoders: Iterable[str]) -> list[dict[str, Any]]:
@@ -28,6 +27,7 @@ def family_records(encoders: Iterable[str]) -> list[dict[str, Any]]:
             "modes": _counts(one.values("objective.mode")),
             "domains": _counts(one.values("pretraining.domain")),
             "architectures": _counts(one.values("architecture.family")),
+            "commercial_use": _counts(one.values("commercial_use")),
             "licences": _counts(one.values("licence.weights")),
             "networks": one.networks,
         }
@@ -49,9 +49,9 @@ def print_families(encoders: Iterable[str]) -> None:
         "networks": [str(len(one.networks)) for one in found],
         "measured": [str(sum(encoder in measured for encoder in one.encoders) or "-") for one in found],
         "released": [_years(one) for one in found],
-        "trained by": [_words(one.known("objective.mode")) for one in found],
-        "architecture": [_words(one.known("architecture.family")) for one in found],
-        "licence": [_words(one.known("licence.weights")) for one in found],
+        "trained by": [_words(one.known("objective.mode"), 1) for one in found],
+        "architecture": [_words(one.known("architecture.family"), 2) for one in found],
+        "commercial use": [_commercial(one) for one in found],
     }
     for name in _DISPENSABLE:
         if not _is_easy_to_read(columns):
@@ -77,7 +77,7 @@ def _positions(columns: dict[str, list[str]]) -> list[int]:
 
 
 def _is_easy_to_read(columns: dict[str, list[str]]) -> bool:
-    return is_easy_to_read([*columns], _rows(columns), right=_positions(columns))
+    return is_easy_to_read([*columns], _rows(columns), right=_positions(columns), n_whole=len(columns))
 
 
 def _years(family: Family) -> str:
@@ -85,7 +85,15 @@ def _years(family: Family) -> str:
     return years[0] + (f"-{years[-1]}" if len(years) > 1 else "") if years else "."
 
 
-def _words(values: Sequence[Any]) -> str:
-    texts = [str(value).replace("_", " ") for value in values]
-    more = [f"{len(texts) - _MOST_WORDS + 1} more"] if len(texts) > _MOST_WORDS else []
-    return ", ".join([*texts[: _MOST_WORDS - len(more)], *more]) or "."
+def _commercial(family: Family) -> str:
+    """Whether commercial use is allowed; for how many encoders, if it is for some."""
+    uses = {use: n for use, n in family.values("commercial_use").items() if not isinstance(use, Missing)}
+    if "yes" in uses and len(uses) > 1:
+        return f"yes: {uses['yes']} of {sum(uses.values())}"
+    return " or ".join(uses) or "-"
+
+
+def _words(values: Sequence[Any], most: int) -> str:
+    """The most frequent values, and how many others there are, in one line."""
+    listed = ", ".join(str(value).replace("_", " ") for value in values[:most]) or "."
+    return f"{listed} +{len(values) - most}" if len(values) > most else listed

@@ -84,10 +84,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     click.echo("\n".join(_blocks(headers, rows)) if chosen is None else drawn(chosen, rows, right))
 
 
-def is_easy_to_read(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> bool:
-    """True if :func:`print_table` breaks no cell of the first column, and makes no blocks."""
+def is_easy_to_read(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), n_whole: int = 1
+) -> bool:
+    """True if :func:`print_table` breaks no cell of so many first columns, and makes no blocks."""
     chosen = layout(headers, rows, right, width=width())
-    return chosen is not None and chosen.widths[0] >= max(n_cells(row[0]) for row in rows)
+    return chosen is not None and all(n_cells(row[i]) <= chosen.widths[i] for i in range(n_whole) for row in rows)
 
 
 def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
