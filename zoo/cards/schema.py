@@ -345,7 +345,10 @@ class Column:
 
     def of(self, card: EncoderCard, *, as_published: bool = False) -> Any:
         """The value of this column for one card; ``Missing`` where it has none."""
-        value = card.fact(self.field, as_published=as_published)
+        return self.of_fact(card.fact(self.field, as_published=as_published))
+
+    def of_fact(self, value: Any) -> Any:
+        """The value of this column from the fact that it shows."""
         if isinstance(value, Missing):
             return value
         if self.name == "year":
