@@ -82,10 +82,13 @@ class WeightsUnavailable(ZooError):
     ----------
     unreached : tuple of str
         Why each host that has them cannot be reached; empty if that is not the only reason.
+    way_in : str
+        What to do to be admitted, where their host gives them to some alone; otherwise empty.
     """
 
-    def __init__(self, message: str, *, unreached: Iterable[str] = ()) -> None:
+    def __init__(self, message: str, *, unreached: Iterable[str] = (), way_in: str = "") -> None:
         self.unreached = tuple(unreached)
+        self.way_in = way_in
         super().__init__(message)
 
 

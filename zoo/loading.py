@@ -24,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from .cards import gates
 from .cards.catalogue import catalogue, own_card
 from .cards.representations import derived
 from .cards.schema import EncoderCard, Missing
@@ -50,7 +51,17 @@ from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.download import TakenAway, fetch, finished_record
 from .weights.hosts import asking_once
-from .weights.places import Fetched, is_path, is_shipped, mirror_place, portable, shown, source, weights_folder
+from .weights.places import (
+    Fetched,
+    is_installed,
+    is_path,
+    is_shipped,
+    mirror_place,
+    portable,
+    shown,
+    source,
+    weights_folder,
+)
 from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 with requires_extra("models", needed_for="Converting weights"):
@@ -383,11 +394,16 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
             f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
             f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
         )
+    if not choices and card.weights.availability in gates.GATED:
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)}): pass weights='PATH' "
+            f"once you have the file, or pretrained=False{_nearest_open(card)}."
+        )
     if not choices:
         raise WeightsUnavailable(
             f"No place of the weights of {card.id!r} has been published; pass weights='PATH' or pretrained=False."
         )
-    reasons, unreached = [], []
+    reasons, unreached, ways_in = [], [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
             reasons.append(
@@ -399,6 +415,14 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
         except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
             unreached.append(error.unreached)
+            ways_in += [error.way_in] if error.way_in else []
+    if ways_in and choices[0].search is None:  # of the card's own places
+        gate = "" if isinstance(card.weights.gate, Missing) else f" ({card.weights.gate})"
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are given only to those whom their publisher admits{gate}: {ways_in[0]}, or "
+            f"pass pretrained=False for random weights{_nearest_open(card)}.",
+            way_in=ways_in[0],
+        )
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
         raise WeightsUnavailable(
@@ -411,6 +435,12 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
     )
 
 
+def _nearest_open(card: EncoderCard) -> str:
+    """The nearest open encoder, to end a sentence with; "" if there is none."""
+    found = gates.advice(card, catalogue())
+    return f"; {found}" if found else ""
+
+
 def _fetch_and_convert(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> StoredWeights:
@@ -418,9 +448,9 @@ def _fetch_and_convert(
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
-                is_download = not is_shipped(origin.place)
+                is_download = not is_installed(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
-        is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
+        is_here = all(origin.place.startswith(_HASHED) or is_installed(origin.place) for origin in origins)
         return store_weights(
             weights_folder(),
             card.id,
@@ -478,7 +508,7 @@ def converted(
         origins = tuple(
             store.Origin(
                 place=store.recorded_name(place),
-                address=place if is_shipped(place) else file.origin,  # the same on every machine
+                address=place if is_installed(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
                 format=checkpoint.format,

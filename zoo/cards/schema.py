@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from .licences import CommercialUse, commercial_use
+
 
 class Missing(enum.Enum):
     """Why a fact has no value. The reasons are different facts, and every table shows which."""
@@ -61,7 +63,7 @@ Mode: TypeAlias = Literal[
 ]  # fmt: skip
 ArchitectureFamily: TypeAlias = Literal[
     "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
-    "mobilenet", "efficientnet",
+    "mobilenet", "efficientnet", "other",
 ]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
@@ -69,12 +71,13 @@ Layer: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
-Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
-    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "slip", "lossyless", "byol",
-    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "slip", "maws_clip", "tips", "imagebind", "conch", "keep",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
@@ -293,6 +296,14 @@ class EncoderCard:
     provenance: Provenance
     released: Maybe[str]  # "2021-04", month of publication
     errata: tuple[Erratum, ...]
+
+    @property
+    def commercial_use(self) -> CommercialUse | Missing:
+        """Whether the licence of the weights allows commercial use, from :data:`zoo.cards.licences.LICENCES`."""
+        licence = self.licence.weights
+        if isinstance(licence, Missing):
+            return licence if licence is NOT_APPLICABLE else "unknown"
+        return commercial_use(licence)
 
     @property
     def patch_grid(self) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, haiku, residual, transformers
+from . import contrastive, haiku, image_text, residual, transformers
 from .steps import Layout, Misfit, State, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
@@ -89,6 +89,7 @@ LAYOUTS: dict[str, Layout] = {
     **transformers.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
+    **image_text.LAYOUTS,
     **LIBRARY_LAYOUTS,
 }
 
