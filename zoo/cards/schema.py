@@ -71,7 +71,7 @@ Layer: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
-Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
@@ -79,7 +79,7 @@ LAYOUT_NAMES = (
     "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip", "vissl_regnet",
     "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
     "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
-    "swag", "mim_refiner", "data2vec2", "aim",
+    "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
