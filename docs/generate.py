@@ -11,8 +11,6 @@ import os
 import re
 import sys
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -20,10 +18,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.catalogue import catalogue, read_card_files
 from zoo.cards.families import Family, families
+from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
@@ -65,21 +62,6 @@ _MOST_LISTED = 5  # words of one cell; the rest is counted
 def families_at_a_glance() -> str:
     """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
     rows = [
-        "| family | encoders | measured | architectures | licence of the weights | commercial use | paper |",
-        "|---|--:|--:|---|---|---|---|",
-    ]
-    for family, members in sorted(cards.items()):
-        rows.append(
-            f"| [{family}](../metadata/{family}.toml) | {len(members)} "
-            f"| {sum(card.id in measured for card in members)} "
-            f"| {_listed({card.architecture.name for card in members})} "
-            f"| {_listed({_word(card.licence.weights) for card in members})} "
-            f"| {_listed({_word(card.commercial_use) for card in members})} "
-            f"| {_listed({_paper(card) for card in members})} |"
-        )
-    total = sum(map(len, cards.values()))
-    n_measured = sum(card.id in measured for card in catalogue().values())
-    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | | |")
         "| training | families | encoders | measured | commercial use | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
@@ -142,10 +124,7 @@ def families_tables() -> str:
             sections.append(
                 f"## {heading}\n\n{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}.\n"
             )
-            sections.append(
-                "| family | encoders | measured | architectures | images | commercial use | licence of the weights | weights | paper |\n"
-                "|---|--:|--:|---|---|---|---|---|---|"
-            )
+            sections.append(f"| {' | '.join(_COLUMNS)} |\n|---|--:|--:|---|---|---|---|---|---|")
             sections += [_family_row(family, measured, files[family.name]) for family in found] + [""]
     return "\n".join(sections).rstrip()
 
