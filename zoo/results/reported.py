@@ -50,7 +50,7 @@ def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
     """
     stored = _stored()
     wanted = stored if encoder is None else [f"{_NUMBERS}{catalogue().id_of(encoder)}"]
-    rows = [row for name in wanted if name.startswith(_NUMBERS) for row in (stored[name] if name in stored else ())]
+    rows = [row for name in wanted if name.startswith(_NUMBERS) for row in stored.get(name, ())]
     return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
 
