@@ -27,6 +27,7 @@ from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
+from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
 from zoo.results.rows import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
@@ -287,13 +288,40 @@ def all_protocols_table() -> str:
     return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
 
 
+def reported_protocols_table() -> str:
+    """One row a way in which somebody came by a reported number."""
+    rows = ["| protocol | meaning |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{one.name}` | {one.meaning} |" for one in reported_values.PROTOCOLS.values())])
+
+
+def reported_metrics_table() -> str:
+    """One row a metric of reported numbers."""
+    rows = ["| metric | unit | better | meaning |", "|---|---|---|---|"]
+    for one in reported_values.METRICS.values():
+        better = "higher" if one.higher_is_better else "lower"
+        rows.append(f"| `{one.name}` | {' or '.join(one.units)} | {better} | {one.meaning} |")
+    return "\n".join(rows)
+
+
+def standings_table() -> str:
+    """One row a standing of those who measured."""
+    rows = ["| standing | measured by |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{name}` | {meaning} |" for name, meaning in reported_values.STANDINGS.items())])
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_at_a_glance},
     "docs/families.md": {"counts": families_counts, "families": families_tables},
     "docs/label-free.md": {"label_free": label_free_table},
     "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
-    "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
+    "results/README.md": {
+        "metrics": metrics_table,
+        "protocols": all_protocols_table,
+        "reported_protocols": reported_protocols_table,
+        "reported_metrics": reported_metrics_table,
+        "standings": standings_table,
+    },
 }
 
 
