@@ -76,7 +76,7 @@ Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safet
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
-    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "transformers", "zoo", "slip",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
