@@ -203,7 +203,8 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
     kind = type(module).__name__
     if kind not in FAMILIES:
         raise SystemExit(f"{backbone} is a {kind} of timm, whose family is unknown; add it to FAMILIES of this script.")
-    family = FAMILIES[kind]
+    is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
+    family = "hybrid" if is_hybrid else FAMILIES[kind]
     patch_px = _patch_px(module) if family == "vit" else None
     name = _coarse(backbone.removeprefix("timm:"), family)
     tokens = getattr(module, "reg_token", None)
