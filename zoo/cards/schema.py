@@ -78,7 +78,7 @@ LAYOUT_NAMES = (
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
     "vissl_regnet", "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist",
     "simclr", "spark", "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas",
-    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 

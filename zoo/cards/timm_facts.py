@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import QueryError, nearest_names
 from ..optional import requires_extra
+from .licences import labelled
 from .schema import NOT_APPLICABLE
 
 with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
@@ -169,33 +170,14 @@ def _or_none(value: int | None) -> int | str:
 def spdx(label: str | None) -> str | None:
     """The licence id of timm's label; None where timm says nothing, or that it does not know.
 
-    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("unknown")
-    ('Apache-2.0', 'LicenseRef-DINOv3', None)
+    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("cvnets-license"), spdx("unknown")
+    ('Apache-2.0', 'LicenseRef-DINOv3', 'LicenseRef-cvnets', None)
     """
     if not label or label == "unknown":
         return None
-    return _LICENCES.get(label.casefold(), f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label)}")
-
-
-_LICENCES = {
-    "apache-2.0": "Apache-2.0",
-    "mit": "MIT",
-    "bsd-3-clause": "BSD-3-Clause",
-    "cc-by-4.0": "CC-BY-4.0",
-    "cc-by-nc-4.0": "CC-BY-NC-4.0",
-    "apple-ascl": "LicenseRef-apple-ascl",
-    "apple-amlr": "LicenseRef-apple-amlr",
-    "dinov3-license": "LicenseRef-DINOv3",
-    "cvnets-license": "LicenseRef-cvnets",
-    "fastvit-license": "LicenseRef-fastvit",
-    "mobileone-license": "LicenseRef-mobileone",
-    "nvidia-open-model-license": "LicenseRef-NVIDIA-Open-Model",
-    "seer-license": "LicenseRef-SEER",
-    "fair-noncommercial-research-license": "LicenseRef-FAIR-Noncommercial-Research",
-    "sapiens2-license": "LicenseRef-Sapiens2",
-    "qwen-community-1.0": "LicenseRef-Qwen-Community-1.0",
-    "gemma": "LicenseRef-Gemma",
-}
+    if (known := labelled(label)) != label:
+        return known
+    return f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label.removesuffix('-license'))}"
 
 
 def coarse_name(arch: str) -> str:

@@ -221,7 +221,9 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 def _show_document(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> dict[str, Any]:
-    from .risks import risk_record  # which a listing does without
+    from ..cards.gates import access_words  # which a listing does without, as the next two
+    from .risks import risk_record
+    from .terms import licence_terms
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -235,6 +237,8 @@ def _show_document(
         "family": card.family,
         "facts": split,
         "missing": missing,
+        "licence_terms": record(licence_terms(card)),
+        "access": access_words(card),
         "errata": errata,
         "results": None if summary is None else risk_record(summary),
         "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
@@ -244,6 +248,8 @@ def _show_document(
 def _lines(
     card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
 ) -> list[str]:
+    from .terms import term_lines  # which a listing does without
+
     parts = _facts(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
@@ -256,7 +262,7 @@ def _lines(
         for means in elsewhere.values():
             lines += section_lines(means)
     for part in _LAST_SECTIONS:
-        lines += _section(part.capitalize(), parts[part])
+        lines += [*_section(part.capitalize(), parts[part]), *term_lines(card, part)]
     return lines + _errata(card, summary)
 
 

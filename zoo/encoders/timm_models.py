@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import timm
+import torch
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models.convnext import ConvNeXtBlock
@@ -88,10 +89,52 @@ def _pad_as_tensorflow(model: nn.Module) -> None:
                 setattr(parent, name, MaxPool2dSame(kernel_size=3, stride=2))
 
 
+def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
+
+    CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
+    """
+    model, width = timm_model(name, **options)
+    model.patch_embed.proj.bias = None
+    return model, width
+
+
+class FirstQuery(nn.Module):
+    """CoCa's attentional pooling as OpenCLIP trains it, of the one query whose answer is compared with texts."""
+
+    def __init__(self, width: int, dim: int, *, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.query = nn.Parameter(torch.randn(1, dim))
+        self.norm_q, self.norm_kv, self.norm = nn.LayerNorm(dim), nn.LayerNorm(width), nn.LayerNorm(dim)
+        self.q, self.proj = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.k, self.v = nn.Linear(width, dim), nn.Linear(width, dim)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(n, tokens, width) -> (n, dim)."""
+        tokens = self.norm_kv(tokens)
+        query = self.q(self.norm_q(self.query)).expand(len(tokens), 1, -1)
+        q, k, v = (
+            each.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for each in (query, self.k(tokens), self.v(tokens))
+        )
+        answer = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(1)  # (n, dim)
+        return cast(torch.Tensor, self.norm(self.proj(answer)))
+
+
+def coca_vit(*, name: str, pooled_dim: int, **options: Any) -> tuple[nn.Module, int]:
+    """The image tower of OpenCLIP's CoCa: a transformer of timm without final norm, and attention that pools it."""
+    model, width = timm_model(name, final_norm=False, **options)
+    model.attn_pool = FirstQuery(width, pooled_dim, n_heads=8)
+    model.pool_include_prefix = True  # the class token is pooled like a patch
+    return model, pooled_dim
+
+
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:convnext_without_norm": convnext_without_norm,
     "zoo:resnet50_same_padding": resnet50_same_padding,
     "zoo:resnet_same_padding": resnet_same_padding,
     "zoo:resnet_same_pool": resnet_same_pool,
+    "zoo:vit_without_patch_bias": vit_without_patch_bias,
+    "zoo:coca_vit": coca_vit,
 }
