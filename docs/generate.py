@@ -11,13 +11,14 @@ import os
 import re
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from zoo.cards.catalogue import catalogue
+from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
@@ -39,8 +40,8 @@ def families_table() -> str:
         cards[card.family].append(card)
     measured = {row.encoder for row in measurements(metrics="linear_probe_error")}
     rows = [
-        "| family | encoders | measured | architectures | licence of the weights | paper |",
-        "|---|--:|--:|---|---|---|",
+        "| family | encoders | measured | architectures | licence of the weights | commercial use | paper |",
+        "|---|--:|--:|---|---|---|---|",
     ]
     for family, members in sorted(cards.items()):
         rows.append(
@@ -48,11 +49,12 @@ def families_table() -> str:
             f"| {sum(card.id in measured for card in members)} "
             f"| {_listed({card.architecture.name for card in members})} "
             f"| {_listed({_word(card.licence.weights) for card in members})} "
+            f"| {_listed({_word(card.commercial_use) for card in members})} "
             f"| {_listed({_paper(card) for card in members})} |"
         )
     total = sum(map(len, cards.values()))
     n_measured = sum(card.id in measured for card in catalogue().values())
-    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | |")
+    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | | |")
     return "\n".join(rows)
 
 
@@ -105,6 +107,23 @@ def _paper(card: EncoderCard) -> str:
     if isinstance(card.paper.url, Missing):
         return _word(card.paper.title)
     return f"[{card.paper.url.rsplit('/', 1)[-1]}]({card.paper.url})"
+
+
+def licences_table() -> str:
+    """One row a licence of weights or code that a card names."""
+    of_weights, named = Counter[str](), set()
+    for card in catalogue().values():
+        for count, fact in ((True, card.licence.weights), (False, card.licence.code)):
+            ids = [] if isinstance(fact, Missing) else list(licence_ids(fact))
+            named.update(ids)
+            of_weights.update(ids if count else ())
+    rows = ["| licence | weights of | commercial use | in plain words |", "|---|--:|---|---|"]
+    rows += [
+        f"| [{terms.id}]({terms.url}) | {of_weights[terms.id]} | {terms.commercial_use} | {terms.summary} |"
+        for terms in LICENCES.values()
+        if terms.id in named
+    ]
+    return "\n".join(rows)
 
 
 def studies_table() -> str:
@@ -165,7 +184,7 @@ def all_protocols_table() -> str:
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "docs/families.md": {"families": families_table},
     "docs/label-free.md": {"label_free": label_free_table},
-    "metadata/README.md": {"fields": fields_table},
+    "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
     "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
 }

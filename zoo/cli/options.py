@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     pass
 
 
+LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
+"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
+
+
 def given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
@@ -122,7 +126,7 @@ def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ``--licence``; no licence by name if the cards cannot be read."""
+    """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
     from ..cards.schema import Missing
     from ..errors import ZooError
@@ -132,7 +136,8 @@ def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     except ZooError:
         found = set()
     known = sorted(licence for licence in found if not isinstance(licence, Missing))
-    return _beginning(incomplete, ["any", "permissive", *known])
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(last, [*LICENCE_WORDS, *known])]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:

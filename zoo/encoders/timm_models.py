@@ -17,7 +17,7 @@ from timm.models.convnext import ConvNeXtBlock
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
-from .resnet import torchvision_resnet
+from .resnet import resnet_wide, torchvision_resnet
 
 
 def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
@@ -43,6 +43,16 @@ def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
     return model, width
 
 
+def convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
+    """A ConvNeXt of timm, by its name there, whose pooled map is not normed.
+
+    SparK and its kin never train the last norm, for what they decode is the map before it.
+    """
+    model, width = timm_model(name)
+    cast(Any, model).head.norm = nn.Identity()
+    return model, width
+
+
 def resnet50_same_padding() -> tuple[nn.Module, int]:
     """torchvision's ResNet-50 with the padding of TensorFlow and Haiku, as BYOL was trained.
 
@@ -50,6 +60,25 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
     weights fit either network; with the other padding the features are off by half their size.
     """
     model, width = torchvision_resnet("resnet50")
+    _pad_as_tensorflow(model)
+    return model, width
+
+
+def resnet_same_padding(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """The same of a wider or deeper ResNet."""
+    model, n_channels = resnet_wide(depth=depth, width=width)
+    _pad_as_tensorflow(model)
+    return model, n_channels
+
+
+def resnet_same_pool(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """A ResNet whose max pool alone has that padding, as SimCLR was trained, whose convolutions pad by hand."""
+    model, n_channels = resnet_wide(depth=depth, width=width)
+    cast(Any, model).maxpool = MaxPool2dSame(kernel_size=3, stride=2)
+    return model, n_channels
+
+
+def _pad_as_tensorflow(model: nn.Module) -> None:
     for parent in list(model.modules()):
         for name, module in parent.named_children():
             if isinstance(module, nn.Conv2d) and module.stride[0] > 1:
@@ -59,7 +88,6 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
                 setattr(parent, name, same)
             elif isinstance(module, nn.MaxPool2d):
                 setattr(parent, name, MaxPool2dSame(kernel_size=3, stride=2))
-    return model, width
 
 
 def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
@@ -133,8 +161,11 @@ def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> t
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
+    "zoo:convnext_without_norm": convnext_without_norm,
     "zoo:resnet50_same_padding": resnet50_same_padding,
     "zoo:vit_without_patch_bias": vit_without_patch_bias,
     "zoo:coca_vit": coca_vit,
     "zoo:vit_post_norm": vit_post_norm,
+    "zoo:resnet_same_padding": resnet_same_padding,
+    "zoo:resnet_same_pool": resnet_same_pool,
 }

@@ -17,7 +17,7 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, haiku, residual, tokens, transformers
+from . import contrastive, convolutional, haiku, residual, swins, tokens, transformers
 from .steps import Layout, Misfit, State, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
@@ -90,6 +90,8 @@ LAYOUTS: dict[str, Layout] = {
     **tokens.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
+    **convolutional.LAYOUTS,
+    **swins.LAYOUTS,
     **LIBRARY_LAYOUTS,
 }
 
