@@ -121,7 +121,7 @@ class TestList:
     def test_measurements_that_are_wrong_are_marked(self) -> None:
         assert names("list", "--where", "is_wrong") == [WRONG]
         assert document("list", WRONG, "--columns", "is_wrong")["encoders"][0]["is_wrong"] is True
-        result = run("list", "deepcluster")
+        result = run("list", WRONG)
         assert [line.split()[4] for line in result.stdout.splitlines()[1:]] == [f"{error_of(WRONG):.1f}!"]
         assert "!  measured wrongly: zoo show NAME says why" in result.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -162,6 +161,8 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     text = value.strip()
     match = _COUNT.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
     if match:
+        from decimal import Decimal  # which few command lines need
+
         number = Decimal(match[1].replace("_", "").replace(",", "")).scaleb(_EXPONENTS[match[2].lower()])
         if 1 <= number <= _LARGEST_COUNT and number == int(number):
             return int(number)

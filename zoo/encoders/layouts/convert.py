@@ -17,7 +17,7 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, convolutional, haiku, residual, swins, tokens, transformers
+from . import contrastive, convolutional, haiku, image_text, residual, swins, tokens, transformers
 from .steps import Layout, Misfit, State, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
@@ -92,6 +92,7 @@ LAYOUTS: dict[str, Layout] = {
     **haiku.LAYOUTS,
     **convolutional.LAYOUTS,
     **swins.LAYOUTS,
+    **image_text.LAYOUTS,
     **LIBRARY_LAYOUTS,
 }
 
