@@ -77,7 +77,7 @@ LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
     "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
-    "slip", "maws_clip", "tips", "imagebind", "conch", "keep",
+    "slip", "maws_clip", "tips", "imagebind", "conch", "keep", "musk", "tinyclip",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 

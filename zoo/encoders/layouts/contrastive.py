@@ -116,10 +116,7 @@ def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[st
         return _trunk(below(state, "visual.", beside=beside))
     if any(name.startswith("visual.") for name in state):
         state = below(state, "visual.", beside=beside)
-        if "class_embedding" in state:
-            state = _transformer(state, target)
-        else:
-            state = _translated(state, _RESNET)
+        state = _transformer(state, target) if "class_embedding" in state else _translated(state, _RESNET)
     return _fitting_projection(state, target)
 
 
