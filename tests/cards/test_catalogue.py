@@ -13,6 +13,7 @@ import zoo
 from tests.card_text import VALID
 from tests.each import for_each
 from zoo.cards import catalogue as cards
+from zoo.cards.compiled import stamp
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
 from zoo.files import content_folder
@@ -106,6 +107,16 @@ def test_a_fact_that_no_table_states_is_not_recorded() -> None:
     text = VALID.replace("epochs = 800", "").replace('released = "2021-04"', "")
     card = cards.build_card(parse(text)["tiny_vitS16"])
     assert card.pretraining.epochs is card.released is card.provenance.superseded_by is zoo.NOT_RECORDED
+
+
+@pytest.mark.parametrize("place", ["derived/tiny.toml", "derived/other.toml", "other.toml"])
+def test_two_ids_that_are_equal_when_folded_are_refused_wherever_they_are(place: str) -> None:
+    files = {"tiny.toml": VALID, "other.toml": "[derive]\n", place: VALID.replace("tiny_", "TINY_")}
+    with pytest.raises(CardError) as refusal:
+        parse_cards({Path("metadata", name): text.encode() for name, text in files.items()})
+    message = str(refusal.value)
+    assert "is already defined as" in message
+    assert "ids are compared without case" in message
 
 
 def test_what_was_derived_lies_below_the_defaults_and_the_encoders_own_facts() -> None:
@@ -303,7 +314,7 @@ def test_a_file_where_a_folder_of_content_should_be_is_refused(
 
 
 def stamped(*paths: Path) -> tuple:
-    return tuple(map(cards._stamp, paths))
+    return tuple(map(stamp, paths))
 
 
 def test_the_compiled_copy_is_used_and_made_again_when_it_is_damaged(overlay: Path, tmp_path: Path) -> None:
