@@ -20,12 +20,14 @@ from typing import Any, get_type_hints
 
 from zoo.cards.catalogue import catalogue, read_card_files
 from zoo.cards.families import Family, families
+from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
+from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
 from zoo.results.rows import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
@@ -213,6 +215,23 @@ def _paper(card: EncoderCard) -> str:
     return f"[{card.paper.url.rsplit('/', 1)[-1]}]({card.paper.url})"
 
 
+def licences_table() -> str:
+    """One row a licence of weights or code that a card names."""
+    of_weights, named = Counter[str](), set()
+    for card in catalogue().values():
+        for count, fact in ((True, card.licence.weights), (False, card.licence.code)):
+            ids = [] if isinstance(fact, Missing) else list(licence_ids(fact))
+            named.update(ids)
+            of_weights.update(ids if count else ())
+    rows = ["| licence | weights of | commercial use | in plain words |", "|---|--:|---|---|"]
+    rows += [
+        f"| [{terms.id}]({terms.url}) | {of_weights[terms.id]} | {terms.commercial_use} | {terms.summary} |"
+        for terms in LICENCES.values()
+        if terms.id in named
+    ]
+    return "\n".join(rows)
+
+
 def studies_table() -> str:
     """One row a study: its name and its question."""
     rows = ["| study | question |", "|---|---|"]
@@ -268,13 +287,40 @@ def all_protocols_table() -> str:
     return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
 
 
+def reported_protocols_table() -> str:
+    """One row a way in which somebody came by a reported number."""
+    rows = ["| protocol | meaning |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{one.name}` | {one.meaning} |" for one in reported_values.PROTOCOLS.values())])
+
+
+def reported_metrics_table() -> str:
+    """One row a metric of reported numbers."""
+    rows = ["| metric | unit | better | meaning |", "|---|---|---|---|"]
+    for one in reported_values.METRICS.values():
+        better = "higher" if one.higher_is_better else "lower"
+        rows.append(f"| `{one.name}` | {' or '.join(one.units)} | {better} | {one.meaning} |")
+    return "\n".join(rows)
+
+
+def standings_table() -> str:
+    """One row a standing of those who measured."""
+    rows = ["| standing | measured by |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{name}` | {meaning} |" for name, meaning in reported_values.STANDINGS.items())])
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_at_a_glance},
     "docs/families.md": {"counts": families_counts, "families": families_tables},
     "docs/label-free.md": {"label_free": label_free_table},
-    "metadata/README.md": {"fields": fields_table},
+    "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
-    "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
+    "results/README.md": {
+        "metrics": metrics_table,
+        "protocols": all_protocols_table,
+        "reported_protocols": reported_protocols_table,
+        "reported_metrics": reported_metrics_table,
+        "standings": standings_table,
+    },
 }
 
 

@@ -110,6 +110,16 @@ def test_a_fact_that_no_table_states_is_not_recorded() -> None:
     assert card.pretraining.epochs is card.released is card.provenance.superseded_by is zoo.NOT_RECORDED
 
 
+@pytest.mark.parametrize("place", ["derived/tiny.toml", "derived/other.toml", "other.toml"])
+def test_two_ids_that_are_equal_when_folded_are_refused_wherever_they_are(place: str) -> None:
+    files = {"tiny.toml": VALID, "other.toml": "[derive]\n", place: VALID.replace("tiny_", "TINY_")}
+    with pytest.raises(CardError) as refusal:
+        parse_cards({Path("metadata", name): text.encode() for name, text in files.items()})
+    message = str(refusal.value)
+    assert "is already defined as" in message
+    assert "ids are compared without case" in message
+
+
 def test_what_was_derived_lies_below_the_defaults_and_the_encoders_own_facts() -> None:
     derived = """
         [encoders.tiny_derived]

@@ -25,7 +25,7 @@ def error_of(encoder: str) -> float:
 class TestList:
     def test_every_encoder_has_a_line(self) -> None:
         lines = table("list")
-        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "licence"]
+        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "reported", "licence"]
         assert [line[0] for line in lines[1:]] == list(catalogue())
 
     def test_json_has_every_column_and_says_why_a_value_is_missing(self) -> None:

@@ -13,6 +13,8 @@ import click
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.derived import seed_means
+from ..results.reported import reported_numbers
+from ..results.reported_values import ReportedNumber
 from ..results.values import SETTINGS, SeedMean, Summary
 from .facts import (
     FACTS,
@@ -52,6 +54,9 @@ from .output import (
     record,
     wrapped,
 )
+from .reported import reported_lines
+
+_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _DISPENSABLE = ("architecture", "reported")  # default columns that a narrow terminal does without, the first one first
@@ -289,10 +294,11 @@ def show_command(name: str, as_json: bool) -> None:
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
     for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
+    reported = reported_numbers(subject.card.id)
     if as_json:
-        print_json(_show_document(subject.card, subject.measured, elsewhere))
+        print_json(_show_document(subject.card, subject.measured, elsewhere, reported))
     else:
-        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere)))
+        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere, reported)))
 
 
 def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
@@ -307,9 +313,14 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 
 
 def _show_document(
-    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+    card: EncoderCard,
+    summary: Summary | None,
+    elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
+    reported: Sequence[ReportedNumber],
 ) -> dict[str, Any]:
-    from .risks import risk_record  # which a listing does without
+    from ..cards.gates import access_words  # which a listing does without, as the next two
+    from .risks import risk_record
+    from .terms import licence_terms
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -323,19 +334,29 @@ def _show_document(
         "family": card.family,
         "facts": split,
         "missing": missing,
+        "licence_terms": record(licence_terms(card)),
+        "access": access_words(card),
         "errata": errata,
         "results": None if summary is None else risk_record(summary),
         "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
+        "reported": [asdict(number) for number in reported],
     }
 
 
 def _lines(
-    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+    card: EncoderCard,
+    summary: Summary | None,
+    elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
+    reported: Sequence[ReportedNumber],
 ) -> list[str]:
+    from .terms import term_lines  # which a listing does without
+
     parts = _facts(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
-        if part not in _LAST_SECTIONS:
+        if part == "reported" and reported:
+            lines += reported_lines(card, reported)
+        elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
@@ -344,7 +365,7 @@ def _lines(
         for means in elsewhere.values():
             lines += section_lines(means)
     for part in _LAST_SECTIONS:
-        lines += _section(part.capitalize(), parts[part])
+        lines += [*_section(part.capitalize(), parts[part]), *term_lines(card, part)]
     return lines + _errata(card, summary)
 
 
@@ -445,7 +466,8 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         *["difference"] * (len(ids) == 2),
     ]
     print_table(headers, rows, right=range(1, len(headers)))
-    print_notes([f"{len(same)} facts are the same    {LEGEND}", *marks(risks, compared), *left_out(compared)])
+    explained = [*marks([*differing, *risks], compared), *left_out(compared)]
+    print_notes([f"{len(same)} facts are the same    {LEGEND}", *explained])
 
 
 def _cells(fact: Fact, compared: list[Subject]) -> list[str]:

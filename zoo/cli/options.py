@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     pass
 
 
+LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
+"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
+
+
 def given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
@@ -38,7 +42,7 @@ def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None
 
 
 def _written(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,7 +125,7 @@ def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ``--licence``; no licence by name if the cards cannot be read."""
+    """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
     from ..cards.schema import Missing
     from ..errors import ZooError
@@ -131,7 +135,8 @@ def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     except ZooError:
         found = set()
     known = sorted(licence for licence in found if not isinstance(licence, Missing))
-    return _beginning(incomplete, ["any", "permissive", *known])
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(last, [*LICENCE_WORDS, *known])]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
