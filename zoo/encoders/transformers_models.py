@@ -11,7 +11,8 @@ last map.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -20,9 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from ..optional import requires_extra
+from .layouts.steps import Misfit
 
 with requires_extra("transformers", needed_for="Building an encoder of transformers"):
     from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedModel
+    from transformers.utils import logging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,3 +299,48 @@ def _keep(seen: dict[int, Tensor], number: int, module: nn.Module, args: Any, ou
 def types_of_vision() -> Iterable[str]:
     """Types of networks whose tokens the zoo knows."""
     return _KINDS
+
+
+def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a file by the names of a backbone of this module, as transformers itself gives them.
+
+    What is left out is beside the backbone: another tower, a decoder, a classifier. Misfit if the file has parts of the
+    backbone that it does not have, or lacks some.
+    """
+    network = cast(PreTrainedModel, backbone.network)
+    wanted = network.state_dict()
+    projection = {"head.weight": state["visual_projection.weight"]} if "visual_projection.weight" in state else {}
+    with _silent():
+        try:
+            read, about = type(network).from_pretrained(
+                None, config=network.config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
+            )
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
+    missing = sorted(name for name in about["missing_keys"] if name in wanted)
+    if missing:
+        raise Misfit(f"the tensor {missing[0]!r} is missing{_and_more(missing)}")
+    parts = tuple(f"{name}." for name, _ in network.named_children())
+    left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
+    if left_over:
+        raise Misfit(f"the tensor {left_over[0]!r} is left over{_and_more(left_over)}")
+    taken = {f"network.{name}": tensor for name, tensor in read.state_dict().items() if name in wanted}
+    return taken | ({} if getattr(backbone, "head", None) is None else projection)
+
+
+def _and_more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the bar and the report of transformers: what does not fit is an error here."""
+    level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if has_bar:
+            logging.enable_progress_bar()
