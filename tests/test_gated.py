@@ -131,4 +131,4 @@ def test_zoo_show_says_what_a_licence_allows_and_which_of_two_is_meant(hub: Serv
     text = run("show", "tiny").stdout
     assert "for research alone" in text
     assert "timm labels its copy LicenseRef-apple-ascl; what its authors say, LicenseRef-apple-amlr, is meant" in text
-    assert "The code is Apache-2.0; the weights are not" in text
+    assert "The code is under Apache-2.0; the weights are under LicenseRef-apple-amlr, which allows less" in text
