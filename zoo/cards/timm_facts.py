@@ -20,7 +20,7 @@ from .schema import NOT_APPLICABLE
 with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
     import timm
     import torch
-    from timm.models import get_pretrained_cfg, model_entrypoint
+    from timm.models import PretrainedCfg, get_pretrained_cfg, model_entrypoint
     from torch import nn
 
 Facts = dict[str, Any]
@@ -95,7 +95,11 @@ def timm_name(name: str) -> str:
         tag = _default_tag(known.get(f"{name.casefold()}.", ""))
         found = tag or None
     if found is None:
-        near = nearest_names(name, timm.list_pretrained(), n=3)
+        arch, _, tag = name.partition(".")
+        tags = [full for full in timm.list_pretrained() if full.partition(".")[0] == arch.casefold()] if tag else []
+        near = nearest_names(name, tags or timm.list_pretrained(), n=3) or tags[:3]
+        if not tag:
+            near = nearest_names(arch, {full.partition(".")[0] for full in timm.list_pretrained()}, n=3)
         raise QueryError(
             f"The installed timm {timm.__version__} has no weights {name!r}, expected ARCH.TAG"
             f"{', such as ' + ' or '.join(near) if near else ''}; correct the name or update timm."
@@ -112,7 +116,7 @@ def facts_of_timm(name: str) -> Facts:
     """
     full = timm_name(name)
     arch = full.partition(".")[0]
-    config = get_pretrained_cfg(full, allow_unregistered=False)
+    config = _config(full)
     n_channels, height, width = config.input_size
     if n_channels != 3:
         raise QueryError(f"timm's {full} takes images of {n_channels} channels, expected RGB; take another encoder.")
@@ -201,6 +205,12 @@ def _spellings() -> dict[str, str]:
     return known | {f"{arch.casefold()}.": arch for arch in (name.partition(".")[0] for name in names)}
 
 
+def _config(name: str) -> PretrainedCfg:
+    config = get_pretrained_cfg(name, allow_unregistered=False)
+    assert config is not None  # of names that timm lists
+    return config
+
+
 def _default_tag(arch: str) -> str:
     """The weights that timm itself takes for an architecture; "" if it has none."""
     config = get_pretrained_cfg(arch, allow_unregistered=False) if arch else None
@@ -209,10 +219,10 @@ def _default_tag(arch: str) -> str:
 
 @lru_cache(maxsize=16)
 def _network(arch: str) -> _Network:
-    config = get_pretrained_cfg(arch, allow_unregistered=False)
+    config = _config(arch)
     px = max(config.input_size[1:])
     with torch.device("meta"):
-        model = timm.create_model(arch, pretrained=False, num_classes=0).eval()
+        model: Any = timm.create_model(arch, pretrained=False, num_classes=0).eval()
         features = model.forward_features(torch.empty(1, 3, px, px))
         pooled = model.forward_head(features)
     embed = getattr(model, "patch_embed", None) or getattr(model, "embeds", None)
@@ -254,7 +264,7 @@ def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:
                 return "cls"
             if drawn.ndim == 3 and n_prefix is not None and _agree(given, drawn[:, n_prefix:].mean(dim=1)):
                 return "avg"
-            axes = {3: [(1,)], 4: [(2, 3), (1, 2)]}.get(drawn.ndim, [])  # channels come second in most, last in others
+            axes: list[tuple[int, ...]] = [(1,)] if drawn.ndim == 3 else [(2, 3), (1, 2)]  # channels second, or last
             if any(_agree(given, drawn.mean(dim=over)) for over in axes):
                 return "avgpool"
             return "pooled"
@@ -302,7 +312,7 @@ def takes_size_option(arch: str) -> bool:
     """True if a network of timm is built for a size of images, rather than taking any."""
     try:
         with torch.device("meta"):
-            timm.create_model(arch, pretrained=False, num_classes=0, img_size=get_pretrained_cfg(arch).input_size[-1])
+            timm.create_model(arch, pretrained=False, num_classes=0, img_size=max(_config(arch).input_size[1:]))
     except TypeError:  # an argument that the network does not have
         return False
     return True

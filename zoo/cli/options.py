@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,7 +42,7 @@ def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None
 
 
 def _written(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,6 +161,8 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     text = value.strip()
     match = _COUNT.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
     if match:
+        from decimal import Decimal  # which few command lines need
+
         number = Decimal(match[1].replace("_", "").replace(",", "")).scaleb(_EXPONENTS[match[2].lower()])
         if 1 <= number <= _LARGEST_COUNT and number == int(number):
             return int(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -29,8 +29,17 @@ from ..cards.schema import EncoderCard, Missing
 from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, ResultErratum
+from .by_reported import (
+    BY,
+    HasCard,
+    not_ranked,
+    not_ranked_document,
+    not_ranked_notes,
+    print_by_reported,
+    reported_candidates,
+)
 from .facts import WRONG, parsed_condition, points, satisfying, short_number, subjects
-from .options import LICENCE_WORDS, as_count, dataset_names, licences
+from .options import LICENCE_WORDS, as_count, dataset_names, licences, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
@@ -56,7 +65,7 @@ class Filter:
     """A condition on candidates, and the words for those that fail it."""
 
     reason: str
-    keeps: Callable[[Candidate], bool]
+    keeps: Callable[[HasCard], bool]
 
 
 LeftOut = dict[str, list[str]]
@@ -165,9 +174,12 @@ def _why_unusable(curve: Curve, n_labels: int) -> str | None:
     return None
 
 
+Found = TypeVar("Found", bound=HasCard)
+
+
 def filtered(
-    everyone: Sequence[Candidate], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
-) -> tuple[list[Candidate], LeftOut, str]:
+    everyone: Sequence[Found], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
+) -> tuple[list[Found], LeftOut, str]:
     """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
     kept, gone = list(everyone), dict(left_out)
     passed: list[str] = []
@@ -193,6 +205,7 @@ Examples:
   zoo recommend --labels 20k --dataset birds
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
   zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
+  zoo recommend --by reported-linear --max-parameters 100M
 """
 
 
@@ -211,9 +224,13 @@ class _Ranked:
     "--labels",
     "n_labels",
     callback=as_count,
-    required=True,
     metavar="N",
     help="Labelled images, such as 20k: from 1,000 to 1,281,167, and below 3,000 by extrapolation.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    help="Rank by the accuracy that somebody reported, with all labels, instead of by what was measured.",
 )
 @click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8.")
 @click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features.")
@@ -237,7 +254,8 @@ class _Ranked:
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
 @json_option
 def recommend_command(
-    n_labels: int,
+    n_labels: int | None,
+    by: str | None,
     max_parameters: int | None,
     max_dim: int | None,
     licence: str,
@@ -255,13 +273,23 @@ def recommend_command(
     is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. Nine in ten errors and ranks are
     expected within the intervals beside them; an encoder is "best" with the probability beside it. "permissive" asks
     for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
-    --dataset shows what was measured on your own data beside it, and does not change the rank.
+    --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
+    nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
     """
-    check_n_labels(n_labels)
-    own = _full_shot_errors(dataset)
+    if n_labels is not None:
+        check_n_labels(n_labels)
+    elif by is None:
+        raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
     filters = requested(licence, max_parameters, max_dim, condition)
     if not include_gone:
         filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
+    if by is not None:
+        refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
+        _by_reported(by, filters, n_labels, top=top, as_json=as_json)
+        return
+    assert n_labels is not None
+    own = _full_shot_errors(dataset)
+    of_cards = list(filters)
     if not include_wrong:
         right = summaries(exclude_wrong=True)
         filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
@@ -269,15 +297,35 @@ def recommend_command(
     kept, left_out, why_nobody = filtered(everyone, filters, without)
     uncertainty = held_out_error(curves, n_labels)
     ranked = _ranked(curves, kept, uncertainty)
+    unmeasured = not_ranked(summaries(), _NO_CANDIDATES, of_cards)
     if as_json:
         document = _document(n_labels, ranked, top, uncertainty, left_out)
+        document["not_measured"] = not_ranked_document(unmeasured, top)
         if dataset is not None:
             document["dataset"] = dataset
             document["errors_on_dataset"] = own
         print_json(document)
     elif ranked:
         _print(n_labels, ranked, top, uncertainty, left_out, dataset, own)
+    if ranked and not as_json:
+        print_notes(not_ranked_notes(unmeasured))
     if not ranked:
+        raise NothingFound(why_nobody)
+
+
+def _by_reported(by: str, filters: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
+    """The ranking by a reported number, with measured errors beside it where there are any."""
+    everyone = reported_candidates(by, _NO_CANDIDATES)
+    if not everyone:
+        raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
+    kept, left_out, why_nobody = filtered(everyone, filters, {})
+    if n_labels is None:
+        measured = _full_shot_errors("imagenet-1k")
+    else:
+        measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
+    if kept or as_json:
+        print_by_reported(by, kept, top=top, n_labels=n_labels, measured=measured, left_out=left_out, as_json=as_json)
+    if not kept:
         raise NothingFound(why_nobody)
 
 

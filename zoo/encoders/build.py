@@ -1,7 +1,8 @@
 """From a card to an encoder with random weights, or with none.
 
 ``architecture.backbone`` names the constructor: ``torchvision:NAME`` is a ResNet of torchvision, ``timm:NAME`` any
-model of timm, and ``zoo:NAME`` what neither has; ``architecture.options`` are the constructor's keyword arguments.
+model of timm, ``transformers:MODEL_TYPE`` a vision backbone of transformers, and ``zoo:NAME`` what none of them has;
+``architecture.options`` are the constructor's keyword arguments.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"Encoder {card.id!r}, field 'representation.layer': found {card.representation.layer!r}, but "
             f"{card.architecture.backbone!r} {obstacle}; correct the card."
         )
+    if not reads_tokens:
+        width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
     n_projected = projection_dim(card, width=width)
     if n_projected:
         module.head = nn.Linear(width, n_projected, bias=False)
@@ -70,6 +73,12 @@ def _constructor(card: EncoderCard) -> Constructor:
     for module in (resnet, early):
         if backbone in module.BACKBONES:
             return module.BACKBONES[backbone]
+    if backbone in resnet.BACKBONES:
+        return resnet.BACKBONES[backbone]
+    if library == "transformers":
+        with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
+            from . import transformers_models
+        return partial(transformers_models.transformers_model, name)
     with requires_extra("models", needed_for=f"The encoder {card.id!r}"):
         from . import selective, swin, timm_models  # slow to import, and not needed for ResNets
     if library == "timm":
@@ -81,6 +90,7 @@ def _constructor(card: EncoderCard) -> Constructor:
     raise BuildError(
         f"Encoder {card.id!r}, field 'architecture.backbone': found {backbone!r}, expected torchvision:NAME, "
         f"timm:NAME or one of {names}; correct the card."
+        f"timm:NAME, transformers:MODEL_TYPE or one of {known}; correct the card."
     )
 
 
