@@ -13,6 +13,7 @@ import zoo
 from tests.card_text import VALID
 from tests.each import for_each
 from zoo.cards import catalogue as cards
+from zoo.cards.compiled import stamp
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
 from zoo.files import content_folder
@@ -303,7 +304,7 @@ def test_a_file_where_a_folder_of_content_should_be_is_refused(
 
 
 def stamped(*paths: Path) -> tuple:
-    return tuple(map(cards._stamp, paths))
+    return tuple(map(stamp, paths))
 
 
 def test_the_compiled_copy_is_used_and_made_again_when_it_is_damaged(overlay: Path, tmp_path: Path) -> None:

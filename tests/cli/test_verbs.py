@@ -25,7 +25,7 @@ def error_of(encoder: str) -> float:
 class TestList:
     def test_every_encoder_has_a_line(self) -> None:
         lines = table("list")
-        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "licence"]
+        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "reported", "licence"]
         assert [line[0] for line in lines[1:]] == list(catalogue())
 
     def test_json_has_every_column_and_says_why_a_value_is_missing(self) -> None:
@@ -121,7 +121,7 @@ class TestList:
     def test_measurements_that_are_wrong_are_marked(self) -> None:
         assert names("list", "--where", "is_wrong") == [WRONG]
         assert document("list", WRONG, "--columns", "is_wrong")["encoders"][0]["is_wrong"] is True
-        result = run("list", "deepcluster")
+        result = run("list", WRONG)
         assert [line.split()[4] for line in result.stdout.splitlines()[1:]] == [f"{error_of(WRONG):.1f}!"]
         assert "!  measured wrongly: zoo show NAME says why" in result.stderr
 

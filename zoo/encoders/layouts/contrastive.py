@@ -93,16 +93,6 @@ def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return _image_tower(content, target, beside=_NEWER_TEXT_TOWER)
 
 
-def slip(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """The training script's checkpoint of SLIP, and of its CLIP and SimCLR, which is what was released.
-
-    The image tower is timm's; the projection to the space shared with text and the head of the loss between views
-    stand beside it. Source: facebookresearch/SLIP, ``models.py`` and the saving in ``main.py``.
-    """
-    beside = (*_TEXT_TOWER, "image_projection", "image_mlp.")
-    return below(unwrapped(state_dict(nested(content, "state_dict"))), "visual.", beside=beside)
-
-
 def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The compressor of lossyless, and the CLIP that it compresses as companion.
 
@@ -126,10 +116,7 @@ def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[st
         return _trunk(below(state, "visual.", beside=beside))
     if any(name.startswith("visual.") for name in state):
         state = below(state, "visual.", beside=beside)
-        if "class_embedding" in state:
-            state = _transformer(state, target)
-        else:
-            state = _translated(state, _RESNET)
+        state = _transformer(state, target) if "class_embedding" in state else _translated(state, _RESNET)
     return _fitting_projection(state, target)
 
 
@@ -180,6 +167,5 @@ def _fitting_projection(state: State, target: Mapping[str, Tensor]) -> State:
 LAYOUTS: dict[str, Layout] = {
     "clip": Layout(convert=clip, half=True, reads_timm_copies=True),
     "openclip": Layout(convert=openclip, half=True, reads_timm_copies=True),
-    "slip": Layout(convert=slip),
     "lossyless": Layout(convert=lossyless, half=True, n_companions=1, reads_timm_copies=True),
 }

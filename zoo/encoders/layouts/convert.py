@@ -17,7 +17,7 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, haiku, residual, transformers
+from . import contrastive, convolutional, haiku, image_text, residual, swins, tokens, transformers
 from .libraries import as_timm_reads, without_classifier
 from .steps import Layout, Misfit, State, Target, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
@@ -106,8 +106,12 @@ LIBRARY_LAYOUTS: dict[str, Layout] = {
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
     **transformers.LAYOUTS,
+    **tokens.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
+    **convolutional.LAYOUTS,
+    **swins.LAYOUTS,
+    **image_text.LAYOUTS,
     **LIBRARY_LAYOUTS,
 }
 
