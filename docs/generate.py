@@ -11,8 +11,6 @@ import os
 import re
 import sys
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -20,16 +18,16 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from zoo.cards.catalogue import catalogue
-from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.catalogue import catalogue, read_card_files
 from zoo.cards.families import Family, families
+from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
+from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
 from zoo.results.rows import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
@@ -65,21 +63,6 @@ _MOST_LISTED = 5  # words of one cell; the rest is counted
 def families_at_a_glance() -> str:
     """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
     rows = [
-        "| family | encoders | measured | architectures | licence of the weights | commercial use | paper |",
-        "|---|--:|--:|---|---|---|---|",
-    ]
-    for family, members in sorted(cards.items()):
-        rows.append(
-            f"| [{family}](../metadata/{family}.toml) | {len(members)} "
-            f"| {sum(card.id in measured for card in members)} "
-            f"| {_listed({card.architecture.name for card in members})} "
-            f"| {_listed({_word(card.licence.weights) for card in members})} "
-            f"| {_listed({_word(card.commercial_use) for card in members})} "
-            f"| {_listed({_paper(card) for card in members})} |"
-        )
-    total = sum(map(len, cards.values()))
-    n_measured = sum(card.id in measured for card in catalogue().values())
-    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | | |")
         "| training | families | encoders | measured | commercial use | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
@@ -139,13 +122,9 @@ def families_tables() -> str:
         found = by_mode.get(mode, [])
         if found:
             n = sum(len(family.encoders) for family in found)
-            sections.append(
-                f"## {heading}\n\n{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}.\n"
-            )
-            sections.append(
-                "| family | encoders | measured | architectures | images | commercial use | licence of the weights | weights | paper |\n"
-                "|---|--:|--:|---|---|---|---|---|---|"
-            )
+            counts = f"{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}."
+            head = [f"| {' | '.join(_COLUMNS)} |", "|---|--:|--:" + "|---" * (len(_COLUMNS) - 3) + "|"]
+            sections += [f"## {heading}\n\n{counts}\n", *head]
             sections += [_family_row(family, measured, files[family.name]) for family in found] + [""]
     return "\n".join(sections).rstrip()
 
@@ -308,13 +287,40 @@ def all_protocols_table() -> str:
     return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
 
 
+def reported_protocols_table() -> str:
+    """One row a way in which somebody came by a reported number."""
+    rows = ["| protocol | meaning |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{one.name}` | {one.meaning} |" for one in reported_values.PROTOCOLS.values())])
+
+
+def reported_metrics_table() -> str:
+    """One row a metric of reported numbers."""
+    rows = ["| metric | unit | better | meaning |", "|---|---|---|---|"]
+    for one in reported_values.METRICS.values():
+        better = "higher" if one.higher_is_better else "lower"
+        rows.append(f"| `{one.name}` | {' or '.join(one.units)} | {better} | {one.meaning} |")
+    return "\n".join(rows)
+
+
+def standings_table() -> str:
+    """One row a standing of those who measured."""
+    rows = ["| standing | measured by |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{name}` | {meaning} |" for name, meaning in reported_values.STANDINGS.items())])
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_at_a_glance},
     "docs/families.md": {"counts": families_counts, "families": families_tables},
     "docs/label-free.md": {"label_free": label_free_table},
     "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
-    "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
+    "results/README.md": {
+        "metrics": metrics_table,
+        "protocols": all_protocols_table,
+        "reported_protocols": reported_protocols_table,
+        "reported_metrics": reported_metrics_table,
+        "standings": standings_table,
+    },
 }
 
 

@@ -57,7 +57,8 @@ METADATA = Path(__file__).resolve().parents[1] / "metadata"
 NONE = "not applicable"
 
 SHORT = {
-    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S", "small_plus": "Splus",
+    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S",
+    "small_plus": "Splus",
     "medium": "M", "base": "B", "base_plus": "Bplus", "large": "L", "large_mlp": "Ld", "large2": "L2", "xlarge": "XL",
     "xxlarge": "XXL", "so400m": "SO400M", "huge": "H", "huge_plus": "Hplus", "giant": "g", "giantopt": "gopt",
     "gigantic": "bigG", "enormous": "E", "1b": "1B", "3b": "3B", "5b": "5B", "7b": "7B",
@@ -202,7 +203,8 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
     kind = type(module).__name__
     if kind not in FAMILIES:
         raise SystemExit(f"{backbone} is a {kind} of timm, whose family is unknown; add it to FAMILIES of this script.")
-    family = FAMILIES[kind]
+    is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
+    family = "hybrid" if is_hybrid else FAMILIES[kind]
     patch_px = _patch_px(module) if family == "vit" else None
     name = _coarse(backbone.removeprefix("timm:"), family)
     tokens = getattr(module, "reg_token", None)

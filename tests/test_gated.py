@@ -1,4 +1,4 @@
-"""Loading weights that their publisher gives to some alone, with a token and without one."""
+"""Weights on the Hub: what their publisher gives to some alone, and the recorded revision and file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import zoo
 from tests.cli_runner import document, run
 from tests.hub_here import use_hub
-from tests.servers import Server, put_into_hub, serving_hub
+from tests.servers import COMMIT, Fault, Server, put_into_hub, serving_hub
 from tests.tiny import checkpoint, write_card
 from zoo.errors import WeightsRefused, WeightsUnavailable
 
@@ -30,7 +30,7 @@ def refusal(name: str, kind: type[Exception] = WeightsUnavailable) -> str:
         zoo.load(name)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.endswith(".")
+    assert message.endswith((".", ".)"))
     return message
 
 
@@ -76,6 +76,30 @@ def test_a_file_of_the_hub_that_is_another_than_the_recorded_one_is_refused_and_
     message = refusal("tiny", WeightsRefused)
     assert "ab" * 32 in message
     assert not list((tmp_path / "ZOO_CACHE").rglob("*.safetensors"))
+
+
+def test_the_recorded_revision_is_fetched_and_stored_weights_of_another_are_refused(hub: Server) -> None:
+    older, newer = "ab" * 20, COMMIT
+    path = write_card("tiny", "hf:own/er/tiny.pth")
+    put_into_hub(hub, "own/er", "tiny.pth", checkpoint("tiny", seed=2))
+    recorded = put_into_hub(hub, "own/er", "tiny.pth", checkpoint("tiny"), revision=older)
+    hub.headers[recorded]["X-Repo-Commit"] = older
+    plain = path.read_text()
+    path.write_text(f'{plain}weights.revision = "{older}"\n')
+    zoo.load("tiny")
+    assert {request.path for request in hub.log if "resolve" in request.path} == {recorded}
+    path.write_text(f'{plain}weights.revision = "{newer}"\n')
+    message = refusal("tiny", WeightsRefused)
+    assert f"came from the revision {older}" in message
+    assert f"the card says {newer}; run 'zoo cache rm tiny'." in message
+
+
+def test_a_recorded_revision_that_the_hub_does_not_have_is_one_sentence(hub: Server) -> None:
+    path = write_card("tiny", "hf:own/er/tiny.pth")
+    path.write_text(path.read_text() + f'weights.revision = "{COMMIT}"\n')
+    gone = Fault(status=404, headers={"X-Error-Code": "RevisionNotFound"})
+    hub.always(f"/own/er/resolve/{COMMIT}/tiny.pth", gone)
+    assert f"no revision '{COMMIT}'" in refusal("tiny")
 
 
 def test_weights_by_request_say_whom_to_ask(hub: Server) -> None:

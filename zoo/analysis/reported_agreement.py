@@ -42,7 +42,7 @@ class Concordance:
 
     more_than: float  # percentage points
     at_most: float
-    n: int  # twos of encoders
+    n: int  # pairs of encoders
     n_alike: float  # those in the same order; equal other accuracies count half
 
     @property

@@ -73,7 +73,7 @@ class Subject:
     @property
     def reported(self) -> Mapping[str, Preferred]:
         """Accuracies on ImageNet-1K that somebody reported, by protocol; never mixed with measurements."""
-        return self.reported_by_all.of(self.card.id)
+        return self.reported_by_all.of(self.id)
 
     @property
     def card(self) -> EncoderCard:
@@ -382,11 +382,7 @@ def subjects(
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     reported = ReportedByAll()
-    return [
-        Subject(card, measured.get(card.id), counting.get(card.id), reported)
-        for card in (cards[name] for name in names)
-    ]
-    return [Subject(one, cards, measured.get(one), counting.get(one)) for one in map(cards.id_of, names)]
+    return [Subject(one, cards, measured.get(one), counting.get(one), reported) for one in map(cards.id_of, names)]
 
 
 def left_out(among: Iterable[Subject]) -> list[str]:

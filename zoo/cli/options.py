@@ -42,7 +42,7 @@ def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None
 
 
 def _written(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:

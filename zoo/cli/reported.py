@@ -10,7 +10,7 @@ from dataclasses import asdict
 import click
 
 from ..cards.schema import EncoderCard, Missing
-from ..results.reported_values import CARD, PROTOCOLS, TOP_1, ReportedNumber
+from ..results.reported_values import CARD, COLUMNS, PROTOCOLS, TOP_1, ReportedNumber
 from .facts import DOUBTFUL, REPORTED
 from .output import entry, print_json, print_notes, print_table, wrapped
 from .risks import setting_name
@@ -66,12 +66,6 @@ def origin(one: ReportedNumber) -> str:
 def _what(one: ReportedNumber) -> str:
     metric = "" if one.metric == TOP_1 else f"{one.metric.replace('_', ' ')} on "
     return f"{metric}{one.dataset} {one.printed}{_UNITS.get(one.unit, '')}"
-
-
-COLUMNS = (
-    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "source", "date", "resolution", "place",
-    "setting", "measured_by", "standing", "remark", "doubt",
-)  # fmt: skip
 
 
 def print_reported(numbers: Sequence[ReportedNumber], *, as_csv: bool, as_json: bool) -> None:

@@ -13,15 +13,11 @@ from pathlib import Path
 
 from ..cards.catalogue import Catalogue
 from ..errors import ResultsError, nearest_names
-from .reported_values import FILE, FULL, METRICS, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
+from .reported_values import COLUMNS, FILE, FULL, METRICS, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
 from .rows import is_date
 from .values import IMAGENET, is_of_user, read_files
 from .vocabulary import METRICS as MEASURED
 
-HEADER = (
-    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "source", "date", "resolution", "place",
-    "setting", "measured_by", "standing", "remark", "doubt",
-)  # fmt: skip
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _RESOLUTION = re.compile(r"|native|[1-9]\d{1,4}(/[1-9]\d{1,4})*", re.ASCII)
 _NEEDED = ("dataset", "source", "place", "measured_by")
@@ -61,9 +57,9 @@ def _lines(path: Path, content: bytes, left_out: list[str]) -> Iterator[tuple[st
     except UnicodeDecodeError as error:
         _refuse_file(path, ResultsError(f"{path} is not UTF-8 text ({error}); save it again as UTF-8."), left_out)
         return
-    if tuple(lines[0].rstrip("\r").split("\t")) != HEADER:
+    if tuple(lines[0].rstrip("\r").split("\t")) != COLUMNS:
         found = " ".join(lines[0].split()) or "nothing"
-        sentence = f"{path}, line 1: found {found}, expected exactly these columns between tabs: {' '.join(HEADER)}."
+        sentence = f"{path}, line 1: found {found}, expected exactly these columns between tabs: {' '.join(COLUMNS)}."
         _refuse_file(path, ResultsError(sentence), left_out)
         return
     if lines[-1]:
@@ -71,10 +67,10 @@ def _lines(path: Path, content: bytes, left_out: list[str]) -> Iterator[tuple[st
         _refuse_file(path, ResultsError(sentence), left_out)
     for number, line in enumerate(lines[1:-1], start=2):
         fields, place = line.rstrip("\r").split("\t"), f"{path}, line {number}"
-        if len(fields) == len(HEADER):
-            yield place, dict(zip(HEADER, fields, strict=True))
+        if len(fields) == len(COLUMNS):
+            yield place, dict(zip(COLUMNS, fields, strict=True))
         else:
-            sentence = f"{place}: found {len(fields)} fields, expected {len(HEADER)} between tabs; restore it."
+            sentence = f"{place}: found {len(fields)} fields, expected {len(COLUMNS)} between tabs; restore it."
             _refuse_file(path, ResultsError(sentence), left_out)
 
 

@@ -13,6 +13,10 @@ from .values import IMAGENET
 
 FILE = "reported.tsv"
 CARD = "card"  # source of the numbers that a card states
+COLUMNS = (
+    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "source", "date", "resolution", "place",
+    "setting", "measured_by", "standing", "remark", "doubt",
+)  # fmt: skip
 PREFIX = "reported-"  # of every protocol, and of no protocol of a measurement
 TOP_1 = "top1_accuracy"
 FULL, ZERO_SHOT = "train -> val", "val"  # splits of ImageNet-1K

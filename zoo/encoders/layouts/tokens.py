@@ -79,7 +79,7 @@ def transformers_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return _placed(shared_positions(_fused(state), target), target)
 
 
-def mmpretrain(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def mmpretrain_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of MMSelfSup 1.x or MMPretrain, which is what was released.
 
     The parts that fuse the outputs of blocks during MFF's training, and the mask token, are no part of the encoder.
@@ -110,7 +110,7 @@ def eva(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return without(beit(content, target=target), "head.", "decoder_")
 
 
-def simmim(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def simmim_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of SimMIM on a vision transformer, which has the names of BEiT.
 
     Source: microsoft/SimMIM, ``models/simmim.py`` and ``models/vision_transformer.py``.
@@ -120,16 +120,7 @@ def simmim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return shared_positions(without(state, "mask_token"), target)
 
 
-def moby(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """A training's checkpoint of MoBY, of which the online encoder is evaluated; its tensors have timm's names.
-
-    Source: SwinTransformer/Transformer-SSL, ``models/moby.py`` and ``load_pretrained`` in ``utils.py``.
-    """
-    state = unwrapped(state_dict(nested(content, "model")))
-    return below(state, "encoder.", beside=("encoder_k.", "projector", "predictor", "queue"))
-
-
-def lightly(content: Any, *, target: Mapping[str, Tensor]) -> State:
+def lightly_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A checkpoint of lightly's benchmarks, whose backbones are timm's; the teacher is evaluated where there is one.
 
     Source: lightly-ai/lightly, ``benchmarks/imagenet/vitb16`` and ``masked_vision_transformer_timm.py``.
@@ -284,11 +275,10 @@ def _placed(state: State, target: Mapping[str, Tensor]) -> State:
 LAYOUTS: dict[str, Layout] = {
     "dinov2": Layout(convert=dinov2),
     "transformers_vit": Layout(convert=transformers_vit),
-    "mmpretrain": Layout(convert=mmpretrain),
+    "mmpretrain_vit": Layout(convert=mmpretrain_vit),
     "eva": Layout(convert=eva, half=True),
-    "simmim": Layout(convert=simmim),
-    "moby": Layout(convert=moby),
-    "lightly": Layout(convert=lightly),
+    "simmim_vit": Layout(convert=simmim_vit),
+    "lightly_vit": Layout(convert=lightly_vit),
     "swag": Layout(convert=swag),
     "mim_refiner": Layout(convert=mim_refiner),
     "data2vec2": Layout(convert=data2vec2),
