@@ -323,7 +323,8 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     missing = sorted(name for name in about["missing_keys"] if name in wanted)
     if missing:
         raise Misfit(f"the tensor {missing[0]!r} is missing{_and_more(missing)}")
-    parts = tuple(f"{name}." for name, _ in network.named_children())
+    whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
+    parts = tuple(f"{above}{name}." for above in whole for name, _ in network.named_children())
     left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
     if left_over:
         raise Misfit(f"the tensor {left_over[0]!r} is left over{_and_more(left_over)}")
