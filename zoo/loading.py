@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -210,6 +211,7 @@ class WeightsSource:
     sha256: str | None  # of the file, where the card knows it
     size_bytes: int | None
     key: str
+    revision: str = ""  # commit of its repository on the Hub, where the card knows it
     search: UserFile | None = None  # of a user's file
     key_alone: str = ""  # of a user's file that needs no companion, for it holds all of the encoder
     mirrored_key: str = ""  # in a mirror, which does not know the paths of this machine
@@ -266,6 +268,7 @@ def weights_sources(
                 search=search,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
+                revision=_value(known.revision) or "" if place == known.url else "",
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
                 mirrored_key=key([store.recorded_name(portable(file)) for file in files]),
@@ -541,7 +544,8 @@ def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched |
             )
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes
-        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size)
+        revision = choice.revision if number == 0 else ""
+        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size, revision=revision)
     try:
         yield file
     finally:
@@ -567,6 +571,12 @@ def _require_known(choice: WeightsSource, record: store.Record) -> None:
         raise WeightsRefused(
             f"The stored weights of {record.encoder!r} came from a file with sha256 {first.sha256} at "
             f"{first.place}, but the card says {choice.sha256}; run 'zoo cache rm {record.encoder}'."
+        )
+    commit = re.search(r"/resolve/([0-9a-f]{40})/", first.address)
+    if choice.revision and commit and commit[1] != choice.revision and choice.sha256 is None:
+        raise WeightsRefused(
+            f"The stored weights of {record.encoder!r} came from the revision {commit[1]} of {first.place}, but the "
+            f"card says {choice.revision}; run 'zoo cache rm {record.encoder}'."
         )
     for origin in record.origins:
         if origin.place.startswith((_HASHED, store.REGISTERED)):  # places that are their own hash

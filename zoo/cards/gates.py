@@ -1,11 +1,12 @@
-"""Weights that not everybody is given: who is, where to ask, and which open encoder is nearest."""
+"""What a card says of licence and access, in words: who is given weights, where to ask, what is open instead."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
-from .schema import EncoderCard, Missing
+from .licences import remarks
+from .schema import EncoderCard, Licence, Missing
 
 GATED = ("gated", "by request")
 _PAGE = "https://huggingface.co/{}"
@@ -85,3 +86,10 @@ def access_words(card: EncoderCard) -> str:
     how = "" if isinstance(theirs, Missing) else f" is {theirs}"
     gate = "" if theirs not in GATED or isinstance(weights.gate, Missing) else f" ({weights.gate})"
     return f"{words} at {weights.url}, which is loaded; the authors' own copy at {weights.authors_url}{how}{gate}"
+
+
+def licence_remarks(licence: Licence) -> list[str]:
+    """Where somebody could take another licence for that of the weights: a sentence each."""
+    facts = (licence.weights, licence.code, licence.timm)
+    weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
+    return remarks(weights=weights, code=code, timm=timm)

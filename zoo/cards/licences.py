@@ -75,7 +75,6 @@ _TERMS = (
     Terms("MPL-2.0", "conditions", "free for any use; changed files stay under it", _SPDX.format("MPL-2.0")),
     Terms("GPL-3.0-only", "conditions", _COPYLEFT, _SPDX.format("GPL-3.0-only")),
     Terms("GPL-3.0-or-later", "conditions", _COPYLEFT, _SPDX.format("GPL-3.0-or-later")),
-    Terms("AGPL-3.0-only", "conditions", f"{_COPYLEFT}, also to users over a network", _SPDX.format("AGPL-3.0-only")),
     Terms(
         "LicenseRef-apple-amlr",
         "no",

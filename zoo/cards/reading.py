@@ -184,7 +184,11 @@ def _fits(value: Any, hint: Any) -> bool:
             return False
         return all(_fits(item, items[0]) for item in value)
     if origin is dict:  # only architecture.options: keyword arguments of a constructor
-        return isinstance(value, dict) and all(isinstance(item, (bool, int, float, str)) for item in value.values())
+        return isinstance(value, dict) and all(
+            isinstance(item, (bool, int, float, str))
+            for listed in value.values()
+            for item in (listed if isinstance(listed, list) else [listed])
+        )
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is str:

@@ -71,12 +71,17 @@ Layer: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
-Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
-    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip", "vissl_regnet",
+    "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
+    "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
+    "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep", "transformers",
+    "mmpretrain_vit", "simmim_vit", "lightly_vit",
+    "musk", "tinyclip",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
@@ -342,7 +347,10 @@ class Column:
 
     def of(self, card: EncoderCard, *, as_published: bool = False) -> Any:
         """The value of this column for one card; ``Missing`` where it has none."""
-        value = card.fact(self.field, as_published=as_published)
+        return self.of_fact(card.fact(self.field, as_published=as_published))
+
+    def of_fact(self, value: Any) -> Any:
+        """The value of this column from the fact that it shows."""
         if isinstance(value, Missing):
             return value
         if self.name == "year":

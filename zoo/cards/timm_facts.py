@@ -14,12 +14,13 @@ from typing import Any
 
 from ..errors import QueryError, nearest_names
 from ..optional import requires_extra
+from .licences import labelled
 from .schema import NOT_APPLICABLE
 
 with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
     import timm
     import torch
-    from timm.models import get_pretrained_cfg, model_entrypoint
+    from timm.models import PretrainedCfg, get_pretrained_cfg, model_entrypoint
     from torch import nn
 
 Facts = dict[str, Any]
@@ -94,7 +95,11 @@ def timm_name(name: str) -> str:
         tag = _default_tag(known.get(f"{name.casefold()}.", ""))
         found = tag or None
     if found is None:
-        near = nearest_names(name, timm.list_pretrained(), n=3)
+        arch, _, tag = name.partition(".")
+        tags = [full for full in timm.list_pretrained() if full.partition(".")[0] == arch.casefold()] if tag else []
+        near = nearest_names(name, tags or timm.list_pretrained(), n=3) or tags[:3]
+        if not tag:
+            near = nearest_names(arch, {full.partition(".")[0] for full in timm.list_pretrained()}, n=3)
         raise QueryError(
             f"The installed timm {timm.__version__} has no weights {name!r}, expected ARCH.TAG"
             f"{', such as ' + ' or '.join(near) if near else ''}; correct the name or update timm."
@@ -111,7 +116,7 @@ def facts_of_timm(name: str) -> Facts:
     """
     full = timm_name(name)
     arch = full.partition(".")[0]
-    config = get_pretrained_cfg(full, allow_unregistered=False)
+    config = _config(full)
     n_channels, height, width = config.input_size
     if n_channels != 3:
         raise QueryError(f"timm's {full} takes images of {n_channels} channels, expected RGB; take another encoder.")
@@ -169,33 +174,14 @@ def _or_none(value: int | None) -> int | str:
 def spdx(label: str | None) -> str | None:
     """The licence id of timm's label; None where timm says nothing, or that it does not know.
 
-    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("unknown")
-    ('Apache-2.0', 'LicenseRef-DINOv3', None)
+    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("cvnets-license"), spdx("unknown")
+    ('Apache-2.0', 'LicenseRef-DINOv3', 'LicenseRef-cvnets', None)
     """
     if not label or label == "unknown":
         return None
-    return _LICENCES.get(label.casefold(), f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label)}")
-
-
-_LICENCES = {
-    "apache-2.0": "Apache-2.0",
-    "mit": "MIT",
-    "bsd-3-clause": "BSD-3-Clause",
-    "cc-by-4.0": "CC-BY-4.0",
-    "cc-by-nc-4.0": "CC-BY-NC-4.0",
-    "apple-ascl": "LicenseRef-apple-ascl",
-    "apple-amlr": "LicenseRef-apple-amlr",
-    "dinov3-license": "LicenseRef-DINOv3",
-    "cvnets-license": "LicenseRef-cvnets",
-    "fastvit-license": "LicenseRef-fastvit",
-    "mobileone-license": "LicenseRef-mobileone",
-    "nvidia-open-model-license": "LicenseRef-NVIDIA-Open-Model",
-    "seer-license": "LicenseRef-SEER",
-    "fair-noncommercial-research-license": "LicenseRef-FAIR-Noncommercial-Research",
-    "sapiens2-license": "LicenseRef-Sapiens2",
-    "qwen-community-1.0": "LicenseRef-Qwen-Community-1.0",
-    "gemma": "LicenseRef-Gemma",
-}
+    if (known := labelled(label)) != label:
+        return known
+    return f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label.removesuffix('-license'))}"
 
 
 def coarse_name(arch: str) -> str:
@@ -219,6 +205,12 @@ def _spellings() -> dict[str, str]:
     return known | {f"{arch.casefold()}.": arch for arch in (name.partition(".")[0] for name in names)}
 
 
+def _config(name: str) -> PretrainedCfg:
+    config = get_pretrained_cfg(name, allow_unregistered=False)
+    assert config is not None  # of names that timm lists
+    return config
+
+
 def _default_tag(arch: str) -> str:
     """The weights that timm itself takes for an architecture; "" if it has none."""
     config = get_pretrained_cfg(arch, allow_unregistered=False) if arch else None
@@ -227,10 +219,10 @@ def _default_tag(arch: str) -> str:
 
 @lru_cache(maxsize=16)
 def _network(arch: str) -> _Network:
-    config = get_pretrained_cfg(arch, allow_unregistered=False)
+    config = _config(arch)
     px = max(config.input_size[1:])
     with torch.device("meta"):
-        model = timm.create_model(arch, pretrained=False, num_classes=0).eval()
+        model: Any = timm.create_model(arch, pretrained=False, num_classes=0).eval()
         features = model.forward_features(torch.empty(1, 3, px, px))
         pooled = model.forward_head(features)
     embed = getattr(model, "patch_embed", None) or getattr(model, "embeds", None)
@@ -272,7 +264,7 @@ def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:
                 return "cls"
             if drawn.ndim == 3 and n_prefix is not None and _agree(given, drawn[:, n_prefix:].mean(dim=1)):
                 return "avg"
-            axes = {3: [(1,)], 4: [(2, 3), (1, 2)]}.get(drawn.ndim, [])  # channels come second in most, last in others
+            axes: list[tuple[int, ...]] = [(1,)] if drawn.ndim == 3 else [(2, 3), (1, 2)]  # channels second, or last
             if any(_agree(given, drawn.mean(dim=over)) for over in axes):
                 return "avgpool"
             return "pooled"
@@ -320,7 +312,7 @@ def takes_size_option(arch: str) -> bool:
     """True if a network of timm is built for a size of images, rather than taking any."""
     try:
         with torch.device("meta"):
-            timm.create_model(arch, pretrained=False, num_classes=0, img_size=get_pretrained_cfg(arch).input_size[-1])
+            timm.create_model(arch, pretrained=False, num_classes=0, img_size=max(_config(arch).input_size[1:]))
     except TypeError:  # an argument that the network does not have
         return False
     return True

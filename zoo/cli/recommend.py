@@ -24,6 +24,7 @@ from ..analysis.label_budget import (
     rank_odds,
 )
 from ..cards.catalogue import catalogue
+from ..cards.licences import PERMISSIVE
 from ..cards.schema import EncoderCard, Missing
 from ..errors import UnknownName
 from ..results.derived import summaries
@@ -37,12 +38,11 @@ from .by_reported import (
     print_by_reported,
     reported_candidates,
 )
-from .facts import WRONG, points, short_number
-from .options import as_count, dataset_names, licences, refuse_idle
+from .facts import WRONG, parsed_condition, points, satisfying, short_number, subjects
+from .options import LICENCE_WORDS, as_count, dataset_names, licences, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
-PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _NO_CANDIDATES = ("supervised", "initialized")
 _FEWEST_SETTINGS = 3
 _IMPOSSIBLE = "measured with an error of 0"
@@ -72,33 +72,50 @@ LeftOut = dict[str, list[str]]
 """Ids of encoders by the reason why they are no candidates."""
 
 
-def requested(licence: str, max_parameters: int | None, max_dim: int | None) -> list[Filter]:
+def requested(
+    licence: str, max_parameters: int | None, max_dim: int | None, condition: str | None = None
+) -> list[Filter]:
     """The filters of the user's options; UnknownName if no encoder has that licence."""
     filters = []
-    if licence.casefold() == "permissive":
-        filters.append(Filter("--licence permissive", lambda one: _is_permissive(one.card)))
-    elif licence.casefold() != "any":
-        spdx = _known_licence(licence)
-        filters.append(Filter(f"--licence {spdx}", lambda one: one.card.licence.weights == spdx))
+    wanted = [_known_licence(word.strip()) for word in licence.split(",") if word.strip()] or [_known_licence("")]
+    if "any" not in wanted:
+        reason = f"--licence {','.join(wanted)}"
+        filters.append(Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted)))
     if max_parameters is not None:
         reason = f"--max-parameters {short_number(max_parameters)}"
         filters.append(Filter(reason, lambda one: one.card.architecture.n_parameters <= max_parameters))
     if max_dim is not None:
         filters.append(Filter(f"--max-dim {max_dim}", lambda one: one.card.representation.dim <= max_dim))
+    if condition is not None:
+        parsed, reads_results = parsed_condition(condition)
+        among = subjects(catalogue(), with_risks=reads_results)
+        satisfied = {subject.card.id for subject in satisfying(parsed, among)}
+        filters.append(Filter(f"--where {condition}", lambda one: one.card.id in satisfied))
     return filters
 
 
-def _is_permissive(card: EncoderCard) -> bool:
-    return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+def _is_licensed(card: EncoderCard, word: str) -> bool:
+    """Whether an encoder may be used as a word of ``--licence`` says; an id is that of its weights."""
+    match word:
+        case "permissive":
+            return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+        case "commercial":
+            return card.commercial_use == "yes"
+        case "conditions":
+            return card.commercial_use in ("yes", "conditions")
+    return card.licence.weights == word
 
 
 def _known_licence(name: str) -> str:
-    """The SPDX id of a licence that some encoder has; case does not matter."""
+    """The id of a licence that some encoder has, or a word for several; case does not matter."""
     found = {card.licence.weights for card in catalogue().values()}
     known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
+    if name.casefold() in LICENCE_WORDS:
+        return name.casefold()
     if name.casefold() not in known:
-        hint = f"Expected 'any', 'permissive' or one of: {', '.join(sorted(known.values()))}."
-        raise UnknownName("licence", name, known.values(), hint=hint)
+        words = ", ".join(map(repr, LICENCE_WORDS))
+        hint = f"Expected {words} or one of: {', '.join(sorted(known.values()))}."
+        raise UnknownName("licence", name, [*LICENCE_WORDS, *known.values()], hint=hint)
     return known[name.casefold()]
 
 
@@ -187,6 +204,7 @@ Examples:
   zoo recommend --labels 20k
   zoo recommend --labels 20k --dataset birds
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
+  zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
   zoo recommend --by reported-linear --max-parameters 100M
 """
 
@@ -220,10 +238,11 @@ class _Ranked:
     "--licence",
     default="any",
     show_default=True,
-    metavar="any|permissive|SPDX",
+    metavar="WORD|SPDX,...",
     shell_complete=licences,
-    help="Of the weights.",
+    help="Of the weights: any, permissive, commercial, conditions or ids, joined by commas.",
 )
+@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true, as in zoo list.")
 @click.option(
     "--dataset",
     metavar="NAME",
@@ -240,6 +259,7 @@ def recommend_command(
     max_parameters: int | None,
     max_dim: int | None,
     licence: str,
+    condition: str | None,
     dataset: str | None,
     top: int,
     include_gone: bool,
@@ -260,7 +280,7 @@ def recommend_command(
         check_n_labels(n_labels)
     elif by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
-    filters = requested(licence, max_parameters, max_dim)
+    filters = requested(licence, max_parameters, max_dim, condition)
     if not include_gone:
         filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
     if by is not None:
@@ -496,6 +516,7 @@ def _document(
             "z_dim": card.representation.dim,
             "licence": card.licence.weights,
             "licence_code": card.licence.code,
+            "commercial_use": card.commercial_use,
             "availability": card.weights.availability,
         }
         known = {"rank": one.rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}

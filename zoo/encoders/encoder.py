@@ -159,9 +159,11 @@ def class_token(backbone: Any, images: Tensor) -> Tensor:
 
 
 def patch_average(backbone: Any, images: Tensor) -> Tensor:
-    """The mean of the patch tokens."""
+    """The mean of the patch tokens; a backbone that norms what it has pooled (``fc_norm``) norms it here too."""
     tokens = backbone.forward_features(images)  # (n, prefix + patches, width)
-    return cast(Tensor, tokens[:, backbone.num_prefix_tokens :].mean(dim=1))
+    mean = tokens[:, backbone.num_prefix_tokens :].mean(dim=1)
+    norm = getattr(backbone, "fc_norm", None)
+    return cast(Tensor, mean if norm is None else norm(mean))
 
 
 def class_and_average(backbone: Any, images: Tensor, *, interleave: bool) -> Tensor:

@@ -10,20 +10,21 @@ differ, and mostly nobody says how. The study ``do_reported_numbers_agree`` says
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, catalogue, compiled, read_card_files
+from ..cards.catalogue import RULES, catalogue, read_card_files
+from ..cards.compiled import compiled, stamp
 from ..cards.schema import EncoderCard, Missing
 from ..errors import warn
+from ..files import content_files
 from .reported_values import CARD, FILE, FULL, TOP_1, ReportedNumber, choose
-from .values import IMAGENET, read_files
+from .values import IMAGENET, files, read_files
 
 _FIELDS = tuple(field.name for field in fields(ReportedNumber))
 _RULES = (*RULES, "results")
+_NUMBERS = "numbers of "  # begins the names of parts
 
 
 def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
@@ -47,9 +48,9 @@ def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
     >>> number.printed, number.unit, number.standing
     ('77.0', 'percent', 'authors')
     """
-    texts = _stored("numbers")
-    wanted = texts if encoder is None else [catalogue().id_of(encoder)]
-    rows = [row for name in wanted for row in json.loads(texts.get(name, "[]"))]
+    stored = _stored()
+    wanted = stored if encoder is None else [f"{_NUMBERS}{catalogue().id_of(encoder)}"]
+    rows = [row for name in wanted if name.startswith(_NUMBERS) for row in stored.get(name, ())]
     return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
 
@@ -69,30 +70,21 @@ def preferred_numbers() -> dict[str, dict[str, Preferred]]:
 
     Of several the one without doubts, by whoever trained the weights, at the card's input size; of these the lowest.
     """
-    stored = _stored("preferred")
     return {
         encoder: {name: Preferred(*values) for name, values in by_protocol.items()}
-        for encoder, by_protocol in stored.items()
+        for encoder, by_protocol in _stored()["preferred"].items()
     }
 
 
-def _stored(part: str) -> dict[str, Any]:
-    """A part of what is made of the files, each in a copy of its own: a listing reads the smaller one only."""
-
-    def make() -> list[Any]:
-        parts, left_out = _made()
-        return [parts[part], left_out]
-
-    stored, left_out = compiled(f"reported_{part}", _sources(), _RULES, make)
-    warn(left_out)
-    return dict(stored)
+def _stored() -> Mapping[str, Any]:
+    """What is made of the files, in parts: what listings show of all encoders, and the numbers of each."""
+    stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *files(FILE)]]
+    stored = compiled("reported", stamps, _RULES, lambda: read_card_files() | read_files(FILE), _made)
+    warn(stored["left_out"])
+    return stored
 
 
-def _sources() -> dict[Path, bytes]:
-    return read_card_files() | read_files(FILE)
-
-
-def _made() -> tuple[dict[str, Any], list[str]]:
+def _made(_: object) -> dict[str, Any]:
     from .reported_rows import checked_numbers  # which listings do without while nothing has changed
 
     cards, left_out = catalogue(), list[str]()
@@ -105,11 +97,11 @@ def _made() -> tuple[dict[str, Any], list[str]]:
             n = sum(other.is_of_imagenet and other.protocol == protocol for other in numbers)
             by_authors = one.standing in ("authors", "reproduction")
             preferred.setdefault(encoder, {})[protocol] = [one.value, one.printed, bool(one.doubt), by_authors, n]
-    texts = {  # one text an encoder, so that those that are not asked for are not parsed
-        encoder: json.dumps([[getattr(one, name) for name in _FIELDS] for one in numbers])
+    texts = {
+        f"{_NUMBERS}{encoder}": [[getattr(one, name) for name in _FIELDS] for one in numbers]
         for encoder, numbers in by_encoder.items()
     }
-    return {"numbers": texts, "preferred": preferred}, left_out
+    return {"left_out": left_out, "preferred": preferred, **texts}
 
 
 _OF_CARDS = {  # fact -> split, and protocol but for supervised encoders

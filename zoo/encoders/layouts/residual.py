@@ -86,6 +86,11 @@ def vicregl(content: Any, *, target: Mapping[str, Tensor]) -> State:
     ``checkpoint_filter_fn`` in its ``models/convnext.py``.
     """
     state = _backbone(_weights(content, "model"), beside=("projector.", "maps_projector.", "classifier."))
+    return renamed(convnext_names(state), (r"^norm\.", "norm_pre."))
+
+
+def convnext_names(state: State) -> State:
+    """timm's names for those of the original ConvNeXt; others stay."""
     return renamed(
         state,
         (r"^downsample_layers\.0\.", "stem."),
@@ -93,7 +98,6 @@ def vicregl(content: Any, *, target: Mapping[str, Tensor]) -> State:
         (r"^stages\.(\d+)\.(\d+)\.", r"stages.\1.blocks.\2."),
         (r"\.dwconv\.", ".conv_dw."),
         (r"\.pwconv([12])\.", r".mlp.fc\1."),
-        (r"^norm\.", "norm_pre."),
     )
 
 

@@ -1,0 +1,424 @@
+"""Writes the cards in ``metadata/derived`` from timm's registry, or says how they differ from it.
+
+    python scripts/derive_cards.py [--check] [STEM ...]
+
+A card file ``metadata/STEM.toml`` with a table ``[derive]`` asks for encoders of timm:
+
+    [derive.timm]                       pattern of timm's names = id of the encoder
+    "vit_*_patch14_dinov2.lvd142m" = "dinov2_vit{1}14"
+
+    [derive.left_out]                   pattern = why these are no encoders of their own
+    "vit_*_gap_*.v2_webli" = "the weights of the name without gap"
+
+    [[derive.facts]]                    facts that some of the family share, laid under [defaults]
+    of = ["convnextv2_*.fcmae_ft_in1k"]
+    pretraining.finetuning_dataset = "ImageNet-1K"
+    provenance.adapted_from = "fcmae_convnextv2{1}"
+
+``{1}`` is what the first ``*`` stands for, shortened as ids have it: base is B, ft_in22k_in1k is ft22k_ft1k. The first
+pattern that fits a name decides. What timm says (address, input, normalisation, licence) and what its network shows
+when it is built on the meta device (dimensions, parameters, patches, registers, sizes) becomes one entry in
+``metadata/derived/STEM.toml``; what somebody has reviewed stands in ``[defaults]`` and ``[encoders.ID]`` of
+``metadata/STEM.toml`` and wins. Run again on the same timm, nothing changes. With ``--check`` nothing is written: what
+is new, gone or changed is printed, and the exit status is 1 if anything is. To add all tags of a new family write one
+pattern and one reviewed paragraph of defaults, and run this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import math
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from timm.models import get_pretrained_cfg
+
+from zoo.cards.catalogue import build_card
+from zoo.cards.reading import check_facts
+from zoo.cards.schema import LAYERS, EncoderCard
+from zoo.encoders.build import build_backbone
+from zoo.encoders.encoder import Encoder, build_pooling
+
+Facts = dict[str, Any]
+
+ORDER = tuple(field.name for field in fields(EncoderCard))
+METADATA = Path(__file__).resolve().parents[1] / "metadata"
+NONE = "not applicable"
+
+SHORT = {
+    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S",
+    "small_plus": "Splus",
+    "medium": "M", "base": "B", "base_plus": "Bplus", "large": "L", "large_mlp": "Ld", "large2": "L2", "xlarge": "XL",
+    "xxlarge": "XXL", "so400m": "SO400M", "huge": "H", "huge_plus": "Hplus", "giant": "g", "giantopt": "gopt",
+    "gigantic": "bigG", "enormous": "E", "1b": "1B", "3b": "3B", "5b": "5B", "7b": "7B",
+}  # fmt: skip
+"""Sizes in timm's names, as ids have them."""
+
+FAMILIES = {
+    "VisionTransformer": "vit", "VisionTransformerDistilled": "vit", "Eva": "vit", "Beit": "vit", "NaFlexVit": "vit",
+    "VisionTransformerSAM": "vit", "Gemma4VitClassifier": "vit", "Qwen3VitClassifier": "vit",
+    "DeepseekVitClassifier": "vit", "ResNet": "resnet", "ByobNet": "resnet", "ConvNeXt": "convnext",
+    "RegNet": "regnet", "Hiera": "hiera", "HieraDet": "hiera", "FastVit": "fastvit", "SwinTransformer": "swin",
+    "SwinTransformerV2": "swin", "MlpMixer": "resmlp", "DaVit": "davit", "MobileNetV3": "mobilenet",
+    "MobileNetV5": "mobilenet", "EfficientNet": "efficientnet",
+}  # fmt: skip
+"""Kinds of network by timm's class."""
+
+LICENCES = {
+    "apache-2.0": "Apache-2.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause", "cc-by-nc-4.0": "CC-BY-NC-4.0",
+    "apple-ascl": "LicenseRef-apple-ascl", "apple-amlr": "LicenseRef-apple-amlr",
+    "dinov3-license": "LicenseRef-DINOv3", "seer-license": "LicenseRef-SEER",
+    "nvidia-open-model-license": "LicenseRef-NVIDIA-Open-Model", "gemma": "LicenseRef-Gemma",
+    "fair-noncommercial-research-license": "LicenseRef-FAIR-Noncommercial-Research",
+    "sapiens2-license": "LicenseRef-Sapiens2", "qwen-community-1.0": "LicenseRef-Qwen-Community-1.0",
+}  # fmt: skip
+"""Names of licences in timm's configurations, and the ids of the cards."""
+
+
+class Family:
+    """One card file with a table ``[derive]``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        document = tomllib.loads(path.read_text())
+        self.derive: Facts = document["derive"]
+        self.defaults: Facts = document.get("defaults", {})
+        self.encoders: Facts = document.get("encoders", {})
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Names of timm by id, in timm's order."""
+        ids: dict[str, str] = {}
+        left_out = [_pattern(text) for text in self.derive.get("left_out", {})]
+        rules = [(_pattern(text), template) for text, template in self.derive["timm"].items()]
+        for name in _tags():
+            if any(pattern.fullmatch(name) for pattern in left_out):
+                continue
+            for pattern, template in rules:
+                if match := pattern.fullmatch(name):
+                    identifier = template.format("", *map(_short, match.groups()))
+                    if identifier in ids:
+                        raise SystemExit(f"{self.path}: {name} and {ids[identifier]} are both {identifier!r}.")
+                    ids[identifier] = name
+                    break
+        return ids
+
+    def entry(self, identifier: str, name: str) -> Facts:
+        """What ``metadata/derived`` has of one encoder."""
+        facts = of_config(name)
+        for more in self.derive.get("facts", []):
+            for match in filter(None, (_pattern(text).fullmatch(name) for text in more["of"])):
+                parts = ["", *map(_short, match.groups())]
+                _merge(facts, _filled({key: value for key, value in more.items() if key != "of"}, parts))
+                break
+        _merge(facts, of_network(self.reviewed(identifier, facts)))
+        return {part: facts[part] for part in ORDER if part in facts}
+
+    def reviewed(self, identifier: str, derived: Facts) -> Facts:
+        """All facts of an encoder, as the reader of cards lays them over each other."""
+        facts: Facts = {}
+        for layer in (derived, self.defaults, self.encoders.get(identifier, {})):
+            _merge(facts, deepcopy(layer))
+        return facts
+
+    @property
+    def written(self) -> Path:
+        return self.path.parent / "derived" / self.path.name
+
+    def text(self) -> str:
+        """The generated file."""
+        lines = [
+            f"# Made by scripts/derive_cards.py from the registry of timm {timm.__version__} and the table [derive] of",
+            f"# metadata/{self.path.name}. Do not edit: correct that file, and run the script again.",
+        ]
+        for identifier, name in sorted(self.names.items(), key=lambda item: item[0].casefold()):
+            lines.append(f"\n[encoders.{identifier}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in self.entry(identifier, name).items()]
+        return "\n".join(lines) + "\n"
+
+
+def of_config(name: str) -> Facts:
+    """What timm's registry says of a name with a tag."""
+    config = get_pretrained_cfg(name)
+    if config is None:
+        raise SystemExit(f"timm {timm.__version__} has no {name}.")
+    px = config.input_size[-1]
+    weights: Facts = {"url": f"timm:{name}", "mirrors": [f"hf:{config.hf_hub_id}"]}
+    weights |= {"authors_url": config.url or NONE, "format": "safetensors", "converter": "timm"}
+    if not config.hf_hub_id:  # nobody has copied the authors' file
+        weights = {"url": config.url, "format": "torch pickle"}
+    facts: Facts = {
+        "architecture": {"backbone": f"timm:{name.partition('.')[0]}"},
+        "preprocess": {
+            "resize_px": math.floor(px / config.crop_pct),  # as timm.data.transforms_factory does
+            "crop_px": px,
+            "interpolation": config.interpolation,
+            "mean": list(config.mean),
+            "std": list(config.std),
+        },
+        "weights": weights,
+    }
+    if config.crop_mode != "center":
+        done = {"squash": "squeezes the whole image into the square", "border": "pads the whole image to a square"}
+        weights["note"] = f"timm {done[config.crop_mode]}; here its middle is cropped, as of all encoders."
+    if config.license and config.hf_hub_id:
+        facts["licence"] = {"timm": LICENCES.get(config.license, f"LicenseRef-{config.license}")}
+    return facts
+
+
+def of_network(facts: Facts) -> Facts:
+    """What the network of an encoder shows when it is built on the meta device."""
+    stated = facts.get("representation", {})
+    layer, backbone = stated.get("layer"), facts["architecture"]["backbone"]
+    if layer is None:
+        raise SystemExit(f"{backbone} has no representation.layer; state it in [defaults] or [[derive.facts]].")
+    seen = json.dumps(facts["architecture"].get("options", {}), sort_keys=True)
+    return deepcopy(_network(backbone, seen, layer, facts["preprocess"]["crop_px"]))
+
+
+@cache
+def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
+    stated = json.loads(options)
+    stated = _default_options(backbone, stated, layer, crop_px) | stated
+    card = _trial_card(backbone, stated, layer, dim=1)
+    with torch.device("meta"):
+        module, width = build_backbone(card)
+        module.eval().requires_grad_(False)
+        dim = width * LAYERS[layer].n_blocks * len(LAYERS[layer].tokens.split("+"))
+        card = _trial_card(backbone, stated, layer, dim=dim)
+        encoder = Encoder(module, build_pooling(card, width=width), dim=dim)
+    if (measured := output_dim(encoder, crop_px)) != dim:
+        raise SystemExit(f"{backbone} gives {measured} features at {crop_px} px as {layer!r}, expected {dim}.")
+    kind = type(module).__name__
+    if kind not in FAMILIES:
+        raise SystemExit(f"{backbone} is a {kind} of timm, whose family is unknown; add it to FAMILIES of this script.")
+    is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
+    family = "hybrid" if is_hybrid else FAMILIES[kind]
+    patch_px = _patch_px(module) if family == "vit" else None
+    name = _coarse(backbone.removeprefix("timm:"), family)
+    tokens = getattr(module, "reg_token", None)
+    registers = 0 if tokens is None else tokens.shape[1]
+    fine = f"{name}{patch_px or ''}{f'reg{registers}' if registers else ''}"
+    architecture: Facts = {
+        "family": family,
+        "name": name,
+        "exact": f"{fine} {layer}" if LAYERS[layer].tokens or layer == "attnpool" else fine,
+        "patch_size_px": patch_px or NONE,
+        "n_registers": registers if patch_px else NONE,
+        "native_px": _native_px(module) or NONE,
+        "size_step_px": _step(encoder, crop_px) or NONE,
+        "n_parameters": sum(parameter.numel() for parameter in encoder.parameters()),
+        "backbone": backbone,
+        "options": stated,
+    }
+    return {"architecture": architecture, "representation": {"dim": dim, "layer": layer}}
+
+
+def _default_options(backbone: str, stated: Facts, layer: str, crop_px: int) -> Facts:
+    """Options that say what the zoo must know of a transformer without building it, and let it take other sizes."""
+    with torch.device("meta"):
+        module: Any = timm.create_model(backbone.removeprefix("timm:"), num_classes=0, **stated)
+    accepted = inspect.signature(type(module).__init__).parameters
+    if not {"depth", "embed_dim"} <= accepted.keys() or not hasattr(module, "fc_norm"):
+        return {}
+    options: Facts = {"depth": len(module.blocks)}
+    if not LAYERS[layer].tokens:
+        options["embed_dim"] = module.embed_dim
+    if "class_token" in accepted and not module.num_prefix_tokens:
+        options["class_token"] = False
+    if layer == "avg" and module.global_pool == "avg":
+        options["global_pool"] = "avg"  # a norm after the pooling stays there
+    if "dynamic_img_size" in accepted and crop_px % _patch_px(module) == 0:
+        options["dynamic_img_size"] = True
+    return options
+
+
+def output_dim(encoder: Encoder, px: int) -> int:
+    """Dimensions of the features of an image of ``px`` x ``px``, computed on the meta device."""
+    with torch.no_grad():
+        features = encoder(torch.empty(1, 3, px, px, device="meta"))
+    n, dim = features.shape
+    assert n == 1
+    return int(dim)
+
+
+def _trial_card(backbone: str, options: Facts, layer: str, *, dim: int) -> EncoderCard:
+    """A card with these facts and no others, to build from."""
+    order = "concatenated" if "+" in layer else NONE
+    facts: Facts = {
+        "architecture": {
+            "family": "vit", "name": "trial", "exact": "trial", "n_parameters": 1, "backbone": backbone,
+            "options": options,
+        },
+        "representation": {"dim": dim, "layer": layer, "order": order},
+        "preprocess": {"resize_px": 1, "crop_px": 1, "interpolation": "bicubic", "mean": [0], "std": [1]},
+        "provenance": {"url": "https://example.org"},
+    }  # fmt: skip
+    return build_card({"id": "trial", "family": "trial", **check_facts("a trial card", facts)})
+
+
+def _patch_px(module: Any) -> int:
+    embed = getattr(module, "patch_embed", None) or getattr(module, "embeds", None)
+    size = getattr(embed, "patch_size", None) or getattr(module, "patch_size", None)
+    if size is None:
+        raise SystemExit(f"{type(module).__name__} does not say the size of its patches.")
+    return int(size[0] if isinstance(size, tuple | list) else size)
+
+
+def _native_px(module: Any) -> int | None:
+    """Side of the image that the position embeddings are for; None without learned ones."""
+    embed = getattr(module, "patch_embed", None)
+    positions = getattr(module, "pos_embed", None)
+    if isinstance(positions, torch.Tensor) or (getattr(module, "blocks", None) is not None and _has_relative(module)):
+        size = getattr(embed, "img_size", None)
+        return int(size[0]) if size else _hiera_px(module)
+    positions = getattr(getattr(module, "embeds", None), "pos_embed", None)  # NaFlexVit: (1, rows, columns, width)
+    return positions.shape[1] * _patch_px(module) if isinstance(positions, torch.Tensor) else None
+
+
+def _hiera_px(module: Any) -> int | None:
+    tokens = getattr(module, "tokens_spatial_shape", None)
+    return int(tokens[0] * module.patch_stride[0]) if tokens else None
+
+
+def _has_relative(module: Any) -> bool:
+    return any(name.endswith("relative_position_bias_table") for name, _ in module.named_parameters())
+
+
+def _step(encoder: Encoder, px: int) -> int | None:
+    """The smallest step between sides of images that the network takes, by trying; None if it takes ``px`` alone."""
+    for step in (1, 2, 4, 8, 14, 16, 28, 32, 64):
+        if px % step:
+            continue
+        try:
+            output_dim(encoder, px + step)
+        except (RuntimeError, AssertionError, ValueError):  # how PyTorch and timm refuse a size
+            continue
+        return step
+    return None
+
+
+def _coarse(architecture: str, family: str) -> str:
+    """``vitb`` for ``vit_base_patch16_dinov3``: the network and its size."""
+    words = architecture.split("_")
+    for start in range(1, len(words)):
+        for n in (2, 1):
+            if (size := "_".join(words[start : start + n])) in SHORT:
+                kind = family if family == "vit" else words[0]
+                return f"{kind}{SHORT[size].lower()}"
+    return re.sub(r"_(patch|window|clip|[0-9]{3}$).*", "", architecture)
+
+
+@cache
+def _tags() -> tuple[str, ...]:
+    return tuple(timm.list_models(pretrained=True))
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern whose every ``*`` is a group of any characters."""
+    return re.compile("(.*?)".join(map(re.escape, text.split("*"))))
+
+
+def _short(text: str) -> str:
+    """A part of timm's name as ids have it."""
+    if text in SHORT:
+        return SHORT[text]
+    return re.sub(r"ft_in(\d+)k(?:_in(\d+)k)?", lambda m: f"ft{m[1]}k" + (f"_ft{m[2]}k" if m[2] else ""), text)
+
+
+def _filled(value: Any, parts: list[str]) -> Any:
+    """Texts with what the stars of a pattern stand for."""
+    if isinstance(value, dict):
+        return {key: _filled(item, parts) for key, item in value.items()}
+    return value.format(*parts) if isinstance(value, str) else value
+
+
+def _merge(into: Facts, table: Facts) -> None:
+    """Lays a table over facts, as the reader of cards does."""
+    for key, value in table.items():
+        if key != "options" and isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = deepcopy(value)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def families(stems: list[str]) -> list[Family]:
+    """Card files with a table ``[derive]``; all, or those of the stems."""
+    found = [path for path in sorted(METADATA.glob("*.toml")) if "derive" in tomllib.loads(path.read_text())]
+    unknown = set(stems) - {path.stem for path in found}
+    if unknown:
+        raise SystemExit(f"metadata/{min(unknown)}.toml has no table [derive], expected one of a file that has.")
+    return [Family(path) for path in found if not stems or path.stem in stems]
+
+
+def differences(old: Facts, new: Facts) -> Iterator[str]:
+    """New, gone and changed facts of a file's encoders, a line each."""
+    for identifier in sorted(old.keys() | new.keys(), key=str.casefold):
+        if identifier not in old:
+            yield f"new      {identifier}  {new[identifier]['weights']['url']}"
+        elif identifier not in new:
+            yield f"gone     {identifier}  {old[identifier]['weights']['url']}"
+        else:
+            before, after = dict(_flat(old[identifier])), dict(_flat(new[identifier]))
+            for field in dict.fromkeys([*before, *after]):
+                if before.get(field) != after.get(field):
+                    yield f"changed  {identifier}  {field}: {before.get(field)!r} -> {after.get(field)!r}"
+
+
+def _flat(table: Facts, above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def main() -> None:
+    """Write, or check."""
+    parser = argparse.ArgumentParser(description="Derive cards from timm's registry.")
+    parser.add_argument("stems", nargs="*", metavar="STEM", help="card files of metadata/, without .toml [all]")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if anything differs")
+    options = parser.parse_args()
+    found = 0
+    for family in families(options.stems):
+        text = family.text()
+        path = family.written
+        there = path.read_text() if path.exists() else ""
+        lines = list(differences(_encoders(there), _encoders(text)))
+        found += len(lines)
+        if lines:
+            print(f"{path.relative_to(METADATA.parent)}", *lines, sep="\n  ")
+        if not options.check and text != there:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+    if options.check and found:
+        sys.exit(1)
+
+
+def _encoders(text: str) -> Facts:
+    encoders: Facts = tomllib.loads(text).get("encoders", {})
+    return encoders
+
+
+if __name__ == "__main__":
+    main()
