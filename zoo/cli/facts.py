@@ -179,15 +179,15 @@ def _reported(name: str) -> Fact:
 
     def of(subject: Subject) -> Any:
         one = subject.reported.get(name)
-        return _not_reported(subject.card, name) if one is None else one.value
+        return _not_reported(subject, name) if one is None else one.value
 
     meaning = f"top-1 accuracy on ImageNet-1K that somebody reported: {protocol.meaning}"
     return Fact(protocol.column, "number", meaning, of, "percent, higher is better")
 
 
-def _not_reported(card: EncoderCard, protocol: str) -> Missing:
+def _not_reported(subject: Subject, protocol: str) -> Missing:
     """Why a number is missing: cards say of linear probes whether anybody has searched."""
-    stated = card.reported.top1_percent
+    stated = subject.fact("reported.top1_percent")
     if isinstance(stated, Missing) and (protocol == "reported-linear" or stated is NOT_APPLICABLE):
         return stated
     return NOT_RECORDED
@@ -204,7 +204,7 @@ def _first_reported(subject: Subject) -> Any:
     for name in _LISTED:
         if name in reported:
             return f"{reported[name].printed}{_mark(reported[name])} {PROTOCOLS[name].short}"
-    return _not_reported(subject.card, "reported-linear")
+    return _not_reported(subject, "reported-linear")
 
 
 def _mark(one: Preferred) -> str:
