@@ -11,20 +11,25 @@ import os
 import re
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from zoo.cards.catalogue import catalogue
+from zoo.cards.catalogue import catalogue, read_card_files
+from zoo.cards.families import Family, families
+from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
-from zoo.results.rows import checksums_text, measurements
+from zoo.results import reported_values
+from zoo.results.derived import measured_encoders
+from zoo.results.rows import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
 from zoo.studies.running import studies
 
@@ -32,28 +37,135 @@ ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "results/CHECKSUMS"
 
 
-def families_table() -> str:
-    """One row a card file: how many encoders, of which architectures, under which licences, how many measured."""
-    cards: dict[str, list[EncoderCard]] = defaultdict(list)
-    for card in catalogue().values():
-        cards[card.family].append(card)
-    measured = {row.encoder for row in measurements(metrics="linear_probe_error")}
+_MODES = {  # headings of families.md, in its order
+    "language_supervised": "With text",
+    "hybrid": "Several self-supervised losses",
+    "latent_prediction": "Latent prediction",
+    "clustering": "Clustering and self-distillation",
+    "siamese": "Siamese, without negatives",
+    "contrastive": "Contrastive",
+    "hierarchical": "Dense and local",
+    "generative": "Generative: masked images",
+    "autoregressive": "Autoregressive",
+    "transform": "Predicting transformations",
+    "distillation": "Distilled from other encoders",
+    "weakly_supervised": "Weakly supervised",
+    "supervised": "Supervised",
+    "initialized": "Untrained",
+}
+_COLUMNS = (
+    "family", "encoders", "measured", "architectures", "images", "commercial use", "licence of the weights", "weights",
+    "paper",
+)  # fmt: skip
+_MOST_LISTED = 5  # words of one cell; the rest is counted
+
+
+def families_at_a_glance() -> str:
+    """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
     rows = [
-        "| family | encoders | measured | architectures | licence of the weights | paper |",
-        "|---|--:|--:|---|---|---|",
+        "| training | families | encoders | measured | commercial use | weights open |",
+        "|---|---|--:|--:|--:|--:|",
     ]
-    for family, members in sorted(cards.items()):
-        rows.append(
-            f"| [{family}](../metadata/{family}.toml) | {len(members)} "
-            f"| {sum(card.id in measured for card in members)} "
-            f"| {_listed({card.architecture.name for card in members})} "
-            f"| {_listed({_word(card.licence.weights) for card in members})} "
-            f"| {_listed({_paper(card) for card in members})} |"
-        )
-    total = sum(map(len, cards.values()))
-    n_measured = sum(card.id in measured for card in catalogue().values())
-    rows.append(f"| **{len(cards)} families** | **{total}** | **{n_measured}** | | | |")
+    cards, measured = catalogue(), measured_encoders()
+    for mode, heading in _MODES.items():
+        members = [encoder for encoder, its in cards.column("objective.mode").items() if its == mode]
+        found = sorted(families(cards, members), key=lambda one: -len(one.encoders))
+        if found:
+            rows.append(
+                f"| {heading.lower()} | {_in_short([one.name for one in found])} {_counts(members, measured)} |"
+            )
+    everything = f"**{len(families(cards)):,} families**"
+    rows.append(f"| **all** | {everything} {_counts(list(cards), measured, bold='**')} |")
     return "\n".join(rows)
+
+
+def _in_short(names: Sequence[str]) -> str:
+    others = len(names) - _MOST_LISTED
+    return ", ".join(names[:_MOST_LISTED]) + (f" and {others} more" if others > 0 else "")
+
+
+def _counts(members: Sequence[str], measured: Collection[str], *, bold: str = "") -> str:
+    cards = catalogue()
+    n_measured = sum(encoder in measured for encoder in members)
+    n_commercial = sum(cards.column("commercial_use")[encoder] == "yes" for encoder in members)
+    n_open = sum(cards.column("weights.availability")[encoder] == "open" for encoder in members)
+    return " ".join(f"| {bold}{n:,}{bold}" for n in (len(members), n_measured, n_commercial, n_open))
+
+
+def families_counts() -> str:
+    """How many encoders there are of which kind, a line each fact."""
+    cards = catalogue()
+    facts = {
+        "images": "pretraining.domain",
+        "architecture": "architecture.family",
+        "commercial use": "commercial_use",
+        "licence of the weights": "licence.weights",
+        "weights": "weights.availability",
+    }
+    rows = ["| what | encoders |", "|---|---|"]
+    for name, field in facts.items():
+        found = Counter(cards.column(field).values()).most_common()
+        counted = [f"{_word(value)} {n:,}" for value, n in found]
+        rows.append(f"| {name} | {', '.join(counted)} |")
+    return "\n".join(rows)
+
+
+def families_tables() -> str:
+    """A section each way of training, with a row a family: counts, architectures, images, use, access, paper."""
+    cards, measured, files = catalogue(), measured_encoders(), _files_by_family()
+    by_mode: dict[str, list[Family]] = defaultdict(list)
+    for family in families(cards):
+        known = family.known("objective.mode")
+        by_mode[known[0] if known else "other"].append(family)
+    sections = []
+    for mode, heading in {**_MODES, "other": "Training not recorded"}.items():
+        found = by_mode.get(mode, [])
+        if found:
+            n = sum(len(family.encoders) for family in found)
+            counts = f"{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}."
+            head = [f"| {' | '.join(_COLUMNS)} |", "|---|--:|--:" + "|---" * (len(_COLUMNS) - 3) + "|"]
+            sections += [f"## {heading}\n\n{counts}\n", *head]
+            sections += [_family_row(family, measured, files[family.name]) for family in found] + [""]
+    return "\n".join(sections).rstrip()
+
+
+def _family_row(family: Family, measured: Collection[str], files: Sequence[str]) -> str:
+    first, *others = [f"(../metadata/{file})" for file in files]
+    links = " ".join([f"[{family.name}]{first}", *(f"[{number}]{file}" for number, file in enumerate(others, start=2))])
+    n_measured = sum(encoder in measured for encoder in family.encoders)
+    cells = [
+        links,
+        f"{len(family.encoders)}",
+        f"{n_measured}",
+        _in_short(sorted(family.known("architecture.name"))),
+        _told(family, "pretraining.domain"),
+        _told(family, "commercial_use"),
+        _told(family, "licence.weights"),
+        _told(family, "weights.availability"),
+        _in_short(list(dict.fromkeys(_paper(catalogue()[encoder]) for encoder in family.encoders))),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _told(family: Family, field: str) -> str:
+    """Values of a fact; with counts if there are several."""
+    found = family.values(field)
+    if len(found) == 1:
+        return _word(next(iter(found)))
+    return _in_short([f"{_word(value)} {n}" for value, n in found.items()])
+
+
+def _files_by_family() -> dict[str, list[str]]:
+    """Names of card files, that of the family's own name first."""
+    files: dict[str, list[str]] = defaultdict(list)
+    for path, content in read_card_files().items():
+        if path.parent.name == "metadata":
+            files[tomllib.loads(content.decode()).get("family", path.stem)].append(path.name)
+    return {family: sorted(names, key=lambda name: (name != f"{family}.toml", name)) for family, names in files.items()}
+
+
+def _many(n: int, one: str, several: str) -> str:
+    return f"{n:,} {one if n == 1 else several}"
 
 
 def fields_table() -> str:
@@ -93,10 +205,6 @@ def _takes(hint: Any) -> str:
     return text.replace(words, " †").replace("'", "`")
 
 
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))
-
-
 def _word(value: Any) -> str:
     return value.value if isinstance(value, Missing) else str(value)
 
@@ -105,6 +213,23 @@ def _paper(card: EncoderCard) -> str:
     if isinstance(card.paper.url, Missing):
         return _word(card.paper.title)
     return f"[{card.paper.url.rsplit('/', 1)[-1]}]({card.paper.url})"
+
+
+def licences_table() -> str:
+    """One row a licence of weights or code that a card names."""
+    of_weights, named = Counter[str](), set()
+    for card in catalogue().values():
+        for count, fact in ((True, card.licence.weights), (False, card.licence.code)):
+            ids = [] if isinstance(fact, Missing) else list(licence_ids(fact))
+            named.update(ids)
+            of_weights.update(ids if count else ())
+    rows = ["| licence | weights of | commercial use | in plain words |", "|---|--:|---|---|"]
+    rows += [
+        f"| [{terms.id}]({terms.url}) | {of_weights[terms.id]} | {terms.commercial_use} | {terms.summary} |"
+        for terms in LICENCES.values()
+        if terms.id in named
+    ]
+    return "\n".join(rows)
 
 
 def studies_table() -> str:
@@ -162,12 +287,40 @@ def all_protocols_table() -> str:
     return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
 
 
+def reported_protocols_table() -> str:
+    """One row a way in which somebody came by a reported number."""
+    rows = ["| protocol | meaning |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{one.name}` | {one.meaning} |" for one in reported_values.PROTOCOLS.values())])
+
+
+def reported_metrics_table() -> str:
+    """One row a metric of reported numbers."""
+    rows = ["| metric | unit | better | meaning |", "|---|---|---|---|"]
+    for one in reported_values.METRICS.values():
+        better = "higher" if one.higher_is_better else "lower"
+        rows.append(f"| `{one.name}` | {' or '.join(one.units)} | {better} | {one.meaning} |")
+    return "\n".join(rows)
+
+
+def standings_table() -> str:
+    """One row a standing of those who measured."""
+    rows = ["| standing | measured by |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{name}` | {meaning} |" for name, meaning in reported_values.STANDINGS.items())])
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
-    "docs/families.md": {"families": families_table},
+    "README.md": {"families": families_at_a_glance},
+    "docs/families.md": {"counts": families_counts, "families": families_tables},
     "docs/label-free.md": {"label_free": label_free_table},
-    "metadata/README.md": {"fields": fields_table},
+    "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
-    "results/README.md": {"metrics": metrics_table, "protocols": all_protocols_table},
+    "results/README.md": {
+        "metrics": metrics_table,
+        "protocols": all_protocols_table,
+        "reported_protocols": reported_protocols_table,
+        "reported_metrics": reported_metrics_table,
+        "standings": standings_table,
+    },
 }
 
 

@@ -57,7 +57,8 @@ METADATA = Path(__file__).resolve().parents[1] / "metadata"
 NONE = "not applicable"
 
 SHORT = {
-    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S", "small_plus": "Splus",
+    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S",
+    "small_plus": "Splus",
     "medium": "M", "base": "B", "base_plus": "Bplus", "large": "L", "large_mlp": "Ld", "large2": "L2", "xlarge": "XL",
     "xxlarge": "XXL", "so400m": "SO400M", "huge": "H", "huge_plus": "Hplus", "giant": "g", "giantopt": "gopt",
     "gigantic": "bigG", "enormous": "E", "1b": "1B", "3b": "3B", "5b": "5B", "7b": "7B",

@@ -27,6 +27,7 @@ FILES = (
     "encoders/layouts/residual",
     "encoders/catalogue",
     "demo",
+    "published_file",
     "cli/study",
     "analysis/importance",
     "weights/checkpoints_refused",

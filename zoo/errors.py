@@ -64,9 +64,13 @@ class UnknownName(ZooError, LookupError):
         Known names that look like it, best first; may be empty.
     """
 
-    def __init__(self, kind: str, name: object, known: Iterable[str], *, hint: str = "") -> None:
+    def __init__(
+        self, kind: str, name: object, known: Iterable[str], *, hint: str = "", nearest: tuple[str, ...] | None = None
+    ) -> None:
         self.name = name
-        self.nearest = nearest_names(name, known) if isinstance(name, str) else ()
+        if nearest is None:
+            nearest = nearest_names(name, known) if isinstance(name, str) else ()
+        self.nearest = nearest
         listed = f"; did you mean {_join_or(self.nearest)}?" if self.nearest else "."
         super().__init__(f"There is no {kind} named {name!r}{listed}{' ' + hint if hint else ''}")
 
@@ -82,10 +86,13 @@ class WeightsUnavailable(ZooError):
     ----------
     unreached : tuple of str
         Why each host that has them cannot be reached; empty if that is not the only reason.
+    way_in : str
+        What to do to be admitted, where their host gives them to some alone; otherwise empty.
     """
 
-    def __init__(self, message: str, *, unreached: Iterable[str] = ()) -> None:
+    def __init__(self, message: str, *, unreached: Iterable[str] = (), way_in: str = "") -> None:
         self.unreached = tuple(unreached)
+        self.way_in = way_in
         super().__init__(message)
 
 
@@ -149,7 +156,7 @@ class MissingExtra(ZooError, ImportError):
         )
 
 
-def nearest_names(name: str, known: Iterable[str], *, n: int = 5) -> tuple[str, ...]:
+def nearest_names(name: str, known: Iterable[str], *, n: int = 5, cutoff: float = 0.5) -> tuple[str, ...]:
     """Known names that look like ``name``, best first, compared without case.
 
     >>> nearest_names("dino_vits", ["dino_vitS16", "dino_rn50", "mae_vitB16"])[0]
@@ -159,7 +166,7 @@ def nearest_names(name: str, known: Iterable[str], *, n: int = 5) -> tuple[str, 
 
     by_folded = {candidate.casefold(): candidate for candidate in known}
     folded = name.casefold()
-    close = difflib.get_close_matches(folded, by_folded, n=n, cutoff=0.5)
+    close = difflib.get_close_matches(folded, by_folded, n=n, cutoff=cutoff)
     if folded:
         close += [key for key in by_folded if folded in key and key not in close]
     return tuple(by_folded[key] for key in close[:n])

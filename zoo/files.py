@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -111,8 +112,17 @@ def _files_below(folder: Path, suffix: str) -> list[Path]:
     found = []
     for parent, folders, names in os.walk(folder, onerror=_refuse_to_list):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(parent, name) for name in names if name.endswith(suffix) and not name.startswith(".")]
-    return sorted(found)
+        found += [f"{parent}{os.sep}{name}" for name in names if name.endswith(suffix) and not name.startswith(".")]
+    return [_path(name) for name in sorted(found, key=_parts)]  # in the order of paths, which compare more slowly
+
+
+def _parts(name: str) -> list[str]:
+    return name.split(os.sep)
+
+
+@lru_cache(maxsize=4096)
+def _path(name: str) -> Path:
+    return Path(name)
 
 
 def _refuse_to_list(error: OSError) -> NoReturn:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from .cards import gates
 from .cards.catalogue import catalogue, own_card
 from .cards.representations import derived
 from .cards.schema import EncoderCard, Missing
@@ -50,7 +52,17 @@ from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.download import TakenAway, fetch, finished_record
 from .weights.hosts import asking_once
-from .weights.places import Fetched, is_path, is_shipped, mirror_place, portable, shown, source, weights_folder
+from .weights.places import (
+    Fetched,
+    is_installed,
+    is_path,
+    is_shipped,
+    mirror_place,
+    portable,
+    shown,
+    source,
+    weights_folder,
+)
 from .weights.tensors import Content, content_of, read_tensors, write_tensors
 
 with requires_extra("models", needed_for="Converting weights"):
@@ -199,6 +211,7 @@ class WeightsSource:
     sha256: str | None  # of the file, where the card knows it
     size_bytes: int | None
     key: str
+    revision: str = ""  # commit of its repository on the Hub, where the card knows it
     search: UserFile | None = None  # of a user's file
     key_alone: str = ""  # of a user's file that needs no companion, for it holds all of the encoder
     mirrored_key: str = ""  # in a mirror, which does not know the paths of this machine
@@ -255,6 +268,7 @@ def weights_sources(
                 search=search,
                 sha256=_value(known.sha256) if place == known.url else None,
                 size_bytes=_value(known.size_bytes) if place == known.url else None,
+                revision=_value(known.revision) or "" if place == known.url else "",
                 key=key(names),
                 key_alone=key(names[:1]) if len(weights) == 1 < len(files) else "",
                 mirrored_key=key([store.recorded_name(portable(file)) for file in files]),
@@ -383,11 +397,16 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
             f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
             f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
         )
+    if not choices and card.weights.availability in gates.GATED:
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)}): pass weights='PATH' "
+            f"once you have the file, or pretrained=False{_nearest_open(card)}."
+        )
     if not choices:
         raise WeightsUnavailable(
             f"No place of the weights of {card.id!r} has been published; pass weights='PATH' or pretrained=False."
         )
-    reasons, unreached = [], []
+    reasons, unreached, ways_in = [], [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
             reasons.append(
@@ -399,6 +418,14 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
         except WeightsUnavailable as error:  # offline too, for a later place may be a file or another cache
             reasons.append(str(error))
             unreached.append(error.unreached)
+            ways_in += [error.way_in] if error.way_in else []
+    if ways_in and choices[0].search is None:  # of the card's own places
+        gate = "" if isinstance(card.weights.gate, Missing) else f" ({card.weights.gate})"
+        raise WeightsUnavailable(
+            f"The weights of {card.id!r} are given only to those whom their publisher admits{gate}: {ways_in[0]}, or "
+            f"pass pretrained=False for random weights{_nearest_open(card)}.",
+            way_in=ways_in[0],
+        )
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
     if len(reasons) == 1:
         raise WeightsUnavailable(
@@ -411,6 +438,12 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
     )
 
 
+def _nearest_open(card: EncoderCard) -> str:
+    """The nearest open encoder, to end a sentence with; "" if there is none."""
+    found = gates.advice(card, catalogue())
+    return f"; {found}" if found else ""
+
+
 def _fetch_and_convert(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> StoredWeights:
@@ -418,9 +451,9 @@ def _fetch_and_convert(
     with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
-                is_download = not is_shipped(origin.place)
+                is_download = not is_installed(origin.place)
                 lock.remember(origin.place, sha256=origin.sha256, size_bytes=origin.size_bytes, is_download=is_download)
-        is_here = all(origin.place.startswith(_HASHED) or is_shipped(origin.place) for origin in origins)
+        is_here = all(origin.place.startswith(_HASHED) or is_installed(origin.place) for origin in origins)
         return store_weights(
             weights_folder(),
             card.id,
@@ -478,7 +511,7 @@ def converted(
         origins = tuple(
             store.Origin(
                 place=store.recorded_name(place),
-                address=place if is_shipped(place) else file.origin,  # the same on every machine
+                address=place if is_installed(place) else file.origin,  # the same on every machine
                 sha256=file.sha256,
                 size_bytes=file.size_bytes,
                 format=checkpoint.format,
@@ -511,7 +544,8 @@ def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched |
             )
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes
-        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size)
+        revision = choice.revision if number == 0 else ""
+        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size, revision=revision)
     try:
         yield file
     finally:
@@ -537,6 +571,12 @@ def _require_known(choice: WeightsSource, record: store.Record) -> None:
         raise WeightsRefused(
             f"The stored weights of {record.encoder!r} came from a file with sha256 {first.sha256} at "
             f"{first.place}, but the card says {choice.sha256}; run 'zoo cache rm {record.encoder}'."
+        )
+    commit = re.search(r"/resolve/([0-9a-f]{40})/", first.address)
+    if choice.revision and commit and commit[1] != choice.revision and choice.sha256 is None:
+        raise WeightsRefused(
+            f"The stored weights of {record.encoder!r} came from the revision {commit[1]} of {first.place}, but the "
+            f"card says {choice.revision}; run 'zoo cache rm {record.encoder}'."
         )
     for origin in record.origins:
         if origin.place.startswith((_HASHED, store.REGISTERED)):  # places that are their own hash

@@ -13,6 +13,8 @@ import zoo
 from tests.card_text import VALID
 from tests.each import for_each
 from zoo.cards import catalogue as cards
+from zoo.cards import compiled
+from zoo.cards.compiled import stamp
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
 from zoo.files import content_folder
@@ -106,6 +108,16 @@ def test_a_fact_that_no_table_states_is_not_recorded() -> None:
     text = VALID.replace("epochs = 800", "").replace('released = "2021-04"', "")
     card = cards.build_card(parse(text)["tiny_vitS16"])
     assert card.pretraining.epochs is card.released is card.provenance.superseded_by is zoo.NOT_RECORDED
+
+
+@pytest.mark.parametrize("place", ["derived/tiny.toml", "derived/other.toml", "other.toml"])
+def test_two_ids_that_are_equal_when_folded_are_refused_wherever_they_are(place: str) -> None:
+    files = {"tiny.toml": VALID, "other.toml": "[derive]\n", place: VALID.replace("tiny_", "TINY_")}
+    with pytest.raises(CardError) as refusal:
+        parse_cards({Path("metadata", name): text.encode() for name, text in files.items()})
+    message = str(refusal.value)
+    assert "is already defined as" in message
+    assert "ids are compared without case" in message
 
 
 def test_what_was_derived_lies_below_the_defaults_and_the_encoders_own_facts() -> None:
@@ -303,7 +315,7 @@ def test_a_file_where_a_folder_of_content_should_be_is_refused(
 
 
 def stamped(*paths: Path) -> tuple:
-    return tuple(map(cards._stamp, paths))
+    return tuple(map(stamp, paths))
 
 
 def test_the_compiled_copy_is_used_and_made_again_when_it_is_damaged(overlay: Path, tmp_path: Path) -> None:
@@ -348,3 +360,40 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
 def test_what_is_no_name_is_an_unknown_name(name: object) -> None:
     with pytest.raises(UnknownName):
         zoo.card(name)  # type: ignore[arg-type]
+
+
+def test_sources_are_not_read_again_while_their_stamps_are_the_same(
+    overlay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = overlay / "tiny.toml"
+    source.write_text(VALID)
+    read = cards._catalogue.__wrapped__
+    read(stamped(source))
+    assert not [
+        *(tmp_path / "cache").glob("*.key")
+    ]  # too young: a change within the same step of the clock has its stamp
+    monkeypatch.setattr(compiled, "_SETTLED_NS", -(10**9))
+    read(stamped(source))
+    (reminder,) = (tmp_path / "cache").glob("cards-*.key")
+
+    monkeypatch.setattr(cards, "_contents", lambda paths: pytest.fail("was read"))
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 800
+    monkeypatch.undo()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+    times = source.stat()
+    rewrite(source, VALID.replace("epochs = 800", "epochs = 900"))
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))  # as copies of whole folders do
+    assert source.stat().st_size == times.st_size
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
+    for damage in ("", "../../elsewhere.json", "cards-" + "0" * 32 + ".json", "\u00e9"):
+        reminder.write_text(damage)
+        assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
+
+
+def test_a_column_is_the_fact_of_every_card(overlay: Path) -> None:
+    known = cards.catalogue()
+    for field in (*cards._LISTED, "commercial_use", "paper.title"):  # the last one is no column of the copy
+        column = known.column(field)
+        assert {encoder: known[encoder].fact(field) for encoder in known} == dict(column)
+    assert known.column("n_errata") == {card.id: len(card.errata) for card in known.values()}

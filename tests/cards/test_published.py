@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from packaging.licenses import canonicalize_license_expression
 
 from tests.conftest import REPOSITORY
 from tests.each import for_each
+from tests.published import ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS, PUBLISHED, TABLE
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 
 # 200 encoders x 47 columns of the table published with the risk decomposition of self-supervised learning
 # (YannDubs/SSL-Risk-Decomposition, 2023); computed once, after every single fact had been compared with that table.
 PUBLISHED_TABLE_SHA256 = "2954aeef56bce2bef0a59a03ed8c6364f084602b8566887422f053223c7a80dc"
-ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
-    "init_rn50_d8192",
-    "npidpp_rn50w2",
-    "selav2_rn50_ep400_2x160_4x96",
-    "swav_rn50w5",
-}
 NEVER_MEASURED = ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS - {"init_rn50_d8192"}
-TABLE = [line for line in (REPOSITORY / "metadata" / "published.txt").read_text().splitlines() if line[0] != "#"]
-IDS = list(catalogue())
-EVERY_CARD = for_each(catalogue().values(), name=lambda card: card.id)
-
-LOCATION = re.compile(
-    r"""https://[^\s/]+/\S+                                    # one file on a web server
-      | timm:[a-z0-9_]+\.[a-z0-9_]+                            # a tag always, what timm means without one has changed
-      | torchvision:\w+_Weights\.\w+
-      | hf:[\w.-]+/[\w.-]+(/[^\s/][^/]*)*                      # folders of a repository may have spaces
-      | shipped:pocket/\w+\.safetensors                       # comes with the zoo
-    """,
-    re.VERBOSE,
-)
-ARXIV = re.compile(r"https://arxiv\.org/abs/\d{4}\.\d{4,5}")
+IDS = [card.id for card in PUBLISHED]
+EVERY_PUBLISHED = for_each(PUBLISHED, name=lambda card: card.id)
 
 WRONG_FACTS = {
     ("byol_rn50_augNocolor", "reported.top1_percent"): (63.4, 59.4),
@@ -128,7 +109,6 @@ WRONG_BEHAVIOUR = {
 def test_there_is_a_card_for_each_of_the_204_published_entry_points() -> None:
     published = {*TABLE, *ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS}
     assert len(published) == 204
-    assert published <= set(IDS)
     modes = Counter(catalogue()[encoder].objective.mode for encoder in published - NEVER_MEASURED)
     kinds = {mode: modes.pop(mode) for mode in ("supervised", "initialized")}
     assert kinds | {"self-supervised": modes.total(), "never measured": len(NEVER_MEASURED)} == {
@@ -211,51 +191,21 @@ def test_what_the_published_code_did_wrong_is_an_erratum_of_the_part_concerned(e
     assert WRONG_BEHAVIOUR[encoder] in {(erratum.field, erratum.published) for erratum in catalogue()[encoder].errata}
 
 
-@EVERY_CARD
-def test_an_erratum_says_something_else_than_the_card_and_says_why_in_a_sentence(card: EncoderCard) -> None:
-    for erratum in card.errata:
-        assert erratum.published != card.fact(erratum.field)
-        assert re.fullmatch(r"[A-Zt0-9].{15,}\.", erratum.reason), erratum  # timm is written small
-    fields = [erratum.field for erratum in card.errata]
-    assert len(fields) == len(set(fields))
-
-
-@EVERY_CARD
-def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) -> None:
-    assert card.representation.dim > 0
-    assert card.architecture.n_parameters > 0
-    assert 0 < card.preprocess.crop_px <= card.preprocess.resize_px
-    assert len(card.preprocess.mean) == len(card.preprocess.std) == 3
-    assert all(0 < value < 1 for value in card.preprocess.mean + card.preprocess.std)
-
-
-@EVERY_CARD
+@EVERY_PUBLISHED
 def test_patches_belong_to_vits_and_token_order_to_pairs_of_tokens(card: EncoderCard) -> None:
     assert (card.architecture.patch_size_px is NOT_APPLICABLE) == (card.architecture.family != "vit")
     assert (card.representation.order is NOT_APPLICABLE) == (card.representation.layer not in ("cls+avg", "proj+cls"))
     assert (card.representation.layer in ("avgpool", "attnpool")) == (card.architecture.family != "vit")
 
 
-@EVERY_CARD
+@EVERY_PUBLISHED
 def test_licences_are_spdx_ids(card: EncoderCard) -> None:
     for licence in (card.licence.code, card.licence.weights):
         assert isinstance(licence, Missing) or canonicalize_license_expression(licence) == licence
     assert (card.licence.weights is NOT_APPLICABLE) == card.is_untrained
 
 
-@EVERY_CARD
-def test_addresses_are_well_formed(card: EncoderCard) -> None:
-    weights = card.weights
-    locations = [] if isinstance(weights.url, Missing) else [weights.url]
-    locations += [*weights.mirrors, *weights.companions]
-    assert [location for location in locations if not LOCATION.fullmatch(location)] == []
-    assert len(locations) == len(set(locations))
-    assert isinstance(card.paper.url, Missing) or ARXIV.fullmatch(card.paper.url)
-    ours = "scripts/train_pocket.py" if card.family == "pocket" else ""
-    assert card.provenance.url == ours or card.provenance.url.startswith("https://github.com/")
-
-
-@EVERY_CARD
+@EVERY_PUBLISHED
 def test_trained_encoders_have_weights_somewhere_better_than_a_shared_drive(card: EncoderCard) -> None:
     if card.is_untrained:
         assert card.weights.url is card.weights.availability is card.weights.converter is NOT_APPLICABLE
@@ -284,26 +234,6 @@ def test_the_readme_counts_the_weights_that_can_be_had_as_the_cards_do() -> None
     assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"
 
 
-def test_encoders_that_read_one_file_say_so_and_agree_on_how_it_was_trained() -> None:
-    by_url: dict[str, list[EncoderCard]] = {}
-    for encoder in IDS:
-        url = catalogue()[encoder].weights.url
-        if isinstance(url, str):
-            by_url.setdefault(url, []).append(catalogue()[encoder])
-    for cards in (cards for cards in by_url.values() if len(cards) > 1):
-        owners = [card for card in cards if card.weights.same_file_as is NOT_APPLICABLE]
-        assert len(owners) == 1
-        for card in cards:
-            assert card is owners[0] or card.weights.same_file_as == owners[0].id
-            assert (card.objective, card.projector, card.pretraining, card.licence, card.weights.mirrors) == (
-                owners[0].objective,
-                owners[0].projector,
-                owners[0].pretraining,
-                owners[0].licence,
-                owners[0].weights.mirrors,
-            )
-
-
 def test_deepcluster_does_not_get_the_simclr_weights_that_were_published_under_its_id() -> None:
     card = catalogue()["deepcluster_rn50_bs512_ep200_mmselfsup"]
     assert "deepcluster" in str(card.weights.url)
@@ -317,17 +247,3 @@ def test_both_reasons_for_a_missing_value_occur() -> None:
     assert projector.first_arch is projector.n_parameters is NOT_APPLICABLE
     assert catalogue()["swav_rn50w2"].pretraining.duration_hours is NOT_PUBLISHED
     assert catalogue()["swav_rn50w2"].pretraining.finetuning_dataset is NOT_APPLICABLE
-
-
-@EVERY_CARD
-def test_ids_are_found_whatever_their_case(card: EncoderCard) -> None:
-    for spelling in (card.id.lower(), card.id.upper(), card.id.swapcase()):
-        assert catalogue()[spelling] == card
-
-
-def test_every_card_file_opens_with_what_the_method_is(repository: Path) -> None:
-    files = sorted((repository / "metadata").glob("*.toml"))
-    assert {path.stem for path in files} == {catalogue()[encoder].family for encoder in IDS}
-    for path in files:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert lines[0].startswith("# "), path.name

@@ -223,7 +223,7 @@ def test_a_proxy_that_is_no_address_is_a_reason_not_to_answer(monkeypatch: pytes
 def test_every_location_of_weights_has_a_host_unless_it_comes_with_the_zoo() -> None:
     for card in catalogue().values():
         places = [place for place in (card.weights.url, *card.weights.mirrors) if isinstance(place, str)]
-        assert all((host_of(place) is None) == place.startswith("shipped:") for place in places)
+        assert all((host_of(place) is None) == place.startswith(("shipped:", "package:")) for place in places)
 
 
 def test_any_http_status_is_an_answer(grumpy_server: str) -> None:

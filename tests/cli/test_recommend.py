@@ -14,9 +14,10 @@ from tests.cli_runner import document, names, run
 from tests.each import for_each
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
+from zoo.cards.licences import PERMISSIVE
 from zoo.cli import recommend
 from zoo.cli.options import as_count
-from zoo.cli.recommend import PERMISSIVE, recommend_command
+from zoo.cli.recommend import recommend_command
 from zoo.files import content_folder
 from zoo.results.derived import summaries
 from zoo.results.values import SETTINGS, Setting
@@ -180,6 +181,36 @@ def test_one_licence_can_be_asked_for_in_any_case() -> None:
     assert {record["licence"] for record in found} == {"Apache-2.0"}
 
 
+@pytest.mark.parametrize(
+    ("word", "uses"), [("commercial", {"yes"}), ("conditions", {"yes", "conditions"}), ("ANY", {"yes", "no"})]
+)
+def test_a_word_asks_for_what_licences_allow(word: str, uses: set[str]) -> None:
+    found = document("recommend", "--labels", "5000", "--licence", word, *ALL)["encoders"]
+    assert {record["commercial_use"] for record in found} <= uses
+    assert "yes" in {record["commercial_use"] for record in found}
+
+
+def test_of_several_licences_one_is_enough_and_none_is_refused() -> None:
+    found = document("recommend", "--labels", "5000", "--licence", "apache-2.0, CC-BY-NC-4.0", *ALL)["encoders"]
+    assert {record["licence"] for record in found} == {"Apache-2.0", "CC-BY-NC-4.0"}
+    assert names("recommend", "--labels", "5000", "--licence", "MIT,any", *ALL) == names(
+        "recommend", "--labels", "5000", *ALL
+    )
+    for nothing in ("", " , "):
+        assert "no licence named ''" in run("recommend", "--labels", "5000", "--licence", nothing, code=2).stderr
+
+
+def test_a_condition_on_any_fact_removes_candidates_and_is_named() -> None:
+    condition = 'commercial_use == "no" and access == "open" and z_dim < 1000'
+    found = document("recommend", "--labels", "5000", "--where", condition, *ALL)
+    assert found["encoders"]
+    for record in found["encoders"]:
+        assert (record["commercial_use"], record["availability"]) == ("no", "open")
+        assert record["z_dim"] < 1000
+    assert f"--where {condition}" in [left["reason"] for left in found["left_out"]]
+    assert "no column" in run("recommend", "--labels", "5000", "--where", "nonsense > 1", code=2).stderr
+
+
 def test_wrong_measurements_are_left_out_and_that_is_said() -> None:
     assert WRONG not in names("recommend", "--labels", "5000", *ALL)
     assert WRONG in names("recommend", "--labels", "5000", "--include-wrong", *ALL)
@@ -286,7 +317,7 @@ def test_labels_of_which_nothing_was_measured_are_refused(written: str, bound: s
 def test_an_unknown_licence_lists_those_that_there_are() -> None:
     message = run("recommend", "--labels", "5000", "--licence", "apache", code=2).stderr
     assert "There is no licence named 'apache'" in message
-    assert "'permissive' or one of: Apache-2.0" in message
+    assert "'permissive', 'commercial', 'conditions' or one of: Apache-2.0" in message
 
 
 def test_when_nothing_is_left_the_filter_that_removed_the_last_is_named() -> None:

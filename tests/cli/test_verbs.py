@@ -25,7 +25,7 @@ def error_of(encoder: str) -> float:
 class TestList:
     def test_every_encoder_has_a_line(self) -> None:
         lines = table("list")
-        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "licence"]
+        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "reported", "licence"]
         assert [line[0] for line in lines[1:]] == list(catalogue())
 
     def test_json_has_every_column_and_says_why_a_value_is_missing(self) -> None:
@@ -48,6 +48,31 @@ class TestList:
         found = names("list", pattern)
         assert "dino_vitS16" in found
         assert all(encoder.startswith("dino_vitS") for encoder in found)
+
+    def test_words_are_found_in_families_methods_names_elsewhere_and_data(self) -> None:
+        assert {catalogue()[name].family for name in names("list", "MoCo v3")} == {"mocov3"}
+        assert names("list", "resnet50_clip.openai") == ["clip_rn50"]
+        assert set(names("list", "openclip", "laion-2b")) >= {"openclip_vitB32", "openclip_vitL14"}
+        assert document("list", "dino", "clip", code=1)["encoders"] == []
+
+    def test_words_that_nothing_meets_are_answered_with_what_does(self) -> None:
+        assert "did you mean simsiam?" in run("list", "simsaim", code=1).stderr
+        assert "'dino' finds " in run("list", "dino", "clip", code=1).stderr
+
+    def test_families_are_listed_with_their_networks(self) -> None:
+        found = {record["family"]: record for record in document("list", "--families")["families"]}
+        assert list(found) == sorted({card.family for card in catalogue().values()})
+        assert ["dino_vitB8", "dino_vitB8_last"] in found["dino"]["networks"]
+        assert found["byol"]["commercial_use"] == {"no": found["byol"]["n_encoders"]}
+        lines = table("list", "--families", "vicreg")
+        assert {"vicreg", "vicregl"} <= {line[0] for line in lines} < {"family", *found}
+        run("list", "--families", "--sort", "z_dim", code=2)
+
+    def test_a_listing_builds_no_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = catalogue()
+        monkeypatch.setattr(known, "_of_file", lambda encoder: pytest.fail(f"built {encoder}"))
+        document("list", "--where", "z_dim > 0")
+        run("list", "--families")
 
     def test_a_condition_selects(self) -> None:
         found = document("list", "--where", 'family == "vit" and z_dim <= 768')["encoders"]
@@ -121,7 +146,7 @@ class TestList:
     def test_measurements_that_are_wrong_are_marked(self) -> None:
         assert names("list", "--where", "is_wrong") == [WRONG]
         assert document("list", WRONG, "--columns", "is_wrong")["encoders"][0]["is_wrong"] is True
-        result = run("list", "deepcluster")
+        result = run("list", WRONG)
         assert [line.split()[4] for line in result.stdout.splitlines()[1:]] == [f"{error_of(WRONG):.1f}!"]
         assert "!  measured wrongly: zoo show NAME says why" in result.stderr
 

@@ -15,7 +15,7 @@ from zoo.datasets.views import augmented, hidden_patches, view_preprocess
 from zoo.errors import QueryError, UnknownName
 
 CARDS = list(catalogue())
-SILENT = {"not applicable": "was not trained", "not published": "does not tell"}
+SILENT = {"not applicable": "was not trained", "not published": "does not tell", "not recorded": "does not tell"}
 
 
 def noise(width: int = 48, height: int = 40) -> Image.Image:

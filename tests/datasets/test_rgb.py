@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 from torchvision import transforms
 
 from tests.image_files import exif, png, shades, stored, tiff
+from tests.published import EARLY
 from zoo.cards.catalogue import catalogue
 from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
 from zoo.encoders.preprocess import build_preprocess
@@ -211,7 +212,7 @@ def test_every_encoder_sees_an_extremely_long_image_without_resizing_all_of_it(m
         return resize(image, size, *rest, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Image.Image, "resize", watched)
-    for about in {card.preprocess for card in catalogue().values()}:
+    for about in {card.preprocess for card in EARLY}:
         for image in (Image.fromarray(PIXELS[:, None]), Image.fromarray(PIXELS[None])):
             assert build_preprocess(about)(image).shape == (3, about.crop_px, about.crop_px)
     assert sizes and max(width * height for width, height in sizes) <= 1024**2

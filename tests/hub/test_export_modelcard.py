@@ -233,7 +233,7 @@ def test_a_path_is_no_link_to_a_licence() -> None:
     [
         ("CC-BY-NC-4.0", "forbids commercial use. Read it before you publish"),
         ("CC-BY-NC-ND-4.0", "forbids commercial use and forbids altered copies"),
-        ("GPL-3.0-only", "has further conditions"),
+        ("GPL-3.0-only", "must be under the same licence, with its source"),
         (NOT_PUBLISHED, "No licence of these weights was published"),
     ],
 )

@@ -107,6 +107,7 @@ def malicious_files(canary: Path) -> Iterator[tuple[str, bytes]]:
     yield from _zip_files()
     yield from _legacy_files()
     yield from _safetensors_files()
+    yield from _npz_files(attack)
     yield from _other_files()
 
 
@@ -225,6 +226,41 @@ def _safetensors_files() -> Iterator[tuple[str, bytes]]:
     yield "numbers of 8 bits", file({"a": one("F8_E4M3", (8,), 0, 8)}, bytes(8))
     yield "truth values of other bytes in safetensors", file({"a": one("BOOL", (3,), 0, 3)}, b"\1\2\3")
     yield "something after the last tensor", file({"a": one(shape=(1,), end=4)})
+
+
+def _npz_files(attack: bytes) -> Iterator[tuple[str, bytes]]:
+    def array(
+        numbers: bytes = NUMBERS, *, dtype: str = "'<f4'", shape: str = "(4,)", version: int = 1, header: str = ""
+    ) -> bytes:
+        text = (header or f"{{'descr': {dtype}, 'fortran_order': False, 'shape': {shape}, }}").encode()
+        text = text.ljust(-(len(text) + 11) % 64 + len(text)) + b"\n"
+        return b"\x93NUMPY" + struct.pack("<BBH", version, 0, len(text)) + text + numbers
+
+    good = {"a.npy": array()}
+    yield "an array of objects", archive({"a.npy": array(attack, dtype="'|O'", shape="(1,)")})
+    yield "an array of records", archive({"a.npy": array(dtype="[('x', '<f4')]")})
+    yield "an array of texts", archive({"a.npy": array(dtype="'<U4'", shape="(1,)")})
+    yield "an array of big-endian numbers", archive({"a.npy": array(dtype="'>f4'")})
+    yield "an array of complex numbers", archive({"a.npy": array(dtype="'<c8'", shape="(2,)")})
+    yield "an array of huge sides", archive({"a.npy": array(shape="(2305843009213693952, 2305843009213693952)")})
+    yield "an array of negative sides", archive({"a.npy": array(shape="(-2, -2)")})
+    yield "an array that is too short", archive({"a.npy": array(NUMBERS[:-1])})
+    yield "an array before something else", archive({"a.npy": array(NUMBERS + b"x")})
+    yield "an array of a version to come", archive({"a.npy": array(version=9)})
+    yield "an array whose header calls", archive({"a.npy": array(header="__import__('os').system('true')")})
+    yield "an array whose header is deep", archive({"a.npy": array(header="(" * 5000 + ")" * 5000)})
+    yield "an array whose header is long", archive({"a.npy": array(header=" " * 30_000)})
+    yield "an array without a header", archive({"a.npy": NUMBERS})
+    yield "truth values of other bytes in an array", archive({"a.npy": array(b"\2\3", dtype="'|b1'", shape="(2,)")})
+    yield "a pickle beside arrays", archive({**good, "data.pkl": attack})
+    yield "arrays of zeros", archive({"a.npy": array(bytes(2**28), shape="(67108864,)")}, methods={"a.npy": DEFLATED})
+    yield "an array of an unknown compression", archive(good, methods={"a.npy": 99})
+    yield (
+        "an array of another length than the directory says",
+        archive(good, methods={"a.npy": DEFLATED}, patch=lambda entry: entry.update(size=10)),
+    )
+    damaged = archive(good, methods={"a.npy": DEFLATED})
+    yield "a damaged array", damaged[:90] + bytes([damaged[90] ^ 255]) + damaged[91:]
 
 
 def _other_files() -> Iterator[tuple[str, bytes]]:

@@ -9,6 +9,7 @@ import pathlib
 import warnings
 import zlib
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -201,4 +202,24 @@ def good_files() -> dict[str, bytes]:
     files |= {f"torch before 1.6, protocol {p}": saved(content, protocol=p, is_zip=False) for p in (2, 3, 4, 5)}
     files |= {"scripted": scripted()[0], "traced": scripted(traced=True)[0]}
     files["safetensors"] = safetensors.torch.save({"a": torch.ones(2, 3), "b": torch.zeros(4).half()}, {"format": "pt"})
+    files |= {"npz": npz(np.savez), "npz, compressed": npz(np.savez_compressed)}
     return files | dill_files()
+
+
+def npz_arrays() -> dict[str, Any]:
+    """Arrays of every kind that an archive may hold: strided as Fortran's, without dimensions, without elements."""
+    numbers = np.arange(60, dtype=np.float32)
+    return {
+        "blocks.0.weight": numbers.reshape(3, 4, 5),
+        "folder/turned": np.asfortranarray(numbers.astype(np.float64).reshape(4, 15)),
+        "half": np.array(0.5, np.float16),
+        "none": np.zeros((0, 3), np.int64),
+        "truths": np.array([True, False]),
+    }
+
+
+def npz(save: Callable[..., None]) -> bytes:
+    """What NumPy writes of them."""
+    file = io.BytesIO()
+    save(file, **npz_arrays())
+    return file.getvalue()

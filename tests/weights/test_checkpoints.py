@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import pathlib
 import struct
 import threading
@@ -19,7 +20,7 @@ from torch import Tensor
 from tests.weights.malice import DICT, FALSE, LIST, NONE, TRUE, call, group, legacy, listed, name, number, text, whole
 from tests.weights.malice_bombs import tensor
 from tests.weights.malice_files import NUMBERS, archive, torch_zip
-from tests.weights.malice_good import good_files, saved, scripted, training
+from tests.weights.malice_good import good_files, npz_arrays, saved, scripted, training
 from zoo.errors import StoreError
 from zoo.weights.checkpoints import read_checkpoint
 from zoo.weights.pickles import Inert
@@ -37,6 +38,14 @@ def read(tmp_path: Path) -> Read:
         return content
 
     return from_bytes
+
+
+@pytest.mark.parametrize("label", ["npz", "npz, compressed"])
+def test_arrays_equal_those_that_numpy_reads_itself(read: Read, label: str) -> None:
+    data = good_files()[label]
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        assert_same(read(data), {name: np.array(archive[name]) for name in archive.files})
+    assert_same(read(data), npz_arrays())
 
 
 def assert_same(found: Any, expected: Any) -> None:

@@ -6,27 +6,26 @@ and ``like = "ID"`` inside an encoder starts from another encoder instead of fro
 Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
 that an encoder offers; :mod:`zoo.cards.representations` says how they are named.
 
-Reading and checking all cards takes longer than a listing should, so the checked facts are cached by :func:`compiled`,
-and so is what is derived from results. The copy is JSON, for a cache file must not run code. Its name is made of the
-content of every source and of the modules that check them, so that a changed file or a changed rule is another name;
-its first line is a checksum of the rest, so that a damaged copy is made again. A cache that cannot be read or written
-costs time and nothing else.
+Reading and checking them is what :mod:`zoo.cards.compiled` saves; beside every card its copy has those facts of all
+cards that listings show, a column each, so that a listing builds no card.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import CardError, QueryError, UnknownName, warn
-from ..files import cache_folder, content_files, content_folder, replaced
+from ..files import content_files, content_folder
+from .compiled import Stamp, compiled, stamp
+from .finding import Finder, names_of
 from .representations import MARK, derived, own_id
 from .schema import (
+    COLUMNS,
+    NOT_RECORDED,
     Architecture,
     EncoderCard,
     Erratum,
@@ -43,59 +42,7 @@ from .schema import (
     Weights,
 )
 
-_MOST_COPIES = 8  # of one kind: other homes, other versions
-_ZOO = Path(__file__).parents[1]
-
-
-def compiled(kind: str, sources: Mapping[Path, bytes], rules: Iterable[str], make: Callable[[], Any]) -> Any:
-    """What ``make`` returns, from the cached copy if there is one for these sources and rules.
-
-    ``kind`` begins the name of the copy, ``sources`` is the content of every file that ``make`` reads, ``rules`` names
-    the packages and modules of the zoo that decide what it returns. That must survive a round trip through JSON. Errors
-    of ``make`` pass through, and nothing is written then.
-    """
-    path = cache_folder() / f"{kind}-{_key(sources, rules)}.json"
-    value = _read(path)
-    if value is None:
-        value = make()
-        _write(path, kind, value)
-    return value
-
-
-def _key(sources: Mapping[Path, bytes], rules: Iterable[str]) -> str:
-    digest = blake2b(digest_size=16)
-    paths = [path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"])]
-    modules = {path: path.read_bytes() for path in paths}
-    for path, content in [*modules.items(), *sources.items()]:
-        digest.update(f"{path}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _checksum(body: bytes) -> bytes:
-    return blake2b(body, digest_size=16).hexdigest().encode()
-
-
-def _read(path: Path) -> Any:
-    try:
-        checksum, _, body = path.read_bytes().partition(b"\n")
-    except OSError:  # missing or unreadable
-        return None
-    return json.loads(body) if checksum == _checksum(body) else None
-
-
-def _write(path: Path, kind: str, value: Any) -> None:
-    body = json.dumps(value, separators=(",", ":")).encode()
-    try:
-        with replaced(path) as file:
-            file.write(_checksum(body) + b"\n" + body)
-        copies = sorted(path.parent.glob(f"{kind}-*.json"), key=lambda copy: copy.stat().st_mtime, reverse=True)
-        for old in copies[_MOST_COPIES:]:
-            old.unlink(missing_ok=True)
-    except OSError:  # a full or read-only disk, or another process that was quicker
-        return
-
-
+LIST = "Run 'zoo list' to see them all."
 RULES = ("errors", "files", "cards")  # modules whose change makes a cached copy of cards worthless
 
 _PARTS: dict[str, type] = {
@@ -111,8 +58,16 @@ _PARTS: dict[str, type] = {
     "reported": Reported,
     "provenance": Provenance,
 }
+_BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, part in _PARTS.items()}
 _MISSING = {reason.value: reason for reason in Missing}
-_Stamp = tuple[Path, int, int]  # file, time of change in ns, bytes
+_IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
+_LISTED = dict.fromkeys([
+    *(column.field for column in COLUMNS), "family", "licence.code", "weights.availability", "weights.size_bytes",
+    "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
+    "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
+    "provenance.adapted_from", "provenance.superseded_by",
+])  # fmt: skip
+"""Facts that listings show, a column each."""
 
 
 class Catalogue(Mapping[str, EncoderCard]):
@@ -121,11 +76,29 @@ class Catalogue(Mapping[str, EncoderCard]):
     A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere.
     """
 
-    def __init__(self, facts: dict[str, dict[str, Any]], left_out: Sequence[str] = ()) -> None:
-        self._facts = facts
-        self.left_out = tuple(left_out)  # a sentence for each card or file of the user's that is wrong
-        self._by_folded = {encoder.casefold(): encoder for encoder in facts}
+    def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = ()) -> None:
+        self._parts = parts
+        self.left_out = (*left_out, *parts[_LEFT_OUT])  # a sentence for each card or file of the user's that is wrong
+        self._by_folded: dict[str, str] = {encoder.casefold(): encoder for encoder in parts[_IDS]}
         self._cards: dict[str, EncoderCard] = {}
+        self._columns: dict[str, dict[str, Any]] = {}
+
+    @cached_property
+    def finder(self) -> Finder:
+        """What finds encoders by what people call them."""
+        return Finder(self.column("names"))
+
+    def column(self, field: str) -> Mapping[str, Any]:
+        """A fact of every card by id, by its dotted name; ``n_errata`` and ``names`` are facts too."""
+        if field not in self._columns:
+            part = f"column {field}"
+            if part in self._parts:
+                values = _values(dict(zip(self, self._parts[part], strict=True)))
+                values = {encoder: NOT_RECORDED if value is None else value for encoder, value in values.items()}
+            else:
+                values = {encoder: card.fact(field) for encoder, card in self.items()}
+            self._columns[field] = values
+        return self._columns[field]
 
     def id_of(self, name: str) -> str:
         """The id as it is published, from any spelling of its case; of other features, the one spelling of their name.
@@ -135,7 +108,9 @@ class Catalogue(Mapping[str, EncoderCard]):
         id_part, mark, features = name.partition(MARK) if isinstance(name, str) else ("", "", "")
         encoder = self._by_folded.get(id_part.casefold())
         if encoder is None:
-            raise UnknownName("encoder", id_part or name, self._facts, hint="Run 'zoo list' to see them all.")
+            raise UnknownName(
+                "encoder", id_part or name, self, hint=LIST, nearest=self.finder.nearest(id_part) if id_part else None
+            )
         return derived(self._of_file(encoder), features=features).id if mark else encoder
 
     def __getitem__(self, name: str) -> EncoderCard:
@@ -145,7 +120,7 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def _of_file(self, encoder: str) -> EncoderCard:
         if encoder not in self._cards:
-            self._cards[encoder] = build_card(self._facts[encoder])
+            self._cards[encoder] = build_card(self._parts[f"card {encoder}"])
         return self._cards[encoder]
 
     def __contains__(self, name: object) -> bool:
@@ -155,10 +130,10 @@ class Catalogue(Mapping[str, EncoderCard]):
             return False
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._facts)
+        return iter(self._by_folded.values())
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return len(self._by_folded)
 
 
 def catalogue() -> Catalogue:
@@ -167,7 +142,7 @@ def catalogue() -> Catalogue:
     A card of the user's that is wrong is left out with a :class:`~zoo.errors.ContentWarning` that names file, encoder,
     field, value and what was expected; so is a file that cannot be read. A wrong shipped card raises CardError.
     """
-    cards = _catalogue(tuple(map(_stamp, content_files("metadata", ".toml"))))
+    cards = _catalogue(tuple(map(stamp, content_files("metadata", ".toml"))))
     warn(cards.left_out)
     return cards
 
@@ -183,25 +158,52 @@ def read_card_files() -> dict[Path, bytes]:
 
 
 @lru_cache(maxsize=4)
-def _catalogue(stamps: tuple[_Stamp, ...]) -> Catalogue:
-    sources, unreadable = _contents(path for path, _, _ in stamps)
+def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
+    unreadable: list[str] = []
 
-    def make() -> dict[str, Any]:
+    def read() -> dict[Path, bytes]:
+        sources, sentences = _contents(path for path, *_ in stamps)
+        unreadable.extend(sentences)
+        return sources
+
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         from .reading import parse_cards  # the checker is only needed when a card has changed
 
         facts, left_out = parse_cards(sources, frozenset(path for path in sources if _is_of_user(path)))
-        return {"facts": facts, "left_out": left_out}
+        return _as_parts(facts, left_out)
 
-    checked = compiled("cards", sources, RULES, make)
-    return Catalogue(checked["facts"], [*unreadable, *checked["left_out"]])
+    return Catalogue(compiled("cards", stamps, RULES, read, make), unreadable)
 
 
-def _stamp(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)
-    except OSError:  # such as a broken link, which reading refuses
-        return path, -1, -1
-    return path, status.st_mtime_ns, status.st_size
+def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> dict[str, Any]:
+    """All cards as the copy has them: the columns of listings, then each card by itself."""
+    columns = {f"column {field}": [_recorded(_fact(one, field)) for one in facts.values()] for field in _LISTED}
+    columns["column commercial_use"] = [_word(build_card(one).commercial_use) for one in facts.values()]
+    columns[_N_ERRATA] = [len(one["errata"]) for one in facts.values()]
+    columns[_NAMES] = [names_of(one) for one in facts.values()]
+    cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
+    return {_IDS: list(facts), _LEFT_OUT: list(left_out), **columns, **cards}
+
+
+def _fact(facts: Mapping[str, Any], field: str) -> Any:
+    part, _, name = field.partition(".")
+    return facts[part][name] if name else facts[part]
+
+
+def _word(value: Any) -> Any:
+    return value.value if isinstance(value, Missing) else value
+
+
+def _recorded(value: Any) -> Any:
+    """The value, or None for what nobody has recorded, most of what there is."""
+    return None if value == NOT_RECORDED.value else value
+
+
+def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {
+        part: {name: value for name, value in facts[part].items() if value != NOT_RECORDED.value} for part in _PARTS
+    }
+    return {**facts, **parts}
 
 
 def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
@@ -223,8 +225,8 @@ def _is_of_user(path: Path) -> bool:
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:
-    """A card from checked facts: TOML values, missing ones still in words."""
-    parts = {name: part(**_values(facts[name])) for name, part in _PARTS.items()}
+    """A card from checked facts: TOML values, missing ones still in words; what is not there is not recorded."""
+    parts = {name: part(**(_BLANK[name] | _values(facts[name]))) for name, part in _PARTS.items()}
     return EncoderCard(
         id=facts["id"],
         family=facts["family"],

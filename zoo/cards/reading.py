@@ -20,6 +20,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
+from .licences import LICENCES, licence_ids
 from .schema import EncoderCard, Missing
 
 Facts = dict[str, Any]
@@ -71,6 +72,9 @@ def check_facts(where: str, merged: Facts) -> Facts:
         value = checked["weights"][name]
         if value not in MISSING_WORDS and not re.fullmatch(f"[0-9a-f]{{{n_digits}}}", value):
             _refuse(f"{where}, field 'weights.{name}'", value, f"{n_digits} hexadecimal digits in lower case")
+    url, sha256 = checked["weights"]["url"], checked["weights"]["sha256"]
+    if url.startswith("package:") and sha256 in MISSING_WORDS:
+        _refuse(f"{where}, field 'weights.sha256'", sha256, "the hash of the file, for packages change without notice")
     mean, std = checked["preprocess"]["mean"], checked["preprocess"]["std"]
     if len(mean) != len(std) or not mean:
         _refuse(
@@ -180,7 +184,11 @@ def _fits(value: Any, hint: Any) -> bool:
             return False
         return all(_fits(item, items[0]) for item in value)
     if origin is dict:  # only architecture.options: keyword arguments of a constructor
-        return isinstance(value, dict) and all(isinstance(item, (bool, int, float, str)) for item in value.values())
+        return isinstance(value, dict) and all(
+            isinstance(item, (bool, int, float, str))
+            for listed in value.values()
+            for item in (listed if isinstance(listed, list) else [listed])
+        )
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is str:
@@ -226,13 +234,37 @@ def _check_licences(where: str, facts: Facts) -> None:
         value = facts["licence"][field.partition(".")[2]]
         if value in MISSING_WORDS:
             continue
+        here = f"{where}, field {field!r}"
         try:
             canonical = canonicalize_license_expression(value)
         except InvalidLicenseExpression:
             canonical = None
         if canonical != value:
-            advice = f"such as {canonical!r}" if canonical else "such as 'MIT' or 'CC-BY-NC-4.0'"
-            _refuse(f"{where}, field {field!r}", value, f"an SPDX licence id {advice}")
+            near = canonical or next(iter(nearest_names(value, LICENCES, n=1)), None)
+            advice = f"such as {near!r}" if near else "such as 'MIT' or 'CC-BY-NC-4.0'"
+            own = "" if canonical else ", 'LicenseRef-NAME' for terms of one's own, or 'not published'"
+            _refuse(here, value, f"an SPDX licence id {advice}{own}")
+        for name in licence_ids(value):
+            if name not in LICENCES and (known := _SPELT.get(_bare(name))):
+                _refuse(here, value, f"{known!r} in its own spelling")
+
+
+def _bare(licence: str) -> str:
+    return re.sub("[^a-z0-9]", "", licence.casefold())
+
+
+_SPELT = {_bare(name): name for name in LICENCES}  # other spellings would be terms of one's own
+
+
+def _require_known_terms(where: str, facts: Facts) -> None:
+    """Refuses a licence without an SPDX id that the table does not explain: a card of the user's may have such."""
+    for field in _SPDX:
+        value = facts["licence"][field.partition(".")[2]]
+        for name in licence_ids(value) if value not in MISSING_WORDS else ():
+            if name.startswith("LicenseRef-") and name not in LICENCES:
+                known = [one for one in LICENCES if one.startswith("LicenseRef-")]
+                near = nearest_names(name, known, n=1) or (known[0],)
+                _refuse(f"{where}, field {field!r}", value, f"a licence of zoo/cards/licences.py, such as {near[0]!r}")
 
 
 def _refuse(here: str, found: object, expected: str) -> NoReturn:
@@ -259,7 +291,10 @@ def parse_cards(sources: Mapping[Path, bytes], of_user: Collection[Path] = ()) -
         where = f"{path}: encoder {encoder!r}"
         with refused.of(path):
             family = files.documents[path].get("family", path.stem)
-            cards[encoder] = {"id": encoder, "family": family, **check_facts(where, files.merged(encoder))}
+            facts = check_facts(where, files.merged(encoder))
+            if path not in of_user:
+                _require_known_terms(where, facts)
+            cards[encoder] = {"id": encoder, "family": family, **facts}
     _check_shared_weights(cards, files.of, refused)
     return cards, refused.sentences
 

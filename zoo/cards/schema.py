@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from .licences import CommercialUse, commercial_use
+
 
 class Missing(enum.Enum):
     """Why a fact has no value. The reasons are different facts, and every table shows which."""
@@ -61,7 +63,7 @@ Mode: TypeAlias = Literal[
 ]  # fmt: skip
 ArchitectureFamily: TypeAlias = Literal[
     "resnet", "vit", "convnext", "swin", "regnet", "hiera", "hybrid", "fastvit", "xcit", "alexnet", "resmlp", "davit",
-    "mobilenet", "efficientnet",
+    "mobilenet", "efficientnet", "other",
 ]  # fmt: skip
 Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
@@ -69,12 +71,17 @@ Layer: TypeAlias = Literal[
 ]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
-Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors"]
+Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
 
 LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
-    "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo",
+    "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip", "vissl_regnet",
+    "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
+    "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
+    "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep", "transformers",
+    "mmpretrain_vit", "simmim_vit", "lightly_vit",
+    "musk", "tinyclip",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 
@@ -295,6 +302,14 @@ class EncoderCard:
     errata: tuple[Erratum, ...]
 
     @property
+    def commercial_use(self) -> CommercialUse | Missing:
+        """Whether the licence of the weights allows commercial use, from :data:`zoo.cards.licences.LICENCES`."""
+        licence = self.licence.weights
+        if isinstance(licence, Missing):
+            return licence if licence is NOT_APPLICABLE else "unknown"
+        return commercial_use(licence)
+
+    @property
     def patch_grid(self) -> tuple[int, int] | None:
         """Rows and columns of patches for which the file has position embeddings; None without such."""
         side, patch = self.architecture.native_px, self.architecture.patch_size_px
@@ -332,7 +347,10 @@ class Column:
 
     def of(self, card: EncoderCard, *, as_published: bool = False) -> Any:
         """The value of this column for one card; ``Missing`` where it has none."""
-        value = card.fact(self.field, as_published=as_published)
+        return self.of_fact(card.fact(self.field, as_published=as_published))
+
+    def of_fact(self, value: Any) -> Any:
+        """The value of this column from the fact that it shows."""
         if isinstance(value, Missing):
             return value
         if self.name == "year":

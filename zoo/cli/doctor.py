@@ -295,15 +295,39 @@ _MARKS = {"ok": "", "warning": "warning: ", "problem": "PROBLEM: "}
 _COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}
 
 
-@click.command("doctor", epilog="\b\nExamples:\n  zoo doctor\n  zoo doctor --offline --json")
+_EXAMPLES = """\b
+Examples:
+  zoo doctor
+  zoo doctor --offline --json
+  zoo doctor --access 'dinov3*'
+"""
+
+
+@click.command("doctor", epilog=_EXAMPLES)
 @click.option("--offline", is_flag=True, help="Ask no host; ZOO_OFFLINE=1 does the same.")
+@click.option(
+    "--access",
+    "pattern",
+    metavar="PATTERN",
+    help="Instead, ask the hosts of these encoders whether their weights are open, gated, gone or changed.",
+)
 @json_option
-def doctor_command(offline: bool, as_json: bool) -> None:
-    """Check this installation.
+def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
+    """Check this installation, or with --access the hosts of weights.
 
     Versions, content, caches and the network. Exit code 1 if there is a problem, as a cache is that cannot be written;
     an absent extra or a host that does not answer is none.
+
+    --access downloads nothing: the host of every place of the encoders that PATTERN matches, as in zoo list, is asked
+    by a HEAD request. open: for everybody; gated: for those whom its publisher admits, and whether your token is
+    admitted is said; gone; changed: another file than the one whose size, hash or revision is recorded; unreachable.
+    Exit code 1 if a host says otherwise than a card, or could not be asked.
     """
+    if pattern is not None:
+        from .access import report
+
+        report(pattern, offline=offline, as_json=as_json)
+        return
     checks = chain(versions(), content(), caches(), network(offline=offline))
     if as_json:
         found = list(checks)

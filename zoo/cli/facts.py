@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import catalogue
+from ..cards.catalogue import LIST, Catalogue, catalogue
+from ..cards.finding import is_glob
 from ..cards.representations import MARK, own_id
 from ..cards.schema import (
     COLUMNS,
@@ -30,6 +31,8 @@ from ..cards.schema import (
 )
 from ..errors import UnknownName, nearest_names
 from ..results.derived import summaries
+from ..results.reported import Preferred, preferred_numbers
+from ..results.reported_values import PROTOCOLS
 from ..results.values import SETTINGS, Setting, Summary
 from .output import NothingFound
 
@@ -41,15 +44,46 @@ _CLEARER = {"license": "licence", "img_size": "crop_px"}
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
+REPORTED = "*"  # behind a number that somebody reported
+DOUBTFUL = "*!"  # behind one that is doubtful
+
+
+class ReportedByAll:
+    """What listings show of every encoder's reported numbers, read when first asked for."""
+
+    def of(self, encoder: str) -> Mapping[str, Preferred]:
+        """The preferred numbers of an encoder by protocol."""
+        return self._found.get(encoder, {})
+
+    @cached_property
+    def _found(self) -> Mapping[str, Mapping[str, Preferred]]:
+        return preferred_numbers()
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One encoder: its card and its measurements."""
+    """One encoder: what its card says, and its measurements."""
 
-    card: EncoderCard
+    id: str
+    cards: Catalogue
     measured: Summary | None  # everything, believable or not
     summary: Summary | None  # what counts: perhaps without what an erratum says to leave out
+    reported_by_all: ReportedByAll = field(default_factory=ReportedByAll, compare=False, repr=False)
+
+    @property
+    def reported(self) -> Mapping[str, Preferred]:
+        """Accuracies on ImageNet-1K that somebody reported, by protocol; never mixed with measurements."""
+        return self.reported_by_all.of(self.id)
+
+    @property
+    def card(self) -> EncoderCard:
+        """The whole card, which takes longer than a fact of it."""
+        return self.cards[self.id]
+
+    def fact(self, field: str) -> Any:
+        """The fact of the card with a dotted name."""
+        values = self.cards.column(field)
+        return values[self.id] if self.id in values else self.card.fact(field)  # other features are in no column
 
     @property
     def is_wrong(self) -> bool:
@@ -74,11 +108,17 @@ class Fact:
     unit: str = ""
     from_results: bool = False  # needs the files of results/
     other_name: str = ""
+    field: str = ""  # dotted name in the card, if the value is that fact as it is
 
     @property
     def is_risk(self) -> bool:
         """True for errors and their components."""
         return self.from_results and self.kind == "number"
+
+    @property
+    def is_reported(self) -> bool:
+        """True for what somebody reported, which no protocol of ours measured."""
+        return self.name.startswith("reported")
 
 
 def _component(name: str, other_name: str, meaning: str) -> Fact:
@@ -102,15 +142,26 @@ def _setting_error(setting: Setting) -> Fact:
 
 def _of_card(column: Column) -> Fact:
     unit = "percent" if column.section == "metrics" else _UNITS.get(column.name, "")
-    dated = column.field == "released"  # from which Column.of takes the month or the year
-    of: Callable[[Subject], Any] = (
-        (lambda subject: column.of(subject.card)) if dated else attrgetter(f"card.{column.field}")
-    )
-    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=_CLEARER.get(column.name, ""))
+    clear = _CLEARER.get(column.name, "")
+    if column.field == "released":
+        return Fact(column.name, column.kind, column.meaning, _part_of_month(column), unit, other_name=clear)
+    of = _recorded(column.field)
+    return Fact(column.name, column.kind, column.meaning, of, unit, other_name=clear, field=column.field)
+
+
+def _recorded(field: str) -> Callable[[Subject], Any]:
+    return lambda subject: subject.fact(field)
+
+
+def _part_of_month(column: Column) -> Callable[[Subject], Any]:
+    return lambda subject: column.of_fact(subject.fact(column.field))
 
 
 def _n_errata(subject: Subject) -> int:
-    return len(subject.card.errata) + (len(subject.measured.errata) if subject.measured else 0)
+    of_card = subject.cards.column("n_errata").get(subject.id)
+    if of_card is None:
+        of_card = len(subject.card.errata)
+    return of_card + (len(subject.measured.errata) if subject.measured else 0)
 
 
 def _is_wrong(subject: Subject) -> Any:
@@ -123,15 +174,64 @@ def _is_assumed(subject: Subject) -> Any:
     return subject.approximation_is_assumed
 
 
+def _reported(name: str) -> Fact:
+    protocol = PROTOCOLS[name]
+
+    def of(subject: Subject) -> Any:
+        one = subject.reported.get(name)
+        return _not_reported(subject.card, name) if one is None else one.value
+
+    meaning = f"top-1 accuracy on ImageNet-1K that somebody reported: {protocol.meaning}"
+    return Fact(protocol.column, "number", meaning, of, "percent, higher is better")
+
+
+def _not_reported(card: EncoderCard, protocol: str) -> Missing:
+    """Why a number is missing: cards say of linear probes whether anybody has searched."""
+    stated = card.reported.top1_percent
+    if isinstance(stated, Missing) and (protocol == "reported-linear" or stated is NOT_APPLICABLE):
+        return stated
+    return NOT_RECORDED
+
+
+_LISTED = (
+    "reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot", "reported-own-head",
+    "reported-finetune",
+)  # fmt: skip
+
+
+def _first_reported(subject: Subject) -> Any:
+    reported = subject.reported
+    for name in _LISTED:
+        if name in reported:
+            return f"{reported[name].printed}{_mark(reported[name])} {PROTOCOLS[name].short}"
+    return _not_reported(subject.card, "reported-linear")
+
+
+def _mark(one: Preferred) -> str:
+    return DOUBTFUL if one.is_doubtful else REPORTED
+
+
+_FIRST_REPORTED = "accuracy on ImageNet-1K that somebody reported, and how: the first known of the columns that follow"
+_COMMERCIAL = "yes, no, conditions or unknown, from the licence of the weights"
 _ERRATA = "published facts and measurements known or suspected to be wrong"
 _WRONG = "an erratum says to leave its measurements out"
 _ASSUMPTION = "approx is 0 by assumption, not by measurement"
 _ALL = [
-    Fact("encoder", "text", "id of the encoder", attrgetter("card.id")),
+    Fact("encoder", "text", "id of the encoder", attrgetter("id")),
     *map(_of_card, COLUMNS),
     Fact("released", "text", "month of publication", attrgetter("card.released")),
     Fact("licence_code", "text", "licence of the code, SPDX", attrgetter("card.licence.code")),
-    Fact("availability", "text", "open, gated, by request, gone or unfit", attrgetter("card.weights.availability")),
+    Fact("licence_timm", "text", "licence as timm labels its copy", attrgetter("card.licence.timm")),
+    Fact("commercial_use", "text", "yes, no, conditions or unknown, by licence", attrgetter("card.commercial_use")),
+    Fact(
+        "availability",
+        "text",
+        "open, gated, by request, gone or unfit",
+        attrgetter("card.weights.availability"),
+        other_name="access",
+    ),
+    Fact("gate", "text", "who is given weights that are not open", attrgetter("card.weights.gate")),
+    Fact("authors_access", "text", "access to the authors' own copy", attrgetter("card.weights.authors_availability")),
     Fact("domain", "text", "kind of images it was trained on", attrgetter("card.pretraining.domain")),
     Fact("magnification", "text", "of those images", attrgetter("card.pretraining.magnification")),
     Fact("image_sets", "list", "every data set it was trained on", attrgetter("card.pretraining.image_sets")),
@@ -147,6 +247,22 @@ _ALL = [
     Fact("adapted_from", "text", "encoder that its training started from", attrgetter("card.provenance.adapted_from")),
     Fact("superseded_by", "text", "encoder offered in its place", attrgetter("card.provenance.superseded_by")),
     Fact("size_bytes", "whole number", "size of the file of weights", attrgetter("card.weights.size_bytes"), "bytes"),
+    Fact("released", "text", "month of publication", _recorded("released")),
+    Fact("card_family", "text", "family of encoders, as its files are called", _recorded("family"), field="family"),
+    Fact("commercial_use", "text", _COMMERCIAL, _recorded("commercial_use"), field="commercial_use"),
+    Fact("licence_code", "text", "licence of the code, SPDX", _recorded("licence.code")),
+    Fact("availability", "text", "open, gated, by request, gone or unfit", _recorded("weights.availability")),
+    Fact("domain", "text", "kind of images it was trained on", _recorded("pretraining.domain")),
+    Fact("magnification", "text", "of those images", _recorded("pretraining.magnification")),
+    Fact("image_sets", "list", "every data set it was trained on", _recorded("pretraining.image_sets")),
+    Fact("n_images", "whole number", "images of the pretraining data", _recorded("pretraining.n_images")),
+    Fact("n_samples_seen", "whole number", "images of all steps", _recorded("pretraining.n_samples_seen")),
+    Fact("n_registers", "whole number", "tokens beside class and patches", _recorded("architecture.n_registers")),
+    Fact("native_px", "whole number", "side that its positions are for", _recorded("architecture.native_px"), "px"),
+    Fact("size_step_px", "whole number", "sides are multiples of it", _recorded("architecture.size_step_px"), "px"),
+    Fact("adapted_from", "text", "encoder that its training started from", _recorded("provenance.adapted_from")),
+    Fact("superseded_by", "text", "encoder offered in its place", _recorded("provenance.superseded_by")),
+    Fact("size_bytes", "whole number", "size of the file of weights", _recorded("weights.size_bytes"), "bytes"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
     *map(_setting_error, SETTINGS),
@@ -156,6 +272,8 @@ _ALL = [
     _component("approx_plus_usability", "approximation_plus_usability", "approximation and usability together"),
     _component("probe_gen", "probe_generalization", "error from training the probe on a finite data set"),
     _component("enc_gen", "encoder_generalization", "error from pretraining on a finite data set"),
+    Fact("reported", "text", _FIRST_REPORTED, _first_reported),
+    *map(_reported, _LISTED),
 ]
 FACTS: dict[str, Fact] = {fact.name: fact for fact in _ALL}
 _BY_ANY_NAME = FACTS | {fact.other_name: fact for fact in FACTS.values() if fact.other_name}
@@ -169,6 +287,14 @@ def kinds() -> dict[str, Kind]:
 def value_of(subject: Subject, name: str) -> Any:
     """The value of the column with that name, or why it is missing."""
     return _BY_ANY_NAME[name].of(subject)
+
+
+def values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
+    """The values of one column for several encoders, quicker than one by one."""
+    if not fact.field or not among:
+        return [fact.of(subject) for subject in among]
+    column = among[0].cards.column(fact.field)
+    return [column[subject.id] if subject.id in column else fact.of(subject) for subject in among]
 
 
 def find_fact(name: str) -> Fact:
@@ -198,6 +324,9 @@ def shown(fact: Fact, value: Any) -> str:
 def cell(fact: Fact, subject: Subject) -> str:
     """The value of one encoder as a table shows it, marked where it is assumed or wrong."""
     value = fact.of(subject)
+    if fact.is_reported and not isinstance(value, Missing | str):
+        one = next(one for name, one in subject.reported.items() if PROTOCOLS[name].column == fact.name)
+        return one.printed + _mark(one)  # with its printed digits
     text = shown(fact, value)
     if not fact.is_risk or isinstance(value, Missing):
         return text
@@ -207,11 +336,20 @@ def cell(fact: Fact, subject: Subject) -> str:
 
 def marks(facts: Iterable[Fact], among: Iterable[Subject]) -> list[str]:
     """What the marks of :func:`cell` in these columns of these encoders mean."""
+    facts, among = list(facts), list(among)
     risks = [fact for fact in facts if fact.is_risk]
     cells = [cell(fact, subject) for subject in among for fact in risks if subject.measured is not None]
     wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
     found = {ASSUMED: f"{ASSUMED}  assumed, not measured", WRONG: wrong}
-    return [line for mark, line in found.items() if any(mark in text for text in cells)]
+    lines = [line for mark, line in found.items() if any(mark in text for text in cells)]
+    others = [cell(fact, subject) for subject in among for fact in facts if fact.is_reported]
+    return lines + [line for mark, line in _OF_REPORTED.items() if any(mark in text for text in others)]
+
+
+_OF_REPORTED = {
+    REPORTED: f"{REPORTED}  an accuracy (higher is better) that somebody reported, by a recipe of their own: not ours",
+    DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
+}
 
 
 def points(value: float) -> str:
@@ -243,31 +381,20 @@ def subjects(
     risks = summaries if dataset is None else partial(summaries, dataset=dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
-    return [Subject(card, measured.get(card.id), counting.get(card.id)) for card in (cards[name] for name in names)]
+    reported = ReportedByAll()
+    return [Subject(one, cards, measured.get(one), counting.get(one), reported) for one in map(cards.id_of, names)]
 
 
 def left_out(among: Iterable[Subject]) -> list[str]:
     """A note that names the encoders whose wrong measurements are left out."""
-    names = [subject.card.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
+    names = [subject.id for subject in among if subject.is_wrong and subject.summary != subject.measured]
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
-def is_glob(pattern: str) -> bool:
-    """True if the text has a wild card."""
-    return any(mark in pattern for mark in "*?[")
-
-
-def matching(pattern: str | None) -> list[str]:
-    """Ids that match a glob, or contain a text; all of them for None or an empty text. Case does not matter."""
-    ids = list(catalogue())
-    if not pattern:
-        return ids
-    folded = pattern.casefold()
-    if is_glob(pattern):
-        from fnmatch import fnmatchcase
-
-        return [encoder for encoder in ids if fnmatchcase(encoder.casefold(), folded)]
-    return [encoder for encoder in ids if folded in encoder.casefold()]
+def matching(words: Sequence[str]) -> list[str]:
+    """Ids of encoders that all the words find, those meant first; all ids without a word."""
+    cards = catalogue()
+    return cards.finder.find(words) if any(word.strip() for word in words) else list(cards)
 
 
 def parsed_condition(text: str) -> tuple[Condition, bool]:
@@ -312,7 +439,8 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
             found.update(dict.fromkeys(named([own_id(pattern)], known)))
             continue
         if not is_glob(pattern):
-            raise UnknownName("encoder", pattern, known, hint="Run 'zoo list' to see them all.")
+            near = catalogue().finder.nearest(pattern) if isinstance(known, Catalogue) else None
+            raise UnknownName("encoder", pattern, known, hint=LIST, nearest=near)
         matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
         if not matching:
             near = nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
@@ -333,7 +461,7 @@ def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
 
         parsed, reads_results = parsed_condition(condition)
         among = subjects(ids, with_risks=reads_results)
-        ids = [subject.card.id for subject in satisfying(parsed, among)]
+        ids = [subject.id for subject in satisfying(parsed, among)]
         if not ids:
             raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
     return [cards[name] for name in ids]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 import click
 
+from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.derived import seed_means
+from ..results.reported import reported_numbers
+from ..results.reported_values import ReportedNumber
 from ..results.values import SETTINGS, SeedMean, Summary
 from .facts import (
     FACTS,
@@ -28,14 +32,42 @@ from .facts import (
     satisfying,
     sorted_by,
     subjects,
+    values,
 )
-from .options import column_name, column_names, dataset_option, encoder_names, exclude_wrong_option
-from .output import NothingFound, entry, json_option, print_json, print_notes, print_table, record, wrapped
+from .options import (
+    column_name,
+    column_names,
+    dataset_option,
+    encoder_names,
+    exclude_wrong_option,
+    given_options,
+    refuse_idle,
+)
+from .output import (
+    NothingFound,
+    entry,
+    is_easy_to_read,
+    json_option,
+    print_json,
+    print_notes,
+    print_table,
+    record,
+    wrapped,
+)
+from .reported import reported_lines
+
+_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
+_DISPENSABLE = ("architecture", "reported")  # default columns that a narrow terminal does without, the first one first
+_VARIANT = "  "  # before the id of one that stands below another variant of its network
+_OF_VARIANTS = "indented: a variant of the network above, of another input size, training or features"
+_NOT_OF_FAMILIES = ("all_encoders", "condition", "sort", "descending", "columns", "dataset", "exclude_wrong", "limit")
 _LIST_EXAMPLES = """\b
 Examples:
-  zoo list dino
+  zoo list clip vitl14
+  zoo list 'MoCo v3'
+  zoo list --families vit
   zoo list 'msn_vit*' --columns encoder,z_layer,train_test,error_3shot
   zoo list --where 'family == "vit" and 300 <= z_dim <= 768' --sort train_test
   zoo list --dataset shapes --sort error_5shot --columns encoder,error_5shot,usability
@@ -51,7 +83,9 @@ a missing value is not true.
 
 
 @click.command("list", epilog=_LIST_EXAMPLES)
-@click.argument("pattern", required=False, shell_complete=encoder_names)
+@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=encoder_names)
+@click.option("--all", "all_encoders", is_flag=True, help="Every encoder, on a terminal too.")
+@click.option("--families", "by_family", is_flag=True, help="Families and how many encoders each has.")
 @click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true.")
 @click.option(
     "--sort", metavar="COLUMN", shell_complete=column_name, help="Sort by this column; missing values come last."
@@ -69,7 +103,9 @@ a missing value is not true.
 @click.option("--help-columns", is_flag=True, help="List the columns and what they mean, and exit.")
 @json_option
 def list_command(
-    pattern: str | None,
+    words: tuple[str, ...],
+    all_encoders: bool,
+    by_family: bool,
     condition: str | None,
     sort: str | None,
     descending: bool,
@@ -82,10 +118,15 @@ def list_command(
 ) -> None:
     """List encoders: filter, sort, choose columns.
 
-    PATTERN is a glob such as 'dino*', or a text that the name contains; case does not matter. With --json all columns
-    are printed, under their published names, unless --columns says otherwise. With --dataset only encoders that were
-    measured there are listed.
+    A WORD is found in ids, families, methods, names at timm and on the Hugging Face Hub, architectures and data of
+    pretraining; case and separators do not matter, and of several words all must be found. A glob such as 'dino*' is
+    compared with ids. Without anything, a terminal shows the families.
+
+    With --json all columns are printed, under their published names, unless --columns says otherwise. With --dataset
+    only encoders that were measured there are listed.
     """
+    if by_family:
+        refuse_idle(_NOT_OF_FAMILIES, "families have none of it", remedy=", or --families")
     if descending and sort is None:
         raise click.UsageError("Got --descending without --sort, expected the column to sort by.")
     for option, given in (("--sort", sort), ("--columns", columns), ("--where", condition)):
@@ -94,29 +135,71 @@ def list_command(
     if help_columns:
         _explain_columns(as_json)
         return
+    if by_family or not (words or given_options() or not sys.stdout.isatty()):
+        _list_families(words, as_json)
+        return
     wanted = FACTS if as_json and columns is None else _columns(columns or _DEFAULT_COLUMNS)
     risks_wanted = any(fact.from_results for fact in wanted.values())
     found = _select(
-        pattern, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
+        words, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
     )
     listed = found[:limit]
     if as_json:
+        facts = [values(fact, listed) for fact in wanted.values()]
         records = [
-            {"encoder": subject.card.id, **record({name: fact.of(subject) for name, fact in wanted.items()})}
-            for subject in listed
+            {"encoder": subject.id, **record(dict(zip(wanted, of_one, strict=True)))}
+            for subject, *of_one in zip(listed, *facts, strict=True)
         ]
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
-        rows = [[cell(fact, subject) for fact in wanted.values()] for subject in listed]
-        numbers = {position for position, fact in enumerate(wanted.values()) if "number" in fact.kind}
-        print_table(list(wanted), rows, right=numbers)
+        grouped = sort is None and next(iter(wanted)) == "encoder" and sys.stdout.isatty()
+        listed, variants = _by_network(listed) if grouped else (listed, set())
+        _print_subjects(wanted, listed, variants, dispensable=_DISPENSABLE if columns is None else ())
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
-        explained = [*marks(wanted.values(), listed), *left_out(listed)]
+        explained = [*[_OF_VARIANTS] * bool(variants), *marks(wanted.values(), listed), *left_out(listed)]
         where = "" if dataset is None else f" measured on {dataset}"
         print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
     if not found:
-        raise NothingFound(_why_nothing(pattern, condition, dataset))
+        raise NothingFound(_why_nothing(words, condition, dataset))
+
+
+def _list_families(words: Sequence[str], as_json: bool) -> None:
+    from .families import family_records, print_families  # the other listing does without
+
+    found = matching(words)
+    if as_json:
+        print_json({"n_encoders": len(found), "families": family_records(found)})
+    elif found:
+        print_families(found)
+    if not found:
+        raise NothingFound(_why_nothing(words, None, None))
+
+
+def _print_subjects(
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str], *, dispensable: Iterable[str]
+) -> None:
+    """Prints a table, without the dispensable columns if they would break ids, which people copy."""
+    cells = {name: [cell(fact, subject) for subject in listed] for name, fact in wanted.items()}
+    if variants:
+        cells["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in cells["encoder"]]
+    for name in [None, *dispensable]:
+        cells.pop(name or "", None)
+        rows = list(zip(*cells.values(), strict=True))
+        numbers = {position for position, column in enumerate(cells) if "number" in wanted[column].kind}
+        if is_easy_to_read(list(cells), rows, right=numbers):
+            break
+    print_table(list(cells), rows, right=numbers)
+
+
+def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:
+    """The encoders with all variants of a network together, and the ids of those that stand below another variant."""
+    from ..cards.families import networks
+
+    by_id = {subject.id: subject for subject in listed}
+    groups = networks(listed[0].cards, list(by_id))
+    ordered = [by_id[encoder] for group in groups for encoder in group]
+    return ordered, {encoder for group in groups for encoder in group[1:]}
 
 
 def _columns(names: str) -> dict[str, Fact]:
@@ -131,7 +214,7 @@ def _columns(names: str) -> dict[str, Fact]:
 
 
 def _select(
-    pattern: str | None,
+    words: Sequence[str],
     condition: str | None,
     sort: str | None,
     descending: bool,
@@ -144,7 +227,7 @@ def _select(
     parsed, reads_results = (None, False) if condition is None else parsed_condition(condition)
     risks_wanted = risks_wanted or reads_results or dataset is not None
     risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
-    found = subjects(matching(pattern), with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
+    found = subjects(matching(words), with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
     if dataset is not None:
         found = [subject for subject in found if subject.measured is not None]
     if parsed is not None:
@@ -152,11 +235,21 @@ def _select(
     return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
 
 
-def _why_nothing(pattern: str | None, condition: str | None, dataset: str | None) -> str:
-    name = f"has a name like {pattern!r}" if pattern is not None else ""
+def _why_nothing(words: Sequence[str], condition: str | None, dataset: str | None) -> str:
+    text = " ".join(words)
+    name = f"has a name like {text!r}" if words else ""
     truth = f"satisfies {condition}" if condition is not None else ""
     measured = f"was measured on {dataset}" if dataset is not None else ""
-    return f"No encoder {' and '.join(part for part in (name, truth, measured) if part)}."
+    sentence = f"No encoder {' and '.join(part for part in (name, truth, measured) if part)}"
+    finder = catalogue().finder
+    likes = finder.instead_of(words)
+    if likes:
+        return f"{sentence}; did you mean {' or '.join(likes)}?"
+    if len(words) > 1 and all(map(finder.count, words)):
+        return (
+            f"{sentence}: {', '.join(f'{word!r} finds {finder.count(word):,}' for word in words)}, and none meets all."
+        )
+    return f"{sentence}."
 
 
 def _explain_columns(as_json: bool) -> None:
@@ -199,12 +292,13 @@ def show_command(name: str, as_json: bool) -> None:
     """
     (subject,) = subjects([name], with_risks=True)
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
-    for mean in seed_means(subject.card.id):
+    for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
+    reported = reported_numbers(subject.card.id)
     if as_json:
-        print_json(_show_document(subject.card, subject.measured, elsewhere))
+        print_json(_show_document(subject.card, subject.measured, elsewhere, reported))
     else:
-        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere)))
+        click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere, reported)))
 
 
 def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
@@ -219,9 +313,14 @@ def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
 
 
 def _show_document(
-    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+    card: EncoderCard,
+    summary: Summary | None,
+    elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
+    reported: Sequence[ReportedNumber],
 ) -> dict[str, Any]:
-    from .risks import risk_record  # which a listing does without
+    from ..cards.gates import access_words  # which a listing does without, as the next two
+    from .risks import risk_record
+    from .terms import licence_terms
 
     facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -235,19 +334,29 @@ def _show_document(
         "family": card.family,
         "facts": split,
         "missing": missing,
+        "licence_terms": record(licence_terms(card)),
+        "access": access_words(card),
         "errata": errata,
         "results": None if summary is None else risk_record(summary),
         "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
+        "reported": [asdict(number) for number in reported],
     }
 
 
 def _lines(
-    card: EncoderCard, summary: Summary | None, elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]]
+    card: EncoderCard,
+    summary: Summary | None,
+    elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
+    reported: Sequence[ReportedNumber],
 ) -> list[str]:
+    from .terms import term_lines  # which a listing does without
+
     parts = _facts(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
-        if part not in _LAST_SECTIONS:
+        if part == "reported" and reported:
+            lines += reported_lines(card, reported)
+        elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
     lines += _risks(summary)
     if elsewhere:
@@ -256,7 +365,7 @@ def _lines(
         for means in elsewhere.values():
             lines += section_lines(means)
     for part in _LAST_SECTIONS:
-        lines += _section(part.capitalize(), parts[part])
+        lines += [*_section(part.capitalize(), parts[part]), *term_lines(card, part)]
     return lines + _errata(card, summary)
 
 
@@ -334,7 +443,7 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     minus the first. They are of ImageNet-1K; --dataset gives those of another data set.
     """
     compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
-    if len({subject.card.id for subject in compared}) < max(len(compared), 2):
+    if len({subject.id for subject in compared}) < max(len(compared), 2):
         raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
     facts = [fact for fact in FACTS.values() if fact.name not in _NOT_COMPARED]
     risks = [fact for fact in facts if fact.is_risk]
@@ -344,7 +453,7 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, **_compare_document(compared, differing, risks)})
         return
-    ids = [subject.card.id for subject in compared]
+    ids = [subject.id for subject in compared]
     if differing:
         print_table(["", *ids], [[fact.name, *_cells(fact, compared)] for fact in differing])
         click.echo()
@@ -357,7 +466,8 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         *["difference"] * (len(ids) == 2),
     ]
     print_table(headers, rows, right=range(1, len(headers)))
-    print_notes([f"{len(same)} facts are the same    {LEGEND}", *marks(risks, compared), *left_out(compared)])
+    explained = [*marks([*differing, *risks], compared), *left_out(compared)]
+    print_notes([f"{len(same)} facts are the same    {LEGEND}", *explained])
 
 
 def _cells(fact: Fact, compared: list[Subject]) -> list[str]:
@@ -388,7 +498,7 @@ def _compare_document(compared: list[Subject], differing: list[Fact], risks: lis
     always = [fact for fact in map(FACTS.__getitem__, _ALWAYS_IN_JSON) if fact not in differing]
     facts = [*differing, *risks, *always]
     records = [
-        {"encoder": subject.card.id, **record({fact.name: fact.of(subject) for fact in facts})} for subject in compared
+        {"encoder": subject.id, **record({fact.name: fact.of(subject) for fact in facts})} for subject in compared
     ]
     document: dict[str, Any] = {"differing": [fact.name for fact in differing], "encoders": records}
     if len(compared) == 2:

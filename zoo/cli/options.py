@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,10 @@ from ..errors import QueryError
 
 if TYPE_CHECKING:
     pass
+
+
+LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
+"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
 
 
 def given_options() -> dict[str, str]:
@@ -39,7 +42,7 @@ def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None
 
 
 def _written(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,7 +125,7 @@ def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ``--licence``; no licence by name if the cards cannot be read."""
+    """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
     from ..cards.schema import Missing
     from ..errors import ZooError
@@ -132,7 +135,8 @@ def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     except ZooError:
         found = set()
     known = sorted(licence for licence in found if not isinstance(licence, Missing))
-    return _beginning(incomplete, ["any", "permissive", *known])
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _beginning(last, [*LICENCE_WORDS, *known])]
 
 
 def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
@@ -157,6 +161,8 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     text = value.strip()
     match = _COUNT.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
     if match:
+        from decimal import Decimal  # which few command lines need
+
         number = Decimal(match[1].replace("_", "").replace(",", "")).scaleb(_EXPONENTS[match[2].lower()])
         if 1 <= number <= _LARGEST_COUNT and number == int(number):
             return int(number)

@@ -19,7 +19,6 @@ from typing import Any
 from unicodedata import east_asian_width
 
 import click
-from prettytable import PrettyTable
 
 from ..cards.schema import Missing
 
@@ -83,6 +82,14 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
 
     chosen = layout(headers, rows, right, width=width())
     click.echo("\n".join(_blocks(headers, rows)) if chosen is None else drawn(chosen, rows, right))
+
+
+def is_easy_to_read(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), n_whole: int = 1
+) -> bool:
+    """True if :func:`print_table` breaks no cell of so many first columns, and makes no blocks."""
+    chosen = layout(headers, rows, right, width=width())
+    return chosen is not None and all(n_cells(row[i]) <= chosen.widths[i] for i in range(n_whole) for row in rows)
 
 
 def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
@@ -189,18 +196,38 @@ def layout(
 
 def drawn(chosen: Layout, rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
     """The table as text without rules, its headers bold."""
+    head = [header.split("\n") for header in chosen.headers]
+    n_lines = max(map(len, head))
+    padded = [[""] * (n_lines - len(lines)) + lines for lines in head]  # names stand right above their columns
+    above = [list(line) for line in zip(*padded, strict=True)]
+    lines = _aligned([*above, *rows], chosen, right)
+    return "\n".join([*(click.style(line, bold=True) for line in lines[:n_lines]), *lines[n_lines:]])
+
+
+def _aligned(rows: Sequence[Sequence[str]], chosen: Layout, right: Collection[int]) -> list[str]:
+    """Lines of the cells in their columns."""
+    columns = []
+    for position, cells in enumerate(zip(*rows, strict=True)):
+        width = chosen.widths[position]
+        if not all(cell.isascii() and cell.isprintable() and len(cell) <= width for cell in cells):
+            return _wrapped_lines(rows, chosen, right)
+        pad = str.rjust if position in right else str.ljust
+        columns.append([pad(cell, width) for cell in cells])
+    gap = " " * chosen.gap
+    return [gap.join(line).rstrip() for line in zip(*columns, strict=True)]
+
+
+def _wrapped_lines(rows: Sequence[Sequence[str]], chosen: Layout, right: Collection[int]) -> list[str]:
+    """The same where cells need several lines, or take more columns of a terminal than they have characters."""
+    from prettytable import PrettyTable  # slower, over a thousand rows, than all else that a listing does
+
     names = [str(position) for position in range(len(chosen.headers))]  # must differ, which headers need not
     table = PrettyTable(names, border=False, header=False, break_on_hyphens=False)
     table.left_padding_width, table.right_padding_width = 0, chosen.gap
     table.align = {name: "r" if position in right else "l" for position, name in enumerate(names)}
     table.max_width = dict(zip(names, chosen.widths, strict=True))
-    head = [header.split("\n") for header in chosen.headers]
-    n_lines = max(map(len, head))
-    padded = [[""] * (n_lines - len(lines)) + lines for lines in head]  # names stand right above their columns
-    table.add_rows([list(line) for line in zip(*padded, strict=True)])
     table.add_rows([list(row) for row in rows])
-    lines = [line.rstrip() for line in table.get_string().splitlines()]
-    return "\n".join([*(click.style(line, bold=True) for line in lines[:n_lines]), *lines[n_lines:]])
+    return [line.rstrip() for line in table.get_string().splitlines()]
 
 
 def _natural_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:

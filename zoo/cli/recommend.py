@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -24,16 +24,25 @@ from ..analysis.label_budget import (
     rank_odds,
 )
 from ..cards.catalogue import catalogue
+from ..cards.licences import PERMISSIVE
 from ..cards.schema import EncoderCard, Missing
 from ..errors import UnknownName
 from ..results.derived import summaries
 from ..results.values import SETTINGS, ResultErratum
-from .facts import WRONG, points, short_number
-from .options import as_count, dataset_names, licences
+from .by_reported import (
+    BY,
+    HasCard,
+    not_ranked,
+    not_ranked_document,
+    not_ranked_notes,
+    print_by_reported,
+    reported_candidates,
+)
+from .facts import WRONG, parsed_condition, points, satisfying, short_number, subjects
+from .options import LICENCE_WORDS, as_count, dataset_names, licences, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
-PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _NO_CANDIDATES = ("supervised", "initialized")
 _FEWEST_SETTINGS = 3
 _IMPOSSIBLE = "measured with an error of 0"
@@ -56,40 +65,57 @@ class Filter:
     """A condition on candidates, and the words for those that fail it."""
 
     reason: str
-    keeps: Callable[[Candidate], bool]
+    keeps: Callable[[HasCard], bool]
 
 
 LeftOut = dict[str, list[str]]
 """Ids of encoders by the reason why they are no candidates."""
 
 
-def requested(licence: str, max_parameters: int | None, max_dim: int | None) -> list[Filter]:
+def requested(
+    licence: str, max_parameters: int | None, max_dim: int | None, condition: str | None = None
+) -> list[Filter]:
     """The filters of the user's options; UnknownName if no encoder has that licence."""
     filters = []
-    if licence.casefold() == "permissive":
-        filters.append(Filter("--licence permissive", lambda one: _is_permissive(one.card)))
-    elif licence.casefold() != "any":
-        spdx = _known_licence(licence)
-        filters.append(Filter(f"--licence {spdx}", lambda one: one.card.licence.weights == spdx))
+    wanted = [_known_licence(word.strip()) for word in licence.split(",") if word.strip()] or [_known_licence("")]
+    if "any" not in wanted:
+        reason = f"--licence {','.join(wanted)}"
+        filters.append(Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted)))
     if max_parameters is not None:
         reason = f"--max-parameters {short_number(max_parameters)}"
         filters.append(Filter(reason, lambda one: one.card.architecture.n_parameters <= max_parameters))
     if max_dim is not None:
         filters.append(Filter(f"--max-dim {max_dim}", lambda one: one.card.representation.dim <= max_dim))
+    if condition is not None:
+        parsed, reads_results = parsed_condition(condition)
+        among = subjects(catalogue(), with_risks=reads_results)
+        satisfied = {subject.card.id for subject in satisfying(parsed, among)}
+        filters.append(Filter(f"--where {condition}", lambda one: one.card.id in satisfied))
     return filters
 
 
-def _is_permissive(card: EncoderCard) -> bool:
-    return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+def _is_licensed(card: EncoderCard, word: str) -> bool:
+    """Whether an encoder may be used as a word of ``--licence`` says; an id is that of its weights."""
+    match word:
+        case "permissive":
+            return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+        case "commercial":
+            return card.commercial_use == "yes"
+        case "conditions":
+            return card.commercial_use in ("yes", "conditions")
+    return card.licence.weights == word
 
 
 def _known_licence(name: str) -> str:
-    """The SPDX id of a licence that some encoder has; case does not matter."""
+    """The id of a licence that some encoder has, or a word for several; case does not matter."""
     found = {card.licence.weights for card in catalogue().values()}
     known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
+    if name.casefold() in LICENCE_WORDS:
+        return name.casefold()
     if name.casefold() not in known:
-        hint = f"Expected 'any', 'permissive' or one of: {', '.join(sorted(known.values()))}."
-        raise UnknownName("licence", name, known.values(), hint=hint)
+        words = ", ".join(map(repr, LICENCE_WORDS))
+        hint = f"Expected {words} or one of: {', '.join(sorted(known.values()))}."
+        raise UnknownName("licence", name, [*LICENCE_WORDS, *known.values()], hint=hint)
     return known[name.casefold()]
 
 
@@ -148,9 +174,12 @@ def _why_unusable(curve: Curve, n_labels: int) -> str | None:
     return None
 
 
+Found = TypeVar("Found", bound=HasCard)
+
+
 def filtered(
-    everyone: Sequence[Candidate], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
-) -> tuple[list[Candidate], LeftOut, str]:
+    everyone: Sequence[Found], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
+) -> tuple[list[Found], LeftOut, str]:
     """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
     kept, gone = list(everyone), dict(left_out)
     passed: list[str] = []
@@ -175,6 +204,8 @@ Examples:
   zoo recommend --labels 20k
   zoo recommend --labels 20k --dataset birds
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
+  zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
+  zoo recommend --by reported-linear --max-parameters 100M
 """
 
 
@@ -193,9 +224,13 @@ class _Ranked:
     "--labels",
     "n_labels",
     callback=as_count,
-    required=True,
     metavar="N",
     help="Labelled images, such as 20k: from 1,000 to 1,281,167, and below 3,000 by extrapolation.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    help="Rank by the accuracy that somebody reported, with all labels, instead of by what was measured.",
 )
 @click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8.")
 @click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features.")
@@ -203,10 +238,11 @@ class _Ranked:
     "--licence",
     default="any",
     show_default=True,
-    metavar="any|permissive|SPDX",
+    metavar="WORD|SPDX,...",
     shell_complete=licences,
-    help="Of the weights.",
+    help="Of the weights: any, permissive, commercial, conditions or ids, joined by commas.",
 )
+@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true, as in zoo list.")
 @click.option(
     "--dataset",
     metavar="NAME",
@@ -218,10 +254,12 @@ class _Ranked:
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
 @json_option
 def recommend_command(
-    n_labels: int,
+    n_labels: int | None,
+    by: str | None,
     max_parameters: int | None,
     max_dim: int | None,
     licence: str,
+    condition: str | None,
     dataset: str | None,
     top: int,
     include_gone: bool,
@@ -235,13 +273,23 @@ def recommend_command(
     is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. Nine in ten errors and ranks are
     expected within the intervals beside them; an encoder is "best" with the probability beside it. "permissive" asks
     for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
-    --dataset shows what was measured on your own data beside it, and does not change the rank.
+    --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
+    nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
     """
-    check_n_labels(n_labels)
-    own = _full_shot_errors(dataset)
-    filters = requested(licence, max_parameters, max_dim)
+    if n_labels is not None:
+        check_n_labels(n_labels)
+    elif by is None:
+        raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
+    filters = requested(licence, max_parameters, max_dim, condition)
     if not include_gone:
         filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
+    if by is not None:
+        refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
+        _by_reported(by, filters, n_labels, top=top, as_json=as_json)
+        return
+    assert n_labels is not None
+    own = _full_shot_errors(dataset)
+    of_cards = list(filters)
     if not include_wrong:
         right = summaries(exclude_wrong=True)
         filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
@@ -249,15 +297,35 @@ def recommend_command(
     kept, left_out, why_nobody = filtered(everyone, filters, without)
     uncertainty = held_out_error(curves, n_labels)
     ranked = _ranked(curves, kept, uncertainty)
+    unmeasured = not_ranked(summaries(), _NO_CANDIDATES, of_cards)
     if as_json:
         document = _document(n_labels, ranked, top, uncertainty, left_out)
+        document["not_measured"] = not_ranked_document(unmeasured, top)
         if dataset is not None:
             document["dataset"] = dataset
             document["errors_on_dataset"] = own
         print_json(document)
     elif ranked:
         _print(n_labels, ranked, top, uncertainty, left_out, dataset, own)
+    if ranked and not as_json:
+        print_notes(not_ranked_notes(unmeasured))
     if not ranked:
+        raise NothingFound(why_nobody)
+
+
+def _by_reported(by: str, filters: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
+    """The ranking by a reported number, with measured errors beside it where there are any."""
+    everyone = reported_candidates(by, _NO_CANDIDATES)
+    if not everyone:
+        raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
+    kept, left_out, why_nobody = filtered(everyone, filters, {})
+    if n_labels is None:
+        measured = _full_shot_errors("imagenet-1k")
+    else:
+        measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
+    if kept or as_json:
+        print_by_reported(by, kept, top=top, n_labels=n_labels, measured=measured, left_out=left_out, as_json=as_json)
+    if not kept:
         raise NothingFound(why_nobody)
 
 
@@ -448,6 +516,7 @@ def _document(
             "z_dim": card.representation.dim,
             "licence": card.licence.weights,
             "licence_code": card.licence.code,
+            "commercial_use": card.commercial_use,
             "availability": card.weights.availability,
         }
         known = {"rank": one.rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
+from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
+from ..results.reported import reported_numbers
+from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
-from .facts import ASSUMED, WRONG, is_glob, named, points
-from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics
+from .facts import ASSUMED, WRONG, named, points
+from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
+from .reported import print_reported
 from .risks import (
     NEIGHBOURS,
     PART_HEADS,
@@ -262,6 +266,7 @@ Examples:
   zoo results 'pocket_*' --dataset shapes --metric lidar,rankme --limit 5
   zoo results --dataset digits --metric transfer_error --csv
   zoo results pocket_mae_vit_shapes --dataset shapes --setting 5-shot --long
+  zoo results 'dino*' --reported --protocol reported-linear
 """
 
 
@@ -295,6 +300,9 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
 @click.option("--long", "is_long", is_flag=True, help="One line a number, with interval, protocol and source.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
+@click.option(
+    "--reported", "is_reported", is_flag=True, help="What others reported, in place of what was measured: never both."
+)
 @exclude_wrong_option
 @json_option
 def results_command(
@@ -302,6 +310,7 @@ def results_command(
     dataset: str | None,
     limit: int | None,
     is_long: bool,
+    is_reported: bool,
     as_csv: bool,
     exclude_wrong: bool,
     as_json: bool,
@@ -311,13 +320,20 @@ def results_command(
 
     Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
     are in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any,
-    all that were measured. Means over seeds; --json and --long --csv have the rows one by one.
+    all that were measured. Means over seeds; --json and --long --csv have the rows one by one. Numbers that somebody
+    reported, by protocols of their own, are shown by --reported alone.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
     cards = catalogue()
     ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
     wanted = list(dict.fromkeys(ids))
+    if is_reported:
+        refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints one line a number as it is printed")
+        found_reported = _reported(wanted, dataset, asked)
+        kept = list(dict.fromkeys(one.encoder for one in found_reported))[:limit]
+        print_reported([one for one in found_reported if one.encoder in kept], as_csv=as_csv, as_json=as_json)
+        return
     if dataset is not None or any(asked.values()) or is_long:
         from ..results.rows import measurements  # which the table of risks does without
 
@@ -342,10 +358,10 @@ def results_command(
     if len(found) < len(everyone):
         print_notes([f"{len(found)} of {len(everyone)} encoders"])
     if without and found:
-        print_notes([f"not measured: {_few(without)}{_elsewhere(without)}"])
+        print_notes([f"not measured: {_few(without)}{_elsewhere(without)}{_by_others(without)}"])
     if not found:
         left = " once the wrong measurements are left out" if exclude_wrong else ""
-        hint = _elsewhere(without) or "; name another data set by --dataset"
+        hint = (_elsewhere(without) or "; name another data set by --dataset") + _by_others(without)
         raise NothingFound(
             f"Nothing was measured of {_few(without)} on ImageNet-1K{left}{hint}."
             if without
@@ -362,6 +378,25 @@ def _elsewhere(encoders: Sequence[str]) -> str:
     """Other data sets on which they were measured, as the end of a sentence."""
     datasets = dict.fromkeys(mean.dataset for mean in seed_means() if mean.encoder in encoders)
     return f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
+
+
+def _by_others(encoders: Sequence[str]) -> str:
+    """How many numbers of them somebody reported, as the end of a sentence."""
+    n = sum(one.encoder in encoders for one in reported_numbers())
+    return f"; others reported {n} number{'s' * (n != 1)}, see --reported" if n else ""
+
+
+def _reported(wanted: Sequence[str], dataset: str | None, asked: Mapping[str, Sequence[str]]) -> list[ReportedNumber]:
+    """The reported numbers of these encoders, or all, on that data set, or any."""
+    numbers = [one for one in reported_numbers() if not wanted or one.encoder in wanted]
+    if not numbers:
+        raise NothingFound(f"Nothing was reported of {_few(wanted)}.")
+    datasets = {one.dataset.casefold(): one.dataset for one in numbers}
+    if dataset is not None:
+        if dataset.casefold() not in datasets:
+            raise UnknownName("data set with reported numbers", dataset, datasets.values())
+        numbers = [one for one in numbers if one.dataset.casefold() == dataset.casefold()]
+    return selected(numbers, metrics=asked["metrics"], protocols=asked["protocols"], settings=())
 
 
 def _print_rows(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..cards.catalogue import catalogue, read_card_files
+from ..cards.gates import GATED
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
 from ..files import cache_folder, content_folder, local_folder, user_folder
@@ -159,9 +160,11 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
             restricted.setdefault("no licence was published, ask the authors before you use", []).append(card.id)
         elif licence is Missing.NOT_RECORDED:
             restricted.setdefault("no licence is recorded, look it up before you use", []).append(card.id)
-        elif not isinstance(licence, Missing) and "-NC" in licence:
+        elif card.commercial_use == "no":
             restricted.setdefault(f"not for commercial use ({licence})", []).append(card.id)
-        if card.weights.availability == "gated":
+        elif card.commercial_use == "conditions":
+            restricted.setdefault(f"commercial use under conditions ({licence})", []).append(card.id)
+        if card.weights.availability in GATED:
             restricted.setdefault("gated, its publisher grants access", []).append(card.id)
     return [f"{what}: {', '.join(encoders)}" for what, encoders in restricted.items()]
 

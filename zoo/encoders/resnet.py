@@ -27,20 +27,35 @@ def resnet50_wide(*, width: int) -> tuple[nn.Module, int]:
     torchvision's ``wide_resnet50_2`` is another network: it widens the 3 x 3 convolutions alone. This one is the "w2"
     of SwAV, SimCLR's VISSL re-runs and VICReg.
     """
+    return _without_classifier(wide_resnet(50, width))
+
+
+def resnet_wide(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """The same of another depth: 50, 101, 152 or 200."""
+    return _without_classifier(wide_resnet(depth, width))
+
+
+_DEPTHS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3), 200: (3, 24, 36, 3)}
+
+
+def wide_resnet(depth: int, width: int, *, block: type[Bottleneck] = Bottleneck) -> ResNet:
+    """A ResNet with ``width`` times the channels, and a classifier that nobody needs."""
     if not isinstance(width, int) or width < 1:
         raise ValueError(f"width is {width!r}, expected a whole number from 1")
-    model = get_model("resnet50", weights=None)
+    if depth not in _DEPTHS:
+        raise ValueError(f"depth is {depth!r}, expected one of {', '.join(map(str, _DEPTHS))}")
+    model = ResNet(block, [3, 4, 6, 3])  # whose stages are replaced
     model.inplanes = 64 * width  # what _make_layer takes as the channels so far
     model.conv1 = nn.Conv2d(3, model.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
     model.bn1 = nn.BatchNorm2d(model.inplanes)
-    for stage, (n_blocks, stride) in enumerate(zip((3, 4, 6, 3), (1, 2, 2, 2), strict=True)):
-        blocks = model._make_layer(Bottleneck, 64 * width * 2**stage, n_blocks, stride=stride)
+    for stage, (n_blocks, stride) in enumerate(zip(_DEPTHS[depth], (1, 2, 2, 2), strict=True)):
+        blocks = model._make_layer(block, 64 * width * 2**stage, n_blocks, stride=stride)
         setattr(model, f"layer{stage + 1}", blocks)
     model.fc = nn.Linear(model.inplanes, 1)
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    return _without_classifier(model)
+    return model
 
 
 def resnet50_last_block(*, dim: int, residual: bool) -> tuple[nn.Module, int]:
@@ -133,6 +148,7 @@ def _without_classifier(model: ResNet) -> tuple[nn.Module, int]:
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:resnet50_wide": resnet50_wide,
+    "zoo:resnet_wide": resnet_wide,
     "zoo:resnet50_last_block": resnet50_last_block,
     "zoo:resnet_small": resnet_small,
 }

@@ -1,20 +1,26 @@
 """Backbones that timm builds, or that are built from its parts.
 
-Every constructor gives the module without its classifier, and the channels of its last feature map or of one token.
+Every constructor gives the module without its classifier, and how many numbers it pools an image to: in nearly all the
+channels of its last feature map or of one token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import timm
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
+from timm.models import byobnet
+from timm.models.byobnet import ByoBlockCfg, ByobNet
 from timm.models.convnext import ConvNeXtBlock
-from torch import nn
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
 
-from .resnet import torchvision_resnet
+from .poolers import FirstQuery
+from .resnet import resnet_wide, torchvision_resnet
 
 
 def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
@@ -22,7 +28,8 @@ def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
     if not timm.is_model(name):
         raise ValueError(f"timm {timm.__version__} has no model {name}")
     model = timm.create_model(name, pretrained=False, num_classes=0, **options)
-    return model, cast(int, model.num_features)
+    width = getattr(model, "head_hidden_size", None) or model.num_features  # some have a layer after their average
+    return model, cast(int, width)
 
 
 def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
@@ -39,6 +46,16 @@ def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
     return model, width
 
 
+def convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
+    """A ConvNeXt of timm, by its name there, whose pooled map is not normed.
+
+    SparK and its kin never train the last norm, for what they decode is the map before it.
+    """
+    model, width = timm_model(name)
+    cast(Any, model).head.norm = nn.Identity()
+    return model, width
+
+
 def resnet50_same_padding() -> tuple[nn.Module, int]:
     """torchvision's ResNet-50 with the padding of TensorFlow and Haiku, as BYOL was trained.
 
@@ -46,6 +63,25 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
     weights fit either network; with the other padding the features are off by half their size.
     """
     model, width = torchvision_resnet("resnet50")
+    _pad_as_tensorflow(model)
+    return model, width
+
+
+def resnet_same_padding(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """The same of a wider or deeper ResNet."""
+    model, n_channels = resnet_wide(depth=depth, width=width)
+    _pad_as_tensorflow(model)
+    return model, n_channels
+
+
+def resnet_same_pool(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """A ResNet whose max pool alone has that padding, as SimCLR was trained, whose convolutions pad by hand."""
+    model, n_channels = resnet_wide(depth=depth, width=width)
+    cast(Any, model).maxpool = MaxPool2dSame(kernel_size=3, stride=2)
+    return model, n_channels
+
+
+def _pad_as_tensorflow(model: nn.Module) -> None:
     for parent in list(model.modules()):
         for name, module in parent.named_children():
             if isinstance(module, nn.Conv2d) and module.stride[0] > 1:
@@ -55,10 +91,85 @@ def resnet50_same_padding() -> tuple[nn.Module, int]:
                 setattr(parent, name, same)
             elif isinstance(module, nn.MaxPool2d):
                 setattr(parent, name, MaxPool2dSame(kernel_size=3, stride=2))
+
+
+def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
+
+    CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
+    """
+    model, width = timm_model(name, **options)
+    model.patch_embed.proj.bias = None
     return model, width
+
+
+def coca_vit(
+    *, name: str, pooled_dim: int, final_norm: bool = False, has_bias: bool = True, **options: Any
+) -> tuple[nn.Module, int]:
+    """The image tower of a CoCa: a transformer of timm, and attention that pools its tokens.
+
+    OpenCLIP's has no norm between the two, CONCH's has; CONCH v1.5 has no biases in the attention.
+    """
+    model, width = timm_model(name, final_norm=final_norm, **options)
+    model.attn_pool = FirstQuery(width, pooled_dim, n_heads=8, has_bias=has_bias)
+    model.pool_include_prefix = True  # the class token is pooled like a patch
+    return model, pooled_dim
+
+
+class PostNormBlock(Block):
+    """A block that norms the sum of its input and a branch, as data2vec 2.0 does; others norm what a branch sees."""
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, *args, **kwargs))))
+        return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
+
+
+def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
+
+    The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
+    """
+    names = {"base": "vit_base_patch16_224", "large": "vit_large_patch16_224", "huge": "vit_huge_patch14_224"}
+    if size not in names:
+        raise ValueError(f"size is {size!r}, expected 'base', 'large' or 'huge'")
+    model, width = timm_model(
+        names[size],
+        block_fn=PostNormBlock,
+        no_embed_class=True,
+        global_pool="avg" if is_finetuned else "",
+        final_norm=is_finetuned,
+        fc_norm=is_finetuned,
+        **options,
+    )
+    model.norm_pre = nn.LayerNorm(width, eps=1e-6)  # timm's own takes the bias from the patch embedding
+    return model, width
+
+
+def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.Module, int]:
+    """A transformer of timm whose class token goes through two layers to the space shared with text: KEEP's."""
+    model, width = timm_model(name, **options)
+    model.head = nn.Sequential(nn.Linear(width, head_dim), nn.GELU(), nn.Linear(head_dim, head_dim))
+    return model, head_dim
+
+
+def clip_resnet(*, width: int) -> tuple[nn.Module, int]:
+    """CLIP's ResNet-50 of another width than 64, whose features are those of its attention pool before c_proj."""
+    stages = zip((3, 4, 6, 3), (4, 8, 16, 32), (1, 2, 2, 2), strict=True)
+    blocks = tuple(ByoBlockCfg(type="bottle", d=d, c=times * width, s=stride, br=0.25) for d, times, stride in stages)
+    about = replace(byobnet.model_cfgs["resnet50_clip"], blocks=blocks, stem_chs=(width // 2, width // 2, width))
+    model = ByobNet(about, num_classes=0, img_size=224)
+    return model, model.num_features
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
+    "zoo:convnext_without_norm": convnext_without_norm,
     "zoo:resnet50_same_padding": resnet50_same_padding,
+    "zoo:vit_without_patch_bias": vit_without_patch_bias,
+    "zoo:coca_vit": coca_vit,
+    "zoo:resnet_same_padding": resnet_same_padding,
+    "zoo:resnet_same_pool": resnet_same_pool,
+    "zoo:vit_post_norm": vit_post_norm,
+    "zoo:vit_with_mlp_head": vit_with_mlp_head,
+    "zoo:clip_resnet": clip_resnet,
 }

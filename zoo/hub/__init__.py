@@ -13,6 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
+from ..cards.gates import access_words, licence_remarks
+from ..cards.licences import commercial_words, plain_words
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.tables import metadata_df, metadata_dict, results_df
 
@@ -63,7 +65,8 @@ def card_text(card: EncoderCard) -> str:
         f"makes them from PIL images, and gives float32 features of shape (n, {dim}), in eval mode."
     )
     facts = f"Facts, as in zoo.card({card.id!r})"
-    lines = [f"{card.id}: {_summary(card)}.", "", usage, "", _options(), "", facts, "", *_facts(card)]
+    opening = [f"{card.id}: {_summary(card)}.", "", usage, "", *_terms(card)]
+    lines = [*opening, "", _options(), "", facts, "", *_facts(card)]
     if card.errata:
         lines += ["", "Errata"]
         lines += [f"    {e.field}: published as {fact_text(e.published)}; {e.reason}" for e in card.errata]
@@ -87,6 +90,18 @@ def _summary(card: EncoderCard) -> str:
     trained = "how it was trained is not published" if isinstance(objective, Missing) else f"objective {objective}"
     data = card.pretraining.dataset
     return f"{card.architecture.exact}, {trained}{'' if isinstance(data, Missing) else f', on {data}'}"
+
+
+def _terms(card: EncoderCard) -> Iterator[str]:
+    """Licence, commercial use and access, a line each."""
+    licence, use = card.licence.weights, card.commercial_use
+    if isinstance(use, Missing):  # there are no weights
+        return
+    known = "" if isinstance(licence, Missing) else f", {plain_words(licence)}"
+    yield f"Licence of the weights: {fact_text(licence)}{known}."
+    yield f"Commercial use: {commercial_words(use)}."
+    yield from licence_remarks(card.licence)
+    yield f"Access: {access_words(card)}."
 
 
 def _facts(card: EncoderCard) -> Iterator[str]:

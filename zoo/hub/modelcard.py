@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..cards.gates import licence_remarks
+from ..cards.licences import LICENCES, commercial_words, text_of
 from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
@@ -278,11 +280,15 @@ def conditions(card: EncoderCard) -> str | None:
     'The licence of these weights, CC-BY-NC-4.0, forbids commercial use.'
     """
     licence = card.licence.weights
+    if licence is NOT_RECORDED:
+        return "The licence of these weights is not recorded here, and without one they may not be passed on."
     if isinstance(licence, Missing):
         return "No licence of these weights was published, and without one they may not be passed on."
     folded = _folded(licence)
     if folded in _FREE_TO_PUBLISH:
         return None
+    if licence in LICENCES and not folded.startswith("cc-"):
+        return f"The licence of these weights, {licence}: {LICENCES[licence].summary}."
     marks = {"-nc": "forbids commercial use", "-nd": "forbids altered copies", "-sa": "asks for the same licence"}
     said = [words for mark, words in marks.items() if f"{mark}-" in folded and folded.startswith("cc-")]
     return f"The licence of these weights, {licence}, {' and '.join(said) or 'has further conditions'}."
@@ -500,8 +506,13 @@ def _licence(card: EncoderCard) -> str:
         spdx.value if isinstance(spdx, Missing) else spdx for spdx in (card.licence.weights, card.licence.code)
     )
     text = f"## Licence\n\nWeights: {_inline(weights)}. Code that released them: {_inline(code)}."
-    known = conditions(card)
-    return f"{text} {known}" if known else text
+    use = card.commercial_use
+    if not isinstance(use, Missing):
+        text += f" Commercial use: {commercial_words(use)}."
+    said = [known for known in (conditions(card), *licence_remarks(card.licence)) if known]
+    if address := text_of(weights):
+        said.append(f"[Its text]({address}).")
+    return " ".join([text, *said])
 
 
 def _citation(card: EncoderCard, found: Measured) -> str:

@@ -6,17 +6,20 @@ check and derive are imported only when a file has changed; :func:`zoo.results.m
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, compiled, read_card_files
+from ..cards.catalogue import RULES, read_card_files
+from ..cards.compiled import Stamp, compiled, stamp
 from ..cards.schema import NOT_PUBLISHED, Missing
 from ..errors import UnknownName, warn
-from .values import IMAGENET, PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, read_files
+from ..files import content_files
+from .values import IMAGENET, PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, files, read_files
 
 _RULES = (*RULES, "results")
+_LEFT_OUT = "left out"
 
 
 def summaries(*, exclude_wrong: bool = False, source: str | None = None, dataset: str = IMAGENET) -> dict[str, Summary]:
@@ -46,21 +49,33 @@ def summaries(*, exclude_wrong: bool = False, source: str | None = None, dataset
         If no linear probe was measured on ``dataset``.
     """
 
-    def make() -> dict[str, Any]:
+    stored = _stored_summaries(exclude_wrong=exclude_wrong, source=source)
+    warn(stored[_LEFT_OUT])
+    known = [name for name in stored if name != _LEFT_OUT]
+    if dataset not in known:
+        hint = f"There are {', '.join(known)}."
+        raise UnknownName("data set with errors of linear probes", dataset, known, hint=hint)
+    return {document["encoder"]: _summary(**document) for document in stored[dataset]}
+
+
+def measured_encoders() -> set[str]:
+    """Encoders of which the error of a linear probe was measured on some data set."""
+    stored = _stored_summaries(exclude_wrong=False, source=None)
+    return {document["encoder"] for name in stored if name != _LEFT_OUT for document in stored[name]}
+
+
+def _stored_summaries(*, exclude_wrong: bool, source: str | None) -> Mapping[str, Any]:
+    """Documents of summaries by data set, and what was left out of them."""
+
+    def make(_: object = None) -> dict[str, Any]:
         from .rows import derived_summaries
 
         by_dataset, left_out = derived_summaries(exclude_wrong=exclude_wrong, source=source)
         documents = {name: [_document(summary) for summary in some] for name, some in by_dataset.items()}
-        return {"summaries": documents, "left_out": left_out}
+        return {_LEFT_OUT: left_out, **documents}
 
     kind = "summaries_without_wrong" if exclude_wrong else "summaries"
-    stored = compiled(kind, _sources(), _RULES, make) if source is None else make()
-    warn(stored["left_out"])
-    documents = stored["summaries"]
-    if dataset not in documents:
-        hint = f"There are {', '.join(documents)}."
-        raise UnknownName("data set with errors of linear probes", dataset, documents, hint=hint)
-    return {document["encoder"]: _summary(**document) for document in documents[dataset]}
+    return compiled(kind, _stamps(), _RULES, _sources, make) if source is None else make()
 
 
 def _document(summary: Summary) -> dict[str, Any]:
@@ -101,18 +116,22 @@ def seed_means(encoder: str | None = None) -> list[SeedMean]:
         If a file of results is unreadable or a row in it is wrong.
     """
 
-    def make() -> dict[str, str]:  # one text an encoder, so that those that are not asked for are not parsed
+    def make(_: object) -> dict[str, Any]:
         from .rows import means_over_seeds, measurements
 
         rows = [row for row in measurements() if row.dataset != IMAGENET or row.source != PUBLISHED_SOURCE]
         by_encoder: dict[str, list[list[Any]]] = {}
         for mean in means_over_seeds(rows):
             by_encoder.setdefault(mean.encoder, []).append([getattr(mean, name) for name in SeedMean.__slots__])
-        return {name: json.dumps(means) for name, means in by_encoder.items()}
+        return by_encoder
 
-    texts = compiled("seed_means", _sources(), _RULES, make)
-    wanted = texts if encoder is None else [encoder] if encoder in texts else []
-    return [SeedMean(*fields) for name in wanted for fields in json.loads(texts[name])]
+    means = compiled("seed_means", _stamps(), _RULES, _sources, make)
+    wanted = means if encoder is None else [encoder] if encoder in means else []
+    return [SeedMean(*fields) for name in wanted for fields in means[name]]
+
+
+def _stamps() -> list[Stamp]:
+    return [stamp(path) for path in [*content_files("metadata", ".toml"), *files(".csv"), *files("errata.toml")]]
 
 
 def _sources() -> dict[Path, bytes]:

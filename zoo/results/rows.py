@@ -157,11 +157,12 @@ def _check_circumstance(place: str, row: Row) -> None:
     for column, text in (("protocol", row.protocol), ("source", row.source)):
         if not text.strip():
             _refuse(place, column, "nothing", "a text that says how, or who, measured")
-    if not _is_date(row.date):
+    if not is_date(row.date):
         _refuse(place, "date", repr(row.date), "a date like '2023-02-06' or '2023-02'")
 
 
-def _is_date(text: str) -> bool:
+def is_date(text: str) -> bool:
+    """True for a day or month there is: ``2023-02-06``, ``2023-02``."""
     match = _DATE.fullmatch(text)
     if not match:
         return False

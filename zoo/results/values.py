@@ -100,12 +100,8 @@ def read_files(suffix: str) -> dict[Path, bytes]:
 
     Unreadable files and folders of the user's are left out with a :class:`~zoo.errors.ContentWarning`.
     """
-    paths = content_files("results", suffix)
-    folders = [
-        path for path in (user_folder() / "results").rglob(f"*{suffix}") if path.name[0] != "." and path.is_dir()
-    ]
     contents = {}
-    for path in paths + folders:
+    for path in files(suffix):
         try:
             contents[path] = path.read_bytes()
         except OSError as error:
@@ -114,6 +110,13 @@ def read_files(suffix: str) -> dict[Path, bytes]:
                 raise ResultsError(sentence) from error
             warn([f"{sentence.removesuffix('.')}, for it is left out."])
     return contents
+
+
+def files(suffix: str) -> list[Path]:
+    """The results files whose names end in ``suffix``, and folders of the user's that are called so."""
+    below = (user_folder() / "results").rglob(f"*{suffix}")
+    folders = [path for path in below if path.name[0] != "." and path.is_dir()]
+    return content_files("results", suffix) + folders
 
 
 def is_of_user(path: Path) -> bool:

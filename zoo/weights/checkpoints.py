@@ -6,6 +6,7 @@ kind         how it is recognised                                        how it 
 safetensors  a length, then a brace                                      by the library of that name
 torch, zip   a zip archive with ``data.pkl``                             ``zipfile``, ``pickles``; tensors are mapped
 TorchScript  the same with ``constants.pkl``                             the same; its code is never looked at
+npz          a zip archive of ``.npy`` members alone                     headers by a pattern; tensors are mapped
 torch, old   a pickle of torch's magic number                            several pickles, then the storages
 dill         any other pickle                                            ``pickles``
 ===========  ==========================================================  =============================================
@@ -17,8 +18,10 @@ another zip reader than a check beforehand would use. The tests compare with it.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
+import re
 import stat
 import struct
 import sys
@@ -31,7 +34,7 @@ from typing import Any, BinaryIO
 from ..cards.schema import Format
 from ..errors import StoreError, WeightsRefused
 from ..optional import requires_extra
-from .pickle_names import STORAGES, Storage, checked, lookup, lookup_scripted
+from .pickle_names import NUMPY_TYPES, STORAGES, Storage, checked, lookup, lookup_scripted
 from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded
 
 with requires_extra("models", needed_for="Reading weights"):
@@ -45,6 +48,12 @@ _MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file of torch before 1.
 _LEGACY_VERSION = 1001
 _ALIGNMENT = 64  # bytes; torch aligns its storages to it
 _PICKLE = "data.pkl"
+_ARRAY = ".npy"
+_MOST_HEADER_BYTES = 1000  # of an array; NumPy writes some hundred
+_HEADER = re.compile(
+    rb"\{'descr': '[<|](?P<type>[a-z][0-9])', 'fortran_order': (?P<order>True|False), "
+    rb"'shape': \((?P<shape>|[0-9]{1,18},|[0-9]{1,18}(?:, [0-9]{1,18}){1,31})\), \} *\n"
+)
 _BLOCK = 1024**2  # bytes that are read at a time; larger storages get memory of their own
 _CHECKED_BLOCK = 16 * 1024**2  # bytes of a mapped file whose CRC-32 is computed at a time
 _END = struct.Struct("<4s4H2LH")  # the last record of a zip archive: PKWARE's APPNOTE.TXT, 6.3, describes all of them
@@ -114,7 +123,11 @@ def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
     file.seek(0)
     budget = Budget(size)
     if start[:4] == b"PK\3\4":
-        content, is_scripted = _read_archive(file, size, budget)
+        members = _members(file, size)
+        budget.spend(_MEMBER_BYTES * len(members))
+        if members and all(name.endswith(_ARRAY) for name in members):
+            return _read_arrays(file, size, members, budget), "npz"
+        content, is_scripted = _read_archive(file, size, members, budget)
         return (_flattened(content, budget), "torchscript") if is_scripted else (content, "torch pickle")
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= size - 8:
         return _safetensors(path), "safetensors"
@@ -149,10 +162,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 # --- zip archives: what torch writes since 1.6, and TorchScript ------------------------------------------------------
 
 
-def _read_archive(file: BinaryIO, size: int, budget: Budget) -> tuple[Any, bool]:
+def _read_archive(file: BinaryIO, size: int, members: dict[str, _Member], budget: Budget) -> tuple[Any, bool]:
     """Content of a zip archive of torch, and whether it is one of TorchScript."""
-    members = _members(file, size)
-    budget.spend(_MEMBER_BYTES * len(members))
     roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
     if len(roots) != 1:
         raise Refusal(f"it is a zip file with {len(roots)} members {_PICKLE!r}, expected 1 as torch writes")
@@ -190,12 +201,17 @@ def _read_archive(file: BinaryIO, size: int, budget: Budget) -> tuple[Any, bool]
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Where the bytes of a zip member are. A member that is not stored is compressed, and never looked into."""
+    """Where the bytes of a zip member are. Of torch's archives, one that is compressed is never looked into."""
 
     start: int
     size: int
-    is_stored: bool
+    method: int
+    full_size: int  # once it is decompressed, as the directory says
     crc: int
+
+    @property
+    def is_stored(self) -> bool:
+        return self.method == zipfile.ZIP_STORED
 
 
 class _Directory:
@@ -262,7 +278,7 @@ def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _Member]:
     except UnicodeDecodeError as error:
         raise Refusal("it has a zip member whose name is not UTF-8") from error
     start = info.header_offset + _LOCAL.size + n_name + n_extra
-    return name, _Member(start, info.compress_size, is_stored, info.CRC)
+    return name, _Member(start, info.compress_size, info.compress_type, info.file_size, info.CRC)
 
 
 def _check_sums(data: mmap.mmap, members: dict[str, _Member]) -> None:
@@ -293,7 +309,7 @@ def _release_pages(data: mmap.mmap) -> None:
         data.madvise(mmap.MADV_DONTNEED)
 
 
-def _mapped(data: mmap.mmap, start: int, n: int, dtype: torch.dtype) -> Tensor:
+def _mapped(data: mmap.mmap | bytearray, start: int, n: int, dtype: torch.dtype) -> Tensor:
     """Elements of the file: mapped where they are aligned, so that only what is used is read, otherwise copied."""
     if n == 0:
         return torch.empty(0, dtype=dtype)
@@ -338,6 +354,58 @@ def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
                 inner.append((f"{prefix}{name}.", value, depth + 1))
         waiting.extend(reversed(inner))
     return tensors
+
+
+# --- npz: arrays of NumPy in a zip archive ---------------------------------------------------------------------------
+
+
+def _read_arrays(file: BinaryIO, size: int, members: dict[str, _Member], budget: Budget) -> dict[str, Tensor]:
+    """The arrays of an archive by name, as ``numpy.load(allow_pickle=False)`` gives them; of plain numbers alone."""
+    data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+    _check_sums(data, members)
+    arrays: dict[str, Tensor] = {}
+    for name, member in members.items():
+        if member.is_stored:
+            arrays[name.removesuffix(_ARRAY)] = _array(data, member.start, member.start + member.size, name)
+        elif member.method == zipfile.ZIP_DEFLATED:
+            budget.spend(member.full_size)
+            inflated = _inflated(data[member.start : member.start + member.size], member, name)
+            arrays[name.removesuffix(_ARRAY)] = _array(inflated, 0, len(inflated), name)
+        else:
+            raise Refusal(f"its zip member {clipped(name)} is compressed in a way that NumPy does not")
+    return arrays
+
+
+def _inflated(packed: bytes, member: _Member, name: str) -> bytearray:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        content = bytearray(inflater.decompress(packed, member.full_size + 1))
+    except zlib.error as error:
+        raise Refusal(f"its zip member {clipped(name)} is damaged ({error})") from error
+    if not inflater.eof or len(content) != member.full_size or zlib.crc32(content) != member.crc:
+        raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its length or its CRC-32")
+    return content
+
+
+def _array(data: mmap.mmap | bytearray, start: int, end: int, name: str) -> Tensor:
+    """The array between two positions: a header as NumPy writes it, then exactly its numbers.
+
+    NumPy itself evaluates a header as Python; what it writes has one form alone.
+    """
+    magic, length = data[start : start + 8], int.from_bytes(data[start + 8 : start + 10], "little")
+    first = start + 10 + length  # of the numbers
+    header = _HEADER.fullmatch(data[start + 10 : min(first, end)]) if length <= _MOST_HEADER_BYTES else None
+    if magic != b"\x93NUMPY\1\0" or header is None:
+        raise Refusal(f"its array {clipped(name)} has no header as NumPy writes it, of little-endian numbers")
+    kind, is_fortran = NUMPY_TYPES.get(header["type"].decode()), header["order"] == b"True"
+    if kind is None:
+        raise Refusal(f"its array {clipped(name)} is of type {header['type'].decode()!r}, expected plain numbers")
+    shape = tuple(int(side) for side in header["shape"].split(b",") if side.strip())
+    n = math.prod(shape)
+    if first + n * kind.itemsize != end:
+        raise Refusal(f"its array {clipped(name)} has more or fewer numbers than its shape {clipped(str(shape))}")
+    elements = checked(_mapped(data, first, n, kind))
+    return elements.reshape(shape[::-1]).permute(*range(len(shape))[::-1]) if is_fortran else elements.reshape(shape)
 
 
 # --- what torch wrote before 1.6 -------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -94,13 +94,15 @@ def fetch(
     folder: Path,
     sha256: str | None = None,
     size_bytes: int | None = None,
+    revision: str = "",
     progress: Progress | None = None,
     policy: Policy = POLICY,
 ) -> Fetched:
     """The file at a place, from a cache on this machine if it is in one, else from the network.
 
     ``downloads/`` and ``partial/`` are made in ``folder``. Without ``sha256`` (64 hexadecimal digits), the file must
-    have the hash that the publisher put into its name. Without ``progress``, a bar is drawn where stderr is a terminal.
+    have the hash that the publisher put into its name. ``revision`` is the commit of a place on the Hub that names
+    none. Without ``progress``, a bar is drawn where stderr is a terminal.
     ``policy`` does not concern huggingface_hub, which has its own.
 
     An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
@@ -114,6 +116,8 @@ def fetch(
     if resolved.kind == "path":
         return _user_file(resolved, expected)
     if resolved.kind == "hub":
+        if revision and resolved.revision is None:
+            resolved = replace(resolved, revision=revision)
         from .huggingface import fetch_hub  # half a second that only places on the Hub need
 
         return fetch_hub(resolved, expected=expected, progress=progress)

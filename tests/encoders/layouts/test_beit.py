@@ -14,11 +14,11 @@ from torch import Tensor
 
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
+from tests.published import EARLY
 from tests.sources import saved
 from tests.sources.vit_checkpoints import beit_of_deepspeed, beit_training
 from tests.sources.vit_forward import beit, cls, cls_by_average, relative_position_bias
 from tests.sources.vit_names import REDUCED, State, beit_shapes, filled
-from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 from zoo.errors import WeightsRefused
@@ -142,7 +142,7 @@ def test_a_table_read_from_the_other_side_would_be_seen() -> None:
 
 
 def test_the_cards_read_normed_tokens() -> None:
-    cards = [card for card in catalogue().values() if card.weights.converter == "beit"]
+    cards = [card for card in EARLY if card.weights.converter == "beit"]
     assert len(cards) == 6
     assert {card.representation.layer for card in cards} == {"cls", "cls+avg"}
     assert all("global_pool" not in card.architecture.options for card in cards)

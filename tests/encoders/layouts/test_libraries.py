@@ -15,6 +15,7 @@ from torch import Tensor
 from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
+from tests.published import EARLY
 from tests.sources import saved
 from tests.sources.residual_convnext import SIZES, TIMM, convnext_features, convnext_tensors
 from tests.sources.resnet_forward import (
@@ -167,7 +168,7 @@ def test_the_zoos_own_file_is_the_state_dict_of_an_encoder(name: str) -> None:
         assert layout_named("zoo").convert(dict(target), target=target) == target
 
 
-CARDS = [card for card in catalogue().values() if card.weights.converter in ("timm", "torchvision")]
+CARDS = [card for card in EARLY if card.weights.converter in ("timm", "torchvision")]
 
 
 @for_each(CARDS, name=lambda card: card.id)

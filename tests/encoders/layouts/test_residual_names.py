@@ -6,19 +6,17 @@ import re
 
 import pytest
 
+from tests.published import EARLY
 from tests.sources.residual_convnext import SIZES, convnext_tensors
 from tests.sources.residual_files import SOURCES, last_block_tensors
 from tests.sources.resnet_forward import SHAPES, Draw, State, resnet_tensors
-from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
 from zoo.encoders.layouts import layout_named
 
 LAYOUTS = {source.layout for source in SOURCES}
 CARDS = [
-    card
-    for card in catalogue().values()
-    if card.weights.converter in LAYOUTS and card.architecture.family in ("resnet", "convnext")
+    card for card in EARLY if card.weights.converter in LAYOUTS and card.architecture.family in ("resnet", "convnext")
 ]
 KINDS = {(card.weights.converter, card.architecture.exact, repr(card.architecture)): card for card in CARDS}
 

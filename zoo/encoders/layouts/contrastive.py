@@ -1,8 +1,9 @@
 """Layouts of CLIP and OpenCLIP, and of what is built on them.
 
-There are three ways to name one image tower. OpenAI's archives and OpenCLIP's files have it below ``visual.``, beside
-the text tower; timm's copies have it alone, under timm's names. What timm takes for a classifier is the projection to
-the space shared with text.
+There are four ways to name one image tower. OpenAI's archives and OpenCLIP's files have it below ``visual.``, beside
+the text tower, under OpenAI's names or, of a network that OpenCLIP takes from timm, below ``visual.trunk.`` under
+timm's; timm's copies have it alone, under timm's names. What timm takes for a classifier is the projection to the space
+shared with text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from .steps import Layout, Misfit, State, below, holds, nested, state_dict, unwrapped
+from .steps import Layout, Misfit, State, below, holds, nested, state_dict, unwrapped, without
 
 Renames: TypeAlias = tuple[tuple[str, str], ...]
 """Regular expressions of whole names, and what the names become."""
@@ -26,6 +27,7 @@ _TEXT_TOWER = (
     "text_projection",
     "logit_scale",
 )
+_NEWER_TEXT_TOWER = (*_TEXT_TOWER, "text.", "text_decoder.", "logit_bias")  # with the captioner of CoCa
 _ARCHIVED_NUMBERS = ("input_resolution", "context_length", "vocab_size")  # facts that OpenAI stored as tensors
 
 _TRANSFORMER: Renames = (
@@ -40,6 +42,15 @@ _TRANSFORMER: Renames = (
     (r"transformer\.resblocks\.(\d+)\.attn\.out_proj\.(weight|bias)", r"blocks.\1.attn.proj.\2"),
     (r"transformer\.resblocks\.(\d+)\.mlp\.c_fc\.(weight|bias)", r"blocks.\1.mlp.fc1.\2"),
     (r"transformer\.resblocks\.(\d+)\.mlp\.c_proj\.(weight|bias)", r"blocks.\1.mlp.fc2.\2"),
+)
+_POOLER: Renames = (
+    (r"attn_pool\.query", r"attn_pool.query"),
+    (r"attn_pool\.ln_q\.(weight|bias)", r"attn_pool.norm_q.\1"),
+    (r"attn_pool\.ln_k\.(weight|bias)", r"attn_pool.norm_kv.\1"),
+    (r"attn_pool\.attn\.([qkv])_proj_weight", r"attn_pool.\1.weight"),
+    (r"attn_pool\.attn\.in_proj_bias", r"attn_pool.in_proj_bias"),
+    (r"attn_pool\.attn\.out_proj\.(weight|bias)", r"attn_pool.proj.\1"),
+    (r"ln_post\.(weight|bias)", r"attn_pool.norm.\1"),
 )
 
 _STATISTICS = r"(weight|bias|running_mean|running_var|num_batches_tracked)"
@@ -75,10 +86,11 @@ def clip(content: Any, *, target: Mapping[str, Tensor]) -> State:
 def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """OpenCLIP's weights: the released file, timm's copy of it, or the training script's checkpoint.
 
+    Text towers of other libraries, and that of CoCa with its captioner, stand below ``text.`` and ``text_decoder.``.
     OpenAI's archives are refused, for their networks have another activation. Source: mlfoundations/open_clip,
-    ``transformer.py`` and the saving in ``main.py``.
+    ``model.py``, ``coca_model.py``, ``transformer.py`` and the saving in ``main.py``.
     """
-    return _image_tower(content, target, beside=_TEXT_TOWER)
+    return _image_tower(content, target, beside=_NEWER_TEXT_TOWER)
 
 
 def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -100,18 +112,35 @@ def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) 
 
 def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[str, ...]) -> State:
     state = unwrapped(state_dict(nested(content, "state_dict") if holds(content, "state_dict") else content))
+    if any(name.startswith("visual.trunk.") for name in state):
+        return _trunk(below(state, "visual.", beside=beside))
     if any(name.startswith("visual.") for name in state):
         state = below(state, "visual.", beside=beside)
-        if "class_embedding" in state:
-            state = _translated(state, _TRANSFORMER)
-            added_axes = {"cls_token": (None, None), "pos_embed": (None,)}
-            state = {name: tensor[added_axes.get(name, ())] for name, tensor in state.items()}
-            if "head.weight" not in state:
-                raise Misfit("the tensor 'visual.proj' is missing")
-            state["head.weight"] = state["head.weight"].transpose(0, -1)  # (width, proj) -> (proj, width)
-        else:
-            state = _translated(state, _RESNET)
+        state = _transformer(state, target) if "class_embedding" in state else _translated(state, _RESNET)
     return _fitting_projection(state, target)
+
+
+def _trunk(tower: State) -> State:
+    # networks of timm, with a linear layer behind them as projection; nothing is read from that
+    return without(below(tower, "trunk.", beside=("head.proj.",)), "head.weight", "head.bias", "head.fc.")
+
+
+def _transformer(tower: State, target: Mapping[str, Tensor]) -> State:
+    if "proj" not in tower:
+        raise Misfit("the tensor 'visual.proj' is missing")
+    pools = "attn_pool.query" in tower
+    state = _translated(tower, (*_POOLER, *_TRANSFORMER) if pools else _TRANSFORMER)
+    if pools:
+        # one of the queries is for the loss between images and texts, the others are for the captioner
+        state["attn_pool.query"] = state["attn_pool.query"][:1]
+        biases = state.pop("attn_pool.in_proj_bias").chunk(3)
+        state |= {f"attn_pool.{part}.bias": bias for part, bias in zip("qkv", biases, strict=True)}
+    if "fc_norm.weight" in target:  # the norm follows the average
+        state = {re.sub(r"^norm\.", "fc_norm.", name): tensor for name, tensor in state.items()}
+    added_axes = {"cls_token": (None, None), "pos_embed": (None,)}
+    state = {name: tensor[added_axes.get(name, ())] for name, tensor in state.items()}
+    state["head.weight"] = state["head.weight"].transpose(0, -1)  # (width, proj) -> (proj, width)
+    return state
 
 
 def _translated(state: State, renames: Renames) -> State:

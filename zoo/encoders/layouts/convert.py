@@ -17,8 +17,9 @@ from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
 from ..encoder import Encoder
-from . import contrastive, haiku, residual, transformers
-from .steps import Layout, Misfit, State, below, renamed, state_dict, without
+from . import contrastive, convolutional, haiku, image_text, residual, swins, tokens, transformers
+from .libraries import as_timm_reads, without_classifier
+from .steps import Layout, Misfit, State, Target, below, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
 
@@ -63,8 +64,25 @@ def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
 
 def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """timm's files, also of weights that timm has copied: the classifier's name depends on the architecture."""
-    return without(state_dict(content), "fc.", "head.fc.", "head.weight", "head.bias")
+    """timm's files, also of weights that timm has copied: the classifier's name depends on the architecture.
+
+    Names that timm has changed since, or that it takes over from other projects, are changed by timm itself.
+    """
+    backbone = getattr(target, "backbone", None)
+    state = without_classifier(state_dict(content), target, backbone)
+    if backbone is not None and state.keys() != set(target):
+        state = without_classifier(as_timm_reads(state, target, backbone), target, backbone)
+    return state
+
+
+def transformers_library(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """Files of the library transformers: of the backbone alone, or of a model that it is a part of."""
+    backbone = getattr(target, "backbone", None)
+    if not any(name.startswith("network.") for name in target) or backbone is None:
+        raise Misfit("it is read for networks of transformers alone")
+    from .. import transformers_models  # which is an extra of its own
+
+    return transformers_models.as_transformers_reads(state_dict(content), backbone)
 
 
 def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -81,14 +99,19 @@ LIBRARY_LAYOUTS: dict[str, Layout] = {
     "torchvision_children": Layout(convert=torchvision_children),
     "torchvision_vit": Layout(convert=torchvision_vit),
     "timm": Layout(convert=timm),
+    "transformers": Layout(convert=transformers_library, half=True),
     "zoo": Layout(convert=zoo),
 }
 
 LAYOUTS: dict[str, Layout] = {
     **residual.LAYOUTS,
     **transformers.LAYOUTS,
+    **tokens.LAYOUTS,
     **contrastive.LAYOUTS,
     **haiku.LAYOUTS,
+    **convolutional.LAYOUTS,
+    **swins.LAYOUTS,
+    **image_text.LAYOUTS,
     **LIBRARY_LAYOUTS,
 }
 
@@ -124,7 +147,7 @@ def convert(
     is_ours = _has_our_names(contents[0], wanted)
     chosen = layout_named(_ZOO if is_ours else layout)
     try:
-        state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(wanted))
+        state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(encoder))
         return _checked(state, encoder, half=chosen.half, untrained=untrained)
     except Misfit as misfit:
         raise _refused(what, layout, misfit) from misfit
@@ -148,11 +171,10 @@ def convert_own(
     with ``role``, the one of student and teacher that the method publishes. Refused also if several encoders fit and no
     rule decides.
     """
-    wanted = encoder.state_dict()
     names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))
     try:
         taken, reading = find_encoder(
-            contents, _target(wanted), layouts=LAYOUTS, wanted=names, checkpoint_key=checkpoint_key, role=role
+            contents, _target(encoder), layouts=LAYOUTS, wanted=names, checkpoint_key=checkpoint_key, role=role
         )
         state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
         converted = _checked(state, encoder, half=True, untrained=untrained)
@@ -165,7 +187,7 @@ def convert_own(
 
 def fits_without_companions(content: Any, encoder: Encoder) -> bool:
     """True if a user's file holds all of the encoder, also what a card takes from a companion."""
-    return fits(content, _target(encoder.state_dict()), layouts={_ZOO: LAYOUTS[_ZOO]})
+    return fits(content, _target(encoder), layouts={_ZOO: LAYOUTS[_ZOO]})
 
 
 def fingerprints(encoder: Encoder) -> dict[str, bytes]:
@@ -224,14 +246,15 @@ def _refused(what: str, layout: str, misfit: Misfit) -> WeightsRefused:
     )
 
 
-def _target(wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(_PREFIX): tensor for name, tensor in wanted.items()}
+def _target(encoder: Encoder) -> Target:
+    wanted = {name.removeprefix(_PREFIX): tensor for name, tensor in encoder.state_dict().items()}
+    return Target(wanted, encoder.backbone)
 
 
 def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[[], Mapping[str, bytes]]) -> Converted:
     """The state under the encoder's names, after every number of it was checked, a tensor at a time."""
     wanted = encoder.state_dict()
-    target = _target(wanted)
+    target = _target(encoder)
     _complete_counters(state, target)
     _check_names(state, target)
     for name, tensor in target.items():

@@ -86,6 +86,11 @@ def vicregl(content: Any, *, target: Mapping[str, Tensor]) -> State:
     ``checkpoint_filter_fn`` in its ``models/convnext.py``.
     """
     state = _backbone(_weights(content, "model"), beside=("projector.", "maps_projector.", "classifier."))
+    return renamed(convnext_names(state), (r"^norm\.", "norm_pre."))
+
+
+def convnext_names(state: State) -> State:
+    """timm's names for those of the original ConvNeXt; others stay."""
     return renamed(
         state,
         (r"^downsample_layers\.0\.", "stem."),
@@ -93,7 +98,6 @@ def vicregl(content: Any, *, target: Mapping[str, Tensor]) -> State:
         (r"^stages\.(\d+)\.(\d+)\.", r"stages.\1.blocks.\2."),
         (r"\.dwconv\.", ".conv_dw."),
         (r"\.pwconv([12])\.", r".mlp.fc\1."),
-        (r"^norm\.", "norm_pre."),
     )
 
 
@@ -141,6 +145,24 @@ def _weights(content: Any, key: str) -> State:
     return state_dict(content[key] if holds(content, key) else content)
 
 
+def efficientnet(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """An EfficientNet as the PyTorch ports of TensorFlow's name it: blocks are counted through, layers have a dash.
+
+    Source: lukemelas/EfficientNet-PyTorch, ``efficientnet_pytorch/model.py``, and its Lite version by ml-illustrated.
+    """
+    blocks = dict.fromkeys(name.rpartition(".")[0].split(".conv")[0].split(".bn")[0] for name in target)
+    names = [name for name in blocks if name.startswith("blocks.")]
+    renames = [(r"^_conv_stem\.", "conv_stem."), (r"^_conv_head\.", "conv_head."), (r"^_bn0\.", "bn1.")]
+    renames.append((r"^_bn1\.", "bn2."))
+    expanding = {"expand_conv": "conv_pw", "bn0": "bn1", "depthwise_conv": "conv_dw", "bn1": "bn2"}
+    expanding |= {"project_conv": "conv_pwl", "bn2": "bn3"}
+    plain = {"depthwise_conv": "conv_dw", "bn1": "bn1", "project_conv": "conv_pw", "bn2": "bn2"}
+    for number, name in enumerate(names):
+        layers = expanding if f"{name}.conv_pwl.weight" in target else plain
+        renames += [(rf"^_blocks\.{number}\._{theirs}\.", f"{name}.{ours}.") for theirs, ours in layers.items()]
+    return without(renamed(state_dict(content), *renames), "_fc.")
+
+
 def _trunk(state: State) -> State:
     """VISSL's trunk; that of a jigsaw puzzle ends in two layers of its head."""
     head = ("fc1", "fc2")
@@ -168,4 +190,5 @@ LAYOUTS: dict[str, Layout] = {
     "issl": Layout(convert=issl),
     "speccl": Layout(convert=speccl),
     "mmselfsup": Layout(convert=mmselfsup),
+    "efficientnet": Layout(convert=efficientnet),
 }

@@ -7,15 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from torch import Tensor
+from torch import Tensor, nn
 
 State: TypeAlias = dict[str, Tensor]
 Converter: TypeAlias = Callable[..., State]
 """``(content, *companions, target)`` -> tensors by name.
 
-``content`` is that of the file, each companion that of a further file of the card. ``target`` has the encoder's tensors
-by the names that are wanted; those of the backbone come without ``backbone.``.
+``content`` is that of the file, each companion that of a further file of the card. ``target``, a :class:`Target`, has
+the encoder's tensors by the names that are wanted; those of the backbone come without ``backbone.``.
 """
+
+
+class Target(dict[str, Tensor]):
+    """The tensors that are wanted, and the backbone that they are of, for libraries that rename tensors themselves."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], backbone: nn.Module) -> None:
+        super().__init__(tensors)
+        self.backbone = backbone
 
 
 class Misfit(Exception):

@@ -75,15 +75,20 @@ def beit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     state = state_dict(nested(content, "module" if holds(content, "module") else "model"))
     state = without(state, "mask_token", "lm_head.", "cls_pt_layers.", "cls_pt_norm.", "cls_pt_lm_head.")
     state = {name: tensor for name, tensor in state.items() if not name.endswith("relative_position_index")}
-    table = "rel_pos_bias.relative_position_bias_table"
-    if table in state:
-        shared = state.pop(table)
+    return shared_positions(state, target)
+
+
+def shared_positions(state: State, target: Mapping[str, Tensor]) -> State:
+    """A table of relative positions that all blocks share, copied to each block that the encoder has one for."""
+    name_of_shared, result = "rel_pos_bias.relative_position_bias_table", dict(state)
+    shared = result.pop(name_of_shared, None)
+    if shared is not None:
         for name in target:
             if name.endswith(".relative_position_bias_table"):
-                if name in state:
-                    raise Misfit(f"found {table!r} and {name!r}, expected one of them")
-                state[name] = shared.clone()  # tensors of a state dict may not share memory
-    return state
+                if name in result:
+                    raise Misfit(f"found {name_of_shared!r} and {name!r}, expected one of them")
+                result[name] = shared.clone()  # tensors of a state dict may not share memory
+    return result
 
 
 def _teacher(content: Any, *heads: str) -> State:

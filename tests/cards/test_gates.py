@@ -1,0 +1,78 @@
+"""Weights that not everybody is given: words for it, and the rule for the nearest open encoder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.card_text import VALID
+from tests.cards.test_catalogue import parse
+from zoo.cards.catalogue import build_card
+from zoo.cards.gates import access_words, advice, nearest_open
+from zoo.cards.schema import NOT_RECORDED, EncoderCard
+
+PLAIN = build_card(parse(VALID)["tiny_vitS16"])
+
+
+def card(name: str, **changed: Any) -> EncoderCard:
+    """A card with facts changed by dotted names, dots written as two underscores; family and id as they are."""
+    one = replace(PLAIN, id=name, family=changed.pop("family", "other"))
+    for dotted, value in changed.items():
+        part, _, field = dotted.partition("__")
+        one = replace(one, **{part: replace(getattr(one, part), **{field: value})})
+    return one
+
+
+def nearest(*others: EncoderCard) -> str | None:
+    wanted = card("wanted", family="mine", weights__availability="gated", objective__name="ours")
+    found = nearest_open(wanted, {one.id: one for one in (wanted, *others)})
+    return found and found.id
+
+
+def test_domain_counts_before_family_and_that_before_objective_mode_and_size() -> None:
+    size = PLAIN.architecture.n_parameters
+    other_domain = card("domain", family="mine", objective__name="ours", pretraining__domain="retina")
+    same_mode = card("mode")
+    same_objective = card("objective", objective__name="ours", architecture__n_parameters=100 * size)
+    same_family = card("family", family="mine", architecture__n_parameters=size // 50, objective__mode="generative")
+    smaller = card("smaller", family="mine", architecture__n_parameters=size // 2)
+    offered = [other_domain, card("nothing", objective__mode="generative"), same_mode, same_objective, same_family]
+    expected = ["domain", "nothing", "mode", "objective", "family"]
+    for n, name in enumerate(expected, start=1):
+        assert nearest(*offered[:n]) == name
+    assert nearest(*offered, smaller) == "smaller"
+    assert nearest(card("b", family="mine"), card("a", family="mine")) == "a"
+
+
+def test_what_nobody_can_fetch_what_comes_with_the_zoo_and_what_is_untrained_is_no_advice() -> None:
+    assert (
+        nearest(
+            card("gone", weights__availability="gone"),
+            card("gated", weights__availability="gated"),
+            card("shipped", weights__url="shipped:pocket/a.safetensors"),
+            card("mine", weights__url="zoo:" + "ab" * 32),
+            card("untrained", objective__mode="initialized"),
+        )
+        is None
+    )
+
+
+def test_advice_names_the_licence_and_another_domain() -> None:
+    wanted = card("wanted", weights__availability="gated", pretraining__domain="retina")
+    cards = {one.id: one for one in (wanted, card("near", pretraining__domain=NOT_RECORDED))}
+    found = "the nearest open encoder is 'near' (Apache-2.0, for natural images, as no open one is for retina)"
+    assert advice(wanted, cards) == found
+    assert advice(wanted, {"wanted": wanted}) == ""
+
+
+def test_access_in_words_names_who_is_let_in_and_both_copies() -> None:
+    assert access_words(PLAIN) == "open"
+    gated = card("gated", weights__availability="gated", weights__gate="members", weights__url="hf:own/er@v1/a.pth")
+    assert access_words(gated) == "gated: members; ask at https://huggingface.co/own/er"
+    asked = card("asked", weights__availability="by request", weights__url="https://example.org/a.pth")
+    assert access_words(asked) == "by request: ask at https://example.org/models"
+    copied = card(
+        "copied", weights__url="timm:a.b", weights__authors_url="hf:own/er", weights__authors_availability="gated"
+    )
+    assert access_words(copied) == "open at timm:a.b, which is loaded; the authors' own copy at hf:own/er is gated"
+    assert access_words(card("unknown", weights__availability=NOT_RECORDED)) == "not recorded"

@@ -1,0 +1,280 @@
+"""Transformers under names of their own: files as their sources write them give the features of their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from tests.encoder_checks import SAME, exact_images, relative_difference
+from tests.encoders.layouts.served import load_served
+from tests.sources import in_double, saved
+from tests.sources.vit_dialects import (
+    Kind,
+    State,
+    as_aim,
+    as_data2vec2,
+    as_dinov2,
+    as_mmpretrain,
+    as_refiner,
+    as_swag,
+    as_transformers,
+    tokens,
+    weights_of,
+)
+from tests.sources.vit_forward import affine, beit, cls, layer_norm
+from tests.sources.vit_names import Size, beit_shapes, filled, norm_shapes
+from zoo.cards.catalogue import catalogue
+from zoo.encoders import Encoder
+from zoo.encoders.layouts import layout_named
+from zoo.encoders.layouts.steps import Misfit
+
+SIZE = Size(64, 4, 4, 16, image_px=64)
+GATED = replace(SIZE, mlp_width=176)  # 4 * 64 * 2 / 3, rounded up to a multiple of 8
+PLAIN = Kind()
+IMAGES = exact_images(2, SIZE.image_px)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """How a source writes a network, the card that reads such files, and the network in timm's words."""
+
+    like: str
+    write: Callable[[State], Any]
+    kind: Kind = PLAIN
+    backbone: str = "timm:vit_small_patch16_224"
+    options: dict[str, Any] = field(default_factory=dict)
+    average: bool = False
+
+
+def beside(state: State, name: str) -> State:
+    return state | {name: torch.ones(2)}
+
+
+DINOV2 = "timm:vit_giant_patch14_dinov2"
+REGISTERS = Kind(n_registers=4, has_scales=True, is_gated=True)
+SOURCES = {
+    "Web-SSL": Source(
+        like="webssl_dino1b_full2b_224",
+        kind=Kind(has_scales=True, is_gated=True),
+        write=lambda w: as_dinov2(w, chunk=2, is_gated=True),
+        backbone=DINOV2,
+        options={"mlp_ratio": 5.5},
+    ),
+    "Franca, with its heads": Source(
+        like="franca_vitL14_in21k",
+        kind=Kind(has_scales=True, is_gated=True),
+        write=lambda w: {
+            "teacher": {
+                f"module.{name}": tensor
+                for name, tensor in beside(
+                    {f"backbone.{name}": each for name, each in as_dinov2(w, chunk=4, is_gated=True).items()},
+                    "ibot_head.last_layer.weight",
+                ).items()
+            }
+        },
+        backbone=DINOV2,
+        options={"mlp_ratio": 5.5},
+    ),
+    "DUNE, whose last norm was not trained": Source(
+        like="dune_vitB14_336",
+        kind=Kind(n_registers=4, has_scales=True, norms_last=False),
+        write=lambda w: {
+            "model": beside(
+                {f"module.encoder.{name}": each for name, each in as_dinov2(w, chunk=4, is_gated=False).items()},
+                "module.projectors.dino2.layer.weight",
+            )
+            | {"module.encoder.norm.weight": torch.ones(64), "module.encoder.norm.bias": torch.zeros(64)}
+        },
+        backbone="timm:vit_base_patch14_reg4_dinov2",
+        options={"final_norm": False},
+    ),
+    "Hibou": Source(
+        like="hibou_vitB14",
+        kind=REGISTERS,
+        write=lambda w: as_transformers(w, dinov2=True) | {"embeddings.mask_token": torch.ones(1, 64)},
+        backbone="timm:vit_giant_patch14_reg4_dinov2",
+        options={"mlp_ratio": 5.5},
+    ),
+    "Phikon": Source(
+        like="phikon_vitB16",
+        write=lambda w: beside(as_transformers(w, dinov2=False), "pooler.dense.weight"),
+    ),
+    "Theia, without class token": Source(
+        like="theia_vitS16_cdiv",
+        kind=Kind(has_class_token=False),
+        write=lambda w: beside(
+            {f"backbone.model.{name}": each for name, each in as_transformers(w, dinov2=False).items()},
+            "translator.backbone_adapter.weight",
+        ),
+        options={"class_token": False},
+        average=True,
+    ),
+    "MMPretrain": Source(like="mff_vitB16_ep800_mm", write=as_mmpretrain),
+    "SWAG": Source(like="swag_vitB16", write=as_swag),
+    "MIM-Refiner": Source(
+        like="mimrefiner_mae_vitL16",
+        kind=Kind(has_class_position=False),
+        write=as_refiner,
+        options={"no_embed_class": True},
+    ),
+    "AIM": Source(
+        like="aim_600M14_dfn2b",
+        kind=Kind(has_class_token=False, has_biases=False, norms_patches=True, positions=False),
+        write=as_aim,
+        options={"class_token": False, "qkv_bias": False, "proj_bias": False, "embed_norm_layer": "layernorm"},
+        average=True,
+    ),
+    "lightly's iBOT": Source(
+        like="ibot_vits16_ep100_lightly",
+        kind=Kind(has_scales=True),
+        write=lambda w: {
+            "state_dict": beside({f"teacher_backbone.vit.{name}": each for name, each in w.items()}, "criterion.center")
+            | {f"student_backbone.vit.{name}": torch.zeros_like(each) for name, each in w.items()}
+            | {"teacher_backbone.mask_token": torch.ones(1, 1, 64)}
+        },
+        options={"init_values": 1e-5},
+    ),
+    "lightly's LeJEPA": Source(
+        like="lejepa_vits16_ep100_lightly",
+        write=lambda w: {"state_dict": {f"backbone.{name}": each for name, each in w.items()}},
+    ),
+    "MoBY": Source(
+        like="moby_vits16_ep300",
+        write=lambda w: {
+            "model": beside({f"encoder.{name}": each for name, each in w.items()}, "queue1")
+            | {f"encoder_k.{name}": torch.zeros_like(each) for name, each in w.items()}
+        },
+    ),
+}
+
+
+def load_reduced(source: Source, content: Any, *, size: Size) -> Encoder:
+    options = {
+        "embed_dim": size.width,
+        "depth": size.depth,
+        "num_heads": size.n_heads,
+        "patch_size": size.patch_px,
+        "img_size": size.image_px,
+    }
+    is_safe = catalogue()[source.like].weights.format == "safetensors"
+    encoder, _ = load_served(
+        source.like,
+        save(content) if is_safe else saved(content, legacy=False),
+        filename="model.safetensors" if is_safe else "checkpoint.pth",
+        architecture={"backbone": source.backbone, "options": options | source.options},
+        dim=size.width,
+        crop_px=size.image_px,
+    )
+    return encoder.double()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_file_of_a_source_gives_the_features_of_its_source(name: str) -> None:
+    source = SOURCES[name]
+    size = GATED if source.kind.is_gated else SIZE
+    weights = weights_of(source.kind, size, seed=1)
+    content = source.write(weights)
+    if isinstance(content, dict) and catalogue()[source.like].weights.format == "safetensors":
+        content = {key: tensor.contiguous().clone() for key, tensor in content.items()}
+    expected = tokens(weights, IMAGES, source.kind, n_heads=size.n_heads)
+    features = load_reduced(source, content, size=size)(IMAGES)
+    n_before = source.kind.has_class_token + source.kind.n_registers
+    tolerance = SAME if source.kind.positions else 1e-6  # sines and cosines that are computed are of single precision
+    assert (
+        relative_difference(expected[:, n_before:].mean(1) if source.average else expected[:, 0], features) < tolerance
+    )
+
+
+POST_NORM = Kind(has_class_position=False, norms_first=True, norms_last=False, is_post_norm=True)
+
+
+@pytest.mark.parametrize(
+    ("like", "write"),
+    [
+        ("data2vec2_vitB16", lambda weights: as_data2vec2(weights, n_first=2)),
+        ("data2vec2_vitL16", lambda weights: as_data2vec2(weights, n_first=0)),
+        ("mimrefiner_d2v2_vitL16", as_refiner),
+    ],
+)
+def test_norms_after_the_branches_give_the_features_of_data2vec_2(like: str, write: Callable[[State], Any]) -> None:
+    weights = weights_of(POST_NORM, SIZE, seed=2)
+    source = Source(like=like, write=write, backbone="zoo:vit_post_norm", options={"size": "base"})
+    features = load_reduced(source, write(weights), size=SIZE)(IMAGES)
+    expected = tokens(weights, IMAGES, POST_NORM, n_heads=SIZE.n_heads)[:, 0]
+    assert relative_difference(expected, features) < SAME
+    norms_before = tokens(weights, IMAGES, replace(POST_NORM, is_post_norm=False), n_heads=SIZE.n_heads)[:, 0]
+    assert relative_difference(norms_before, expected) > 0.3
+
+
+def test_a_fine_tuned_data2vec_2_gives_the_normed_average_of_its_source() -> None:
+    weights = weights_of(POST_NORM, SIZE, seed=2)
+    norm = filled(norm_shapes("fc_norm", SIZE.width), seed=3)
+    student = {name: each for name, each in as_data2vec2(weights, n_first=0)["model"].items() if name != "_ema"}
+    content = {"model": {f"model.{name}": each for name, each in student.items()} | norm | {"head.bias": torch.ones(2)}}
+    source = Source(
+        like="data2vec2_vitB16_ft1k",
+        write=lambda state: state,
+        backbone="zoo:vit_post_norm",
+        options={"size": "base", "is_finetuned": True},
+    )
+    average = tokens(weights, IMAGES, POST_NORM, n_heads=SIZE.n_heads)[:, 1:].mean(1)
+    expected = layer_norm(average, affine(in_double(norm), "fc_norm"), eps=1e-6)
+    assert relative_difference(expected, load_reduced(source, content, size=SIZE)(IMAGES)) < SAME
+
+
+@pytest.mark.parametrize("like", ["simmim_vitB16_ep800", "beit_vitb16_ep300_mm", "data2vec_vitB16"])
+def test_a_table_of_positions_for_all_blocks_is_read_as_beits_is(like: str) -> None:
+    size = replace(SIZE, depth=3)
+    shapes = beit_shapes(size, version=1)
+    weights = filled({name: shape for name, shape in shapes.items() if not name.startswith("lm_head.")}, seed=3)
+    match like.partition("_")[0]:
+        case "simmim":
+            content: Any = {"model": {f"encoder.{name}": tensor for name, tensor in weights.items()}}
+        case "beit":
+            content = as_mmpretrain(weights)
+        case _:
+            content = as_data2vec(weights)
+    source = Source(like=like, write=lambda state: state, backbone="timm:beit_base_patch16_224")
+    features = load_reduced(source, content, size=size)(IMAGES)
+    expected = beit(weights, IMAGES, n_heads=size.n_heads)[-1]
+    is_class_token = catalogue()[like].representation.layer == "cls"
+    assert relative_difference(cls([expected]) if is_class_token else expected[:, 1:].mean(1), features) < SAME
+
+
+def as_data2vec(weights: State) -> State:
+    """The Hub's copy: queries, keys and values apart, and no bias of the keys."""
+    fused = {}
+    for name, tensor in weights.items():
+        if name.endswith(("attn.q_bias", "attn.v_bias")):
+            word = "query" if "q_bias" in name else "value"
+            fused[name.replace(f"attn.{name[-6]}_bias", f"attention.attention.{word}.bias")] = tensor
+        elif "gamma_" in name:
+            fused[name.replace("gamma_", "lambda_")] = tensor
+        else:
+            fused[name] = tensor
+    state = as_transformers({name: tensor for name, tensor in fused.items() if name != "mask_token"}, dinov2=False)
+    return {name.replace("rel_pos_bias.", "encoder.relative_position_bias."): each for name, each in state.items()}
+
+
+def test_eva_is_half_precision_and_its_classifier_and_decoder_are_left_out() -> None:
+    layout = layout_named("eva")
+    state = {"norm.weight": torch.ones(2), "head.weight": torch.ones(1), "decoder_embed.weight": torch.ones(1)}
+    assert layout.half
+    assert layout.convert({"module": state | {"lm_head.weight": torch.ones(1)}}, target={}).keys() == {"norm.weight"}
+
+
+def test_queries_without_keys_or_values_are_refused() -> None:
+    state = as_transformers(weights_of(PLAIN, SIZE, seed=1), dinov2=False)
+    del state["encoder.layer.2.attention.attention.value.weight"]
+    with pytest.raises(Misfit, match=r"'blocks\.2\.attention\.attention\.value\.weight' is missing"):
+        layout_named("transformers_vit").convert(state, target={})
+
+
+def test_positions_of_patches_that_are_no_square_are_refused() -> None:
+    with pytest.raises(Misfit, match="found positions for 15 patches of 64 channels, expected a square"):
+        layout_named("aim").convert({"norm": torch.ones(1)}, target={"pos_embed": torch.empty(1, 15, 64)})

@@ -1,0 +1,17 @@
+"""The cards of the 204 published encoders and of the pocket: for tests of networks and files, which take long."""
+
+from __future__ import annotations
+
+from tests.conftest import REPOSITORY
+from zoo.cards.catalogue import catalogue
+
+ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS = {
+    "init_rn50_d8192",
+    "npidpp_rn50w2",
+    "selav2_rn50_ep400_2x160_4x96",
+    "swav_rn50w5",
+}
+TABLE = [line for line in (REPOSITORY / "metadata" / "published.txt").read_text().splitlines() if line[0] != "#"]
+PUBLISHED = [catalogue()[encoder] for encoder in (*TABLE, *sorted(ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS))]
+POCKET = [card for card in catalogue().values() if card.family == "pocket"]
+EARLY = [*PUBLISHED, *POCKET]

@@ -1,0 +1,268 @@
+"""One vision transformer under plain names, its forward written out, and its files as other sources name its tensors.
+
+Plain names are ``cls_token``, ``reg_token``, ``pos_embed``, ``patch_embed.{proj,norm}``, ``norm_pre``, ``norm`` and,
+in ``blocks.N``, ``norm1``, ``attn.{qkv,proj}``, ``ls1.gamma``, ``norm2``, ``mlp.{fc1,fc2}``, ``ls2.gamma``. Nothing is
+from the zoo, from timm or from transformers; the forward is computed in float64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from . import in_double
+from .vit_forward import Block, affine, attention, exact_gelu, layer_norm, patches
+from .vit_names import Shapes, Size, State, filled, linear_shapes, norm_shapes
+
+Namer = Callable[[State], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a transformer has beside blocks of attention and MLP."""
+
+    n_registers: int = 0
+    has_class_token: bool = True
+    has_class_position: bool = True
+    has_scales: bool = False
+    has_biases: bool = True
+    is_gated: bool = False  # MLPs with SiLU of one half times the other
+    norms_patches: bool = False
+    norms_first: bool = False
+    norms_last: bool = True
+    is_post_norm: bool = False
+    positions: bool = True  # False: sines and cosines
+
+
+def shapes_of(kind: Kind, size: Size) -> Shapes:
+    """Plain names and shapes; a gated MLP has twice the width before its gate."""
+    width, n_patches = size.width, size.side**2
+    shapes: Shapes = {
+        "patch_embed.proj.weight": (width, 3, size.patch_px, size.patch_px),
+        "patch_embed.proj.bias": (width,),
+    }
+    if kind.has_class_token:
+        shapes["cls_token"] = (1, 1, width)
+    if kind.n_registers:
+        shapes["reg_token"] = (1, kind.n_registers, width)
+    if kind.positions:
+        shapes["pos_embed"] = (1, n_patches + kind.has_class_position, width)
+    for name, is_there in (
+        ("patch_embed.norm", kind.norms_patches),
+        ("norm_pre", kind.norms_first),
+        ("norm", kind.norms_last),
+    ):
+        shapes |= norm_shapes(name, width) if is_there else {}
+    for number in range(size.depth):
+        at, bias = f"blocks.{number}", kind.has_biases
+        shapes |= norm_shapes(f"{at}.norm1", width) | norm_shapes(f"{at}.norm2", width)
+        shapes |= linear_shapes(f"{at}.attn.qkv", width, 3 * width, bias=bias)
+        shapes |= linear_shapes(f"{at}.attn.proj", width, width, bias=bias)
+        shapes |= linear_shapes(f"{at}.mlp.fc1", width, size.hidden * (1 + kind.is_gated), bias=bias)
+        shapes |= linear_shapes(f"{at}.mlp.fc2", size.hidden, width, bias=bias)
+        if kind.has_scales:
+            shapes |= {f"{at}.ls1.gamma": (width,), f"{at}.ls2.gamma": (width,)}
+    return shapes
+
+
+def weights_of(kind: Kind, size: Size, *, seed: int) -> State:
+    """Random numbers, tokens as large as patches."""
+    state = filled(shapes_of(kind, size), seed=seed)
+    if "reg_token" in state:
+        state["reg_token"] = 16 * state["reg_token"]
+    return state
+
+
+def tokens(weights: Mapping[str, Tensor], images: Tensor, kind: Kind, *, n_heads: int) -> Tensor:
+    """All tokens at the end: class token, registers, patches row by row."""
+    state, images = in_double(weights), images.double()
+    x = patches(images, *affine(state, "patch_embed.proj"))
+    n, n_patches, width = x.shape
+    if kind.norms_patches:
+        x = layer_norm(x, affine(state, "patch_embed.norm"), eps=1e-6)
+    table = state["pos_embed"] if kind.positions else waves(n_patches, width)
+    x = x + table[:, table.shape[1] - n_patches :]
+    if kind.n_registers:
+        x = torch.cat((state["reg_token"].expand(n, -1, -1), x), dim=1)
+    if kind.has_class_token:
+        first = state["cls_token"] + (table[:, :1] if kind.has_class_position else 0)
+        x = torch.cat((first.expand(n, -1, -1), x), dim=1)
+    if kind.norms_first:
+        x = layer_norm(x, affine(state, "norm_pre"), eps=1e-6)
+    for number in sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")}):
+        at = f"blocks.{number}"
+        block = Block(
+            norm_1=affine(state, f"{at}.norm1"),
+            qkv=affine(state, f"{at}.attn.qkv"),
+            out=affine(state, f"{at}.attn.proj"),
+            norm_2=affine(state, f"{at}.norm2"),
+            up=affine(state, f"{at}.mlp.fc1"),
+            down=affine(state, f"{at}.mlp.fc2"),
+            scale_1=state.get(f"{at}.ls1.gamma", 1.0),
+            scale_2=state.get(f"{at}.ls2.gamma", 1.0),
+        )
+        if kind.is_post_norm:
+            x = layer_norm(x + attention(x, block, n_heads=n_heads), block.norm_1, eps=1e-6)
+            x = layer_norm(x + mlp(x, block, kind), block.norm_2, eps=1e-6)
+        else:
+            x = x + block.scale_1 * attention(layer_norm(x, block.norm_1, eps=1e-6), block, n_heads=n_heads)
+            x = x + block.scale_2 * mlp(layer_norm(x, block.norm_2, eps=1e-6), block, kind)
+    return layer_norm(x, affine(state, "norm"), eps=1e-6) if kind.norms_last else x
+
+
+def mlp(x: Tensor, block: Block, kind: Kind) -> Tensor:
+    hidden = F.linear(x, *block.up)
+    if kind.is_gated:
+        gate, value = hidden.chunk(2, dim=-1)
+        return F.linear(gate * torch.sigmoid(gate) * value, *block.down)
+    return F.linear(exact_gelu(hidden), *block.down)
+
+
+def waves(n_patches: int, width: int) -> Tensor:
+    """Of the patches of a square, a quarter of the channels each: sine and cosine of the column, then of the row."""
+    side, table = round(n_patches**0.5), torch.empty(1, n_patches, width, dtype=torch.float64)
+    for p in range(n_patches):
+        for channel in range(width):
+            place = p % side if channel < width // 2 else p // side
+            within = channel % (width // 2)
+            angle = torch.tensor(place / 10_000 ** ((within % (width // 4)) / (width // 4)), dtype=torch.float64)
+            table[0, p, channel] = torch.sin(angle) if within < width // 4 else torch.cos(angle)
+    return table
+
+
+def respelled(state: State, *rules: tuple[str, str]) -> State:
+    result = {}
+    for name, tensor in state.items():
+        for pattern, replacement in rules:
+            name = re.sub(pattern, replacement, name)
+        result[name] = tensor
+    return result
+
+
+def as_dinov2(state: State, *, chunk: int, is_gated: bool) -> State:
+    """DINOv2's code, with blocks in chunks that leave out those before them."""
+    in_chunks = {
+        re.sub(r"^blocks\.(\d+)\.", lambda match: f"blocks.{int(match[1]) // chunk}.{match[1]}.", name): tensor
+        for name, tensor in state.items()
+    }
+    rules = [(r"^reg_token$", "register_tokens")]
+    rules += [(r"\.mlp\.fc1\.", ".mlp.w12."), (r"\.mlp\.fc2\.", ".mlp.w3.")] if is_gated else []
+    return respelled(in_chunks, *rules) | {"mask_token": torch.ones(1, 1)}
+
+
+def as_transformers(state: State, *, dinov2: bool) -> State:
+    """The Hub's ViT, or DINOv2, which names norms and MLPs otherwise."""
+    width = state["cls_token"].shape[-1] if "cls_token" in state else state["patch_embed.proj.weight"].shape[0]
+    apart: State = {}
+    for name, tensor in state.items():
+        if ".attn.qkv." in name:
+            for word, part in zip(("query", "key", "value"), tensor.split(width), strict=True):
+                apart[name.replace(".attn.qkv.", f".attention.attention.{word}.")] = part
+        else:
+            apart[name] = tensor
+    own = (
+        [
+            (r"\.mlp\.fc1\.", ".mlp.weights_in."),
+            (r"\.mlp\.fc2\.", ".mlp.weights_out."),
+            (r"\.ls([12])\.gamma$", r".layer_scale\1.lambda1"),
+        ]
+        if dinov2
+        else [
+            (r"\.norm1\.", ".layernorm_before."),
+            (r"\.norm2\.", ".layernorm_after."),
+            (r"\.mlp\.fc1\.", ".intermediate.dense."),
+            (r"\.mlp\.fc2\.", ".output.dense."),
+        ]
+    )
+    return respelled(
+        apart,
+        (r"^norm\.", "layernorm."),
+        (r"^(cls_token)$", r"embeddings.\1"),
+        (r"^reg_token$", "embeddings.register_tokens"),
+        (r"^pos_embed$", "embeddings.position_embeddings"),
+        (r"^patch_embed\.proj\.", "embeddings.patch_embeddings.projection."),
+        (r"\.attn\.proj\.", ".attention.output.dense."),
+        *own,
+        (r"^blocks\.", "encoder.layer."),
+    )
+
+
+def as_mmpretrain(state: State) -> dict[str, Any]:
+    """A training's checkpoint of MAE there, with the decoder and what MFF has to fuse blocks."""
+    inner = respelled(
+        state,
+        (r"^norm\.", "ln1."),
+        (r"\.norm([12])\.", r".ln\1."),
+        (r"\.mlp\.fc1\.", ".ffn.layers.0.0."),
+        (r"\.mlp\.fc2\.", ".ffn.layers.1."),
+        (r"^patch_embed\.proj\.", "patch_embed.projection."),
+        (r"^blocks\.", "layers."),
+    )
+    inner |= {"mask_token": torch.ones(1), "proj_layers.0.weight": torch.ones(1), "proj_weights": torch.ones(1)}
+    whole = {f"backbone.{name}": tensor for name, tensor in inner.items()}
+    return {"meta": {"epoch": 300}, "state_dict": whole | {"neck.mask_token": torch.ones(1)}}
+
+
+def as_swag(state: State) -> State:
+    inner = respelled(
+        state,
+        (r"^norm\.", "encoder.ln."),
+        (r"\.norm([12])\.", r".ln_\1."),
+        (r"\.attn\.qkv\.", ".self_attention.in_proj_"),
+        (r"\.attn\.proj\.", ".self_attention.out_proj."),
+        (r"\.mlp\.fc([12])\.", r".mlp.linear_\1."),
+        (r"^cls_token$", "class_token"),
+        (r"^pos_embed$", "encoder.pos_embedding"),
+        (r"^patch_embed\.proj\.", "conv_proj."),
+        (r"^blocks\.", "encoder.layers.layer_"),
+    )
+    inner["encoder.pos_embedding"] = inner["encoder.pos_embedding"].transpose(0, 1).contiguous()
+    return inner | {"head.layers.head.weight": torch.ones(2, 2)}
+
+
+def as_refiner(state: State) -> dict[str, Any]:
+    inner = respelled(
+        state, (r"^cls_token$", "cls_tokens.tokens"), (r"^pos_embed$", "pos_embed.embed"), (r"^norm_pre", "embed_norm")
+    )
+    table = inner["pos_embed.embed"]
+    side = round(table.shape[1] ** 0.5)
+    inner["pos_embed.embed"] = table.reshape(1, side, side, -1)
+    return {"state_dict": inner}
+
+
+def as_data2vec2(state: State, *, n_first: int) -> dict[str, Any]:
+    """The student, whose first blocks belong to the encoder of images, and its teacher beside it."""
+    image = "modality_encoders.IMAGE"
+    inner = {}
+    for name, tensor in state.items():
+        number = int(name.split(".")[1]) if name.startswith("blocks.") else -1
+        if 0 <= number < n_first:
+            name = f"{image}.context_encoder.{name}"
+        elif number >= n_first:
+            name = re.sub(r"^blocks\.\d+", f"blocks.{number - n_first}", name)
+        inner[name] = tensor
+    inner = respelled(
+        inner,
+        (r"^cls_token$", f"{image}.extra_tokens"),
+        (r"^pos_embed$", f"{image}.fixed_positional_encoder.positions"),
+        (r"^patch_embed\.proj\.", f"{image}.local_encoder.proj."),
+        (r"^norm_pre\.", f"{image}.context_encoder.norm."),
+    )
+    teacher = {name: torch.zeros_like(tensor) for name, tensor in inner.items() if name.startswith("blocks.")}
+    return {"model": {**inner, f"{image}.decoder.proj.weight": torch.ones(1), "_ema": teacher}}
+
+
+def as_aim(state: State) -> State:
+    return respelled(
+        state,
+        (r"^patch_embed\.", "preprocessor.patchifier."),
+        (r"^norm\.", "trunk.post_trunk_norm."),
+        (r"\.norm([12])\.", r".norm_\1."),
+        (r"^blocks\.", "trunk.blocks."),
+    )

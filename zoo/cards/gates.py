@@ -1,0 +1,95 @@
+"""What a card says of licence and access, in words: who is given weights, where to ask, what is open instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from .licences import remarks
+from .schema import EncoderCard, Licence, Missing
+
+GATED = ("gated", "by request")
+_PAGE = "https://huggingface.co/{}"
+_NATURAL = "natural"
+
+
+def domain_of(card: EncoderCard) -> str:
+    """The kind of images that an encoder is for; where it is not recorded, natural ones."""
+    domain = card.pretraining.domain
+    return _NATURAL if isinstance(domain, Missing) else domain
+
+
+def nearest_open(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> EncoderCard | None:
+    """The open encoder that comes nearest to one whose weights are not; None if there is none.
+
+    An encoder of the same domain comes first; among those one of the same family, then of the same objective, then of
+    the same mode; among those the one whose number of parameters has the ratio nearest to 1. Encoders that come with
+    the zoo are too small, and the user's own are no advice.
+    """
+
+    def distance(other: EncoderCard) -> tuple[bool, int, float, str]:
+        kinships = [
+            other.family == card.family,
+            _same(other.objective.name, card.objective.name),
+            _same(other.objective.mode, card.objective.mode),
+            True,
+        ]
+        size = abs(math.log(other.architecture.n_parameters / card.architecture.n_parameters))
+        return domain_of(other) != domain_of(card), kinships.index(True), size, other.id
+
+    offered = [other for other in cards.values() if other.id != card.id and _is_offered(other)]
+    return min(offered, key=distance, default=None)
+
+
+def _same(one: object, other: object) -> bool:
+    return not isinstance(one, Missing) and one == other
+
+
+def _is_offered(card: EncoderCard) -> bool:
+    url = card.weights.url
+    is_elsewhere = not isinstance(url, Missing) and not url.startswith(("shipped:", "zoo:"))
+    return card.weights.availability == "open" and is_elsewhere and not card.is_untrained
+
+
+def advice(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> str:
+    """Which open encoder is nearest, as the end of a sentence; "" if there is none."""
+    near = nearest_open(card, cards)
+    if near is None:
+        return ""
+    licence = near.licence.weights
+    known = [] if isinstance(licence, Missing) else [licence]
+    if domain_of(near) != domain_of(card):
+        known.append(f"for {domain_of(near)} images, as no open one is for {domain_of(card)}")
+    about = f" ({', '.join(known)})" if known else ""
+    return f"the nearest open encoder is {near.id!r}{about}"
+
+
+def asks_at(card: EncoderCard) -> str:
+    """Who is given the weights, and the page at which to ask."""
+    gate, url = card.weights.gate, card.weights.url
+    who = "" if isinstance(gate, Missing) else f"{gate}; "
+    page = card.provenance.url
+    if not isinstance(url, Missing) and url.startswith("hf:"):
+        page = _PAGE.format("/".join(url.removeprefix("hf:").partition("@")[0].split("/")[:2]))
+    return f"{who}ask at {page}"
+
+
+def access_words(card: EncoderCard) -> str:
+    """Who may have the weights, in words; of two copies, which one is loaded and how it is with the other."""
+    weights = card.weights
+    if isinstance(weights.availability, Missing):
+        return weights.availability.value
+    words = f"{weights.availability}: {asks_at(card)}" if weights.availability in GATED else weights.availability
+    if isinstance(weights.authors_url, Missing):
+        return words
+    theirs = weights.authors_availability
+    how = "" if isinstance(theirs, Missing) else f" is {theirs}"
+    gate = "" if theirs not in GATED or isinstance(weights.gate, Missing) else f" ({weights.gate})"
+    return f"{words} at {weights.url}, which is loaded; the authors' own copy at {weights.authors_url}{how}{gate}"
+
+
+def licence_remarks(licence: Licence) -> list[str]:
+    """Where somebody could take another licence for that of the weights: a sentence each."""
+    facts = (licence.weights, licence.code, licence.timm)
+    weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
+    return remarks(weights=weights, code=code, timm=timm)

@@ -1,0 +1,318 @@
+"""What timm knows of an encoder, as the facts of a card: its pretrained configuration, and its network without numbers.
+
+Two readers share this: ``scripts/derive_cards.py``, which writes cards to be reviewed, and names without a card
+(:mod:`zoo.cards.unlisted`). Nothing is fetched; networks are built on the meta device, where they take no memory.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..errors import QueryError, nearest_names
+from ..optional import requires_extra
+from .licences import labelled
+from .schema import NOT_APPLICABLE
+
+with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
+    import timm
+    import torch
+    from timm.models import PretrainedCfg, get_pretrained_cfg, model_entrypoint
+    from torch import nn
+
+Facts = dict[str, Any]
+
+_NONE = NOT_APPLICABLE.value
+_FAMILIES = {  # timm's module -> architecture.family, where they differ
+    "vision_transformer": "vit",
+    "eva": "vit",
+    "beit": "vit",
+    "deit": "vit",
+    "cait": "vit",
+    "naflexvit": "vit",
+    "vision_transformer_relpos": "vit",
+    "vision_transformer_sam": "vit",
+    "qwen3_vit": "vit",
+    "gemma4_vit": "vit",
+    "deepseek_vit": "vit",
+    "convnext": "convnext",
+    "resnet": "resnet",
+    "resnetv2": "resnet",
+    "res2net": "resnet",
+    "resnest": "resnet",
+    "senet": "resnet",
+    "sknet": "resnet",
+    "swin_transformer": "swin",
+    "swin_transformer_v2": "swin",
+    "swin_transformer_v2_cr": "swin",
+    "regnet": "regnet",
+    "hiera": "hiera",
+    "hieradet_sam2": "hiera",
+    "vision_transformer_hybrid": "hybrid",
+    "vitamin": "hybrid",
+    "fastvit": "fastvit",
+    "xcit": "xcit",
+    "davit": "davit",
+    "mobilenetv3": "mobilenet",
+    "mobilenetv5": "mobilenet",
+    "efficientnet": "efficientnet",
+}
+_BY_NAME = (("resmlp_", "resmlp"), ("mobilenet", "mobilenet"))  # of modules with networks of several families
+_SIZES = {
+    "nano": "n", "tiny": "t", "small": "s", "base": "b", "large": "l", "xlarge": "xl", "huge": "h", "giant": "g",
+    "gigantic": "G", "medium": "m",
+}  # fmt: skip
+_COARSE = re.compile(
+    r"(?P<kind>vit(?:_pe_[a-z]+)?|deit3?|beit(?:v2)?|beit3|eva(?:02)?|aimv2|naflexvit|convnext(?:v2)?|swin(?:v2)?|hiera|davit|vitamin)_"
+    rf"(?P<size>{'|'.join(_SIZES)}|(?:so)?[0-9]+[mb])(?:_|$)"
+)
+_OTHERS = ("convnext", "swin", "hiera", "davit", "vitamin")  # whose names stand; the rest of those above are "vit"
+_STEPS_PX = (1, 2, 4, 7, 8, 14, 16, 28, 32, 48, 64, 128)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Network:
+    """What is seen of an architecture when it is built on the meta device and run once."""
+
+    family: str
+    layer: str  # representation.layer with which the encoder gives timm's own features
+    dim: int
+    n_parameters: int
+    patch_size_px: int | None
+    n_registers: int | None
+    native_px: int | None  # side of the image that its position embeddings are for
+    size_step_px: int | None  # None: it takes no other size
+
+
+def timm_name(name: str) -> str:
+    """``ARCH.TAG`` as timm spells it, of a name that may lack the tag or differ in case; QueryError if it has none."""
+    known = _spellings()
+    found = known.get(name.casefold())
+    if found is None and "." not in name:
+        tag = _default_tag(known.get(f"{name.casefold()}.", ""))
+        found = tag or None
+    if found is None:
+        arch, _, tag = name.partition(".")
+        tags = [full for full in timm.list_pretrained() if full.partition(".")[0] == arch.casefold()] if tag else []
+        near = nearest_names(name, tags or timm.list_pretrained(), n=3) or tags[:3]
+        if not tag:
+            near = nearest_names(arch, {full.partition(".")[0] for full in timm.list_pretrained()}, n=3)
+        raise QueryError(
+            f"The installed timm {timm.__version__} has no weights {name!r}, expected ARCH.TAG"
+            f"{', such as ' + ' or '.join(near) if near else ''}; correct the name or update timm."
+        )
+    return found
+
+
+def facts_of_timm(name: str) -> Facts:
+    """What timm knows of the weights ``ARCH.TAG``, as nested facts of a card; what it does not know is left out.
+
+    The features are those that timm's network gives without its classifier, and ``preprocess`` is that of its
+    configuration: families whose authors do otherwise say so in their defaults. QueryError if timm has no such weights,
+    or its network does not take square RGB images.
+    """
+    full = timm_name(name)
+    arch = full.partition(".")[0]
+    config = _config(full)
+    n_channels, height, width = config.input_size
+    if n_channels != 3:
+        raise QueryError(f"timm's {full} takes images of {n_channels} channels, expected RGB; take another encoder.")
+    network, px = _network(arch), max(height, width)
+    facts: Facts = {
+        "architecture": {
+            "family": network.family,
+            "name": coarse_name(arch),
+            "exact": _exact_name(arch, network),
+            "patch_size_px": _or_none(network.patch_size_px),
+            "n_registers": _or_none(network.n_registers),
+            "native_px": _or_none(network.native_px),
+            "size_step_px": _or_none(network.size_step_px),
+            "n_parameters": network.n_parameters,
+            "backbone": f"timm:{arch}",
+            "options": {},
+        },
+        "representation": {"dim": network.dim, "layer": network.layer, "order": _NONE},
+        "preprocess": {
+            "resize_px": math.floor(px / config.crop_pct),  # as timm's own transform
+            "crop_px": px,
+            "interpolation": config.interpolation,
+            "mean": list(config.mean),
+            "std": list(config.std),
+        },
+        "weights": {
+            "url": f"timm:{full}",
+            "mirrors": [f"hf:{config.hf_hub_id}"] if config.hf_hub_id else [],
+            "companions": [],
+            "same_file_as": _NONE,
+            "converter": "timm",
+        },
+        "licence": {},
+    }
+    if config.hf_hub_id:
+        facts["weights"]["format"] = "safetensors"
+    if height != width:
+        facts["weights"]["note"] = f"timm's images are {height} x {width} px; here they are squares of {px} px."
+    if licence := spdx(config.license):
+        facts["licence"]["timm"] = licence
+    return facts
+
+
+def _exact_name(arch: str, network: _Network) -> str:
+    coarse, patch_px = coarse_name(arch), network.patch_size_px
+    if patch_px is None:
+        return coarse
+    return f"{coarse if coarse == arch else f'{coarse}{patch_px}'} {network.layer}"
+
+
+def _or_none(value: int | None) -> int | str:
+    return _NONE if value is None else value
+
+
+def spdx(label: str | None) -> str | None:
+    """The licence id of timm's label; None where timm says nothing, or that it does not know.
+
+    >>> spdx("apache-2.0"), spdx("dinov3-license"), spdx("cvnets-license"), spdx("unknown")
+    ('Apache-2.0', 'LicenseRef-DINOv3', 'LicenseRef-cvnets', None)
+    """
+    if not label or label == "unknown":
+        return None
+    if (known := labelled(label)) != label:
+        return known
+    return f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label.removesuffix('-license'))}"
+
+
+def coarse_name(arch: str) -> str:
+    """The coarse name of an architecture of timm, as cards write it.
+
+    >>> coarse_name("vit_base_patch16_clip_224"), coarse_name("convnextv2_tiny"), coarse_name("resnet50")
+    ('vitb', 'convnextv2t', 'resnet50')
+    """
+    match = _COARSE.match(arch)
+    if match is None:
+        return arch
+    kind = match["kind"] if match["kind"].startswith(_OTHERS) else "vit"
+    return f"{kind}{_SIZES.get(match['size'], match['size'])}"
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[str, str]:
+    """Every ARCH.TAG with weights, and every ARCH with a full stop behind it, by their folded spelling."""
+    names = timm.list_pretrained()
+    known = {name.casefold(): name for name in names}
+    return known | {f"{arch.casefold()}.": arch for arch in (name.partition(".")[0] for name in names)}
+
+
+def _config(name: str) -> PretrainedCfg:
+    config = get_pretrained_cfg(name, allow_unregistered=False)
+    assert config is not None  # of names that timm lists
+    return config
+
+
+def _default_tag(arch: str) -> str:
+    """The weights that timm itself takes for an architecture; "" if it has none."""
+    config = get_pretrained_cfg(arch, allow_unregistered=False) if arch else None
+    return f"{arch}.{config.tag}" if config is not None and config.tag and config.has_weights else ""
+
+
+@lru_cache(maxsize=16)
+def _network(arch: str) -> _Network:
+    config = _config(arch)
+    px = max(config.input_size[1:])
+    with torch.device("meta"):
+        model: Any = timm.create_model(arch, pretrained=False, num_classes=0).eval()
+        features = model.forward_features(torch.empty(1, 3, px, px))
+        pooled = model.forward_head(features)
+    embed = getattr(model, "patch_embed", None) or getattr(model, "embeds", None)
+    patch = getattr(embed, "patch_size", None)
+    patch_px = int(patch[0] if isinstance(patch, tuple | list) else patch) if patch else None
+    module = model_entrypoint(arch).__module__.rpartition(".")[2]
+    by_name = [family for prefix, family in _BY_NAME if arch.startswith(prefix)]
+    family = by_name[0] if by_name else _FAMILIES.get(module, "other")
+    is_vit = family == "vit" and hasattr(model, "num_prefix_tokens")
+    registers = getattr(model, "reg_token", getattr(embed, "reg_token", None))
+    has_places = isinstance(getattr(model, "pos_embed", None), nn.Parameter) or any(
+        name.endswith("relative_position_bias_table") for name, _ in model.named_parameters()
+    )
+    return _Network(
+        family=family,
+        layer=_layer(model, features, pooled),
+        dim=int(pooled.shape[-1]),
+        n_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        patch_size_px=patch_px if is_vit else None,
+        n_registers=(0 if registers is None else int(registers.shape[1])) if is_vit else None,
+        native_px=px if has_places else None,
+        size_step_px=_size_step(model, arch, px, patch_px or 1),
+    )
+
+
+def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:
+    """Which layer of the cards gives what the network pools by itself, found out by pooling random numbers."""
+    if getattr(model, "attn_pool", None) is not None:
+        return "attnpool"
+    n_prefix = getattr(model, "num_prefix_tokens", None)
+    if isinstance(features, torch.Tensor):
+        drawn = torch.randn(features.shape, generator=torch.Generator().manual_seed(0))
+        try:
+            given = model.forward_head(drawn)
+        except RuntimeError:  # of weights on the meta device: it does more than average
+            given = None
+        if given is not None and given.device.type == "cpu":
+            if drawn.ndim == 3 and n_prefix and _agree(given, drawn[:, 0]):
+                return "cls"
+            if drawn.ndim == 3 and n_prefix is not None and _agree(given, drawn[:, n_prefix:].mean(dim=1)):
+                return "avg"
+            axes: list[tuple[int, ...]] = [(1,)] if drawn.ndim == 3 else [(2, 3), (1, 2)]  # channels second, or last
+            if any(_agree(given, drawn.mean(dim=over)) for over in axes):
+                return "avgpool"
+            return "pooled"
+    norms_mean = n_prefix is not None and getattr(model, "global_pool", None) == "avg" and hasattr(model, "fc_norm")
+    return "avgpool" if norms_mean else "pooled"
+
+
+def _agree(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, atol=1e-5)
+
+
+def _size_step(model: nn.Module, arch: str, px: int, patch_px: int) -> int | None:
+    """Of which number of pixels the sides of images are multiples that the network takes; None if it takes its own."""
+    fits = [patch_px, *(step for step in _STEPS_PX if px % step == 0 and step % patch_px == 0)]
+    for step in fits:
+        if _runs(model, _next_side(px, step)):
+            return step
+    if not takes_size_option(arch):
+        return None
+    for step in fits:
+        try:
+            with torch.device("meta"):
+                other = timm.create_model(arch, pretrained=False, num_classes=0, img_size=_next_side(px, step)).eval()
+        except (AssertionError, RuntimeError, TypeError, ValueError):  # what networks of timm raise for a size
+            continue
+        if _runs(other, _next_side(px, step)):
+            return step
+    return None
+
+
+def _next_side(px: int, step: int) -> int:
+    return (px // step + 1) * step
+
+
+def _runs(model: nn.Module, px: int) -> bool:
+    try:
+        with torch.device("meta"):
+            model(torch.empty(1, 3, px, px))
+    except (AssertionError, RuntimeError, TypeError, ValueError, IndexError):
+        return False
+    return True
+
+
+def takes_size_option(arch: str) -> bool:
+    """True if a network of timm is built for a size of images, rather than taking any."""
+    try:
+        with torch.device("meta"):
+            timm.create_model(arch, pretrained=False, num_classes=0, img_size=max(_config(arch).input_size[1:]))
+    except TypeError:  # an argument that the network does not have
+        return False
+    return True

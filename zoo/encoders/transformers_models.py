@@ -1,0 +1,346 @@
+"""Backbones that transformers builds: ``transformers:MODEL_TYPE``, with the options of its configuration.
+
+Every network is wrapped, so that the encoder's poolings and maps find what they find in networks of timm: tokens after
+the final norm, class and register tokens first; how many of those there are; the blocks; the width. Names of tensors
+are those of transformers behind ``network.``.
+
+Networks whose tokens are not known here give what they pool by themselves (``pooler_output``), or the average of their
+last map.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from ..optional import requires_extra
+from .layouts.steps import Misfit
+
+with requires_extra("transformers", needed_for="Building an encoder of transformers"):
+    from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedModel
+    from transformers.utils import logging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """How the tokens of one type of network are obtained."""
+
+    n_prefix: Callable[[Any], int]  # tokens before the patches, from the configuration
+    norm: str = "layernorm"  # the final norm; "" if there is none
+    is_normed: bool = True  # what the network gives is after that norm
+    layers: str = "layers"  # its blocks
+    call: Callable[..., Any] | None = None  # from network and images to its output; otherwise they are pixel_values
+    has_class: bool = True  # the first token is of the class
+
+
+def _masking_nothing(network: Any, images: Tensor, **more: Any) -> Any:
+    """MAE's network hides patches in the order of random numbers: none here, and in the order of the image."""
+    n_patches = network.embeddings.patch_embeddings.num_patches
+    if more:  # another size
+        n_patches = (images.shape[-2] // network.config.patch_size) * (images.shape[-1] // network.config.patch_size)
+    order = torch.arange(n_patches, device=images.device, dtype=torch.float32).expand(len(images), -1)
+    return network(pixel_values=images, noise=order, **more)
+
+
+def _as_video(network: Any, images: Tensor) -> Any:
+    """An image, repeated over the frames that one tubelet has."""
+    frames = images[:, None].expand(-1, network.config.tubelet_size, -1, -1, -1)
+    return network(pixel_values_videos=frames, skip_predictor=True)
+
+
+def _as_patches(network: Any, images: Tensor) -> Any:
+    """Rows of patches, each of rows, columns and channels, as networks for images of any shape take them."""
+    n, n_channels, height, width = images.shape
+    side = network.config.patch_size
+    rows, columns = height // side, width // side
+    cut = images[:, :, : rows * side, : columns * side].reshape(n, n_channels, rows, side, columns, side)
+    patches = cut.permute(0, 2, 4, 3, 5, 1).reshape(n, rows * columns, side * side * n_channels)
+    is_there = torch.ones(n, rows * columns, dtype=torch.int64, device=images.device)
+    shapes = torch.tensor([[rows, columns]] * n)  # on the CPU, for the network reads them as numbers
+    return network(pixel_values=patches, pixel_attention_mask=is_there, spatial_shapes=shapes)
+
+
+def _n_registers(config: Any) -> int:
+    return 1 + int(config.num_register_tokens)
+
+
+_VIT = _Kind(n_prefix=lambda config: 1)
+_CLIP = _Kind(n_prefix=lambda config: 1, norm="post_layernorm", is_normed=False, layers="encoder.layers")
+_SIGLIP = _Kind(n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", has_class=False)
+_DINOV2 = _Kind(n_prefix=lambda config: 1, layers="encoder.layer")
+
+_KINDS: dict[str, _Kind] = {
+    "vit": _VIT,
+    "vit_msn": _VIT,
+    "beit": _VIT,
+    "data2vec-vision": _DINOV2,
+    "deit": _Kind(n_prefix=lambda config: 2),
+    "vit_mae": _Kind(n_prefix=lambda config: 1, call=_masking_nothing),
+    "ijepa": _Kind(n_prefix=lambda config: 0, has_class=False),
+    "pixio": _Kind(n_prefix=lambda config: int(config.n_cls_tokens)),
+    "dinov2": _DINOV2,
+    "dinov2_with_registers": _Kind(n_prefix=_n_registers, layers="encoder.layer"),
+    "dinov3_vit": _Kind(n_prefix=_n_registers, norm="norm", layers="model.layer"),
+    "tipsv2_vision_model": _Kind(n_prefix=_n_registers, layers="encoder.layer"),
+    "internvl_vision": _DINOV2,
+    "sapiens2": _Kind(n_prefix=_n_registers, norm="norm", layers="model.layer"),
+    "radio": _Kind(
+        n_prefix=lambda config: config.num_cls_tokens + config.num_registers, norm="", layers="encoder.layer"
+    ),
+    "clip_vision_model": _CLIP,
+    "chinese_clip_vision_model": _CLIP,
+    "metaclip_2_vision_model": _CLIP,
+    "mlcd": _CLIP,
+    "mlcd_vision_model": _CLIP,
+    "siglip_vision_model": _SIGLIP,
+    "siglip2_vision_model": _Kind(
+        n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", call=_as_patches, has_class=False
+    ),
+    "aimv2_vision_model": _Kind(n_prefix=lambda config: 0, norm="rms_norm", layers="encoder.layers", has_class=False),
+    "vjepa2": _Kind(
+        n_prefix=lambda config: 0,
+        norm="encoder.layernorm",
+        layers="encoder.layer",
+        call=_as_video,
+        has_class=False,
+    ),
+}
+"""Networks whose tokens the zoo knows how to read, by their type; every other network only pools by itself."""
+
+_UNTRAINED_POOLERS = ("vit", "deit", "beit", "data2vec-vision", "ijepa")  # made for fine-tuning, and not trained before
+_UNREAD = {"vjepa2": ("predictor",)}  # parts of a network that its features do not pass
+
+
+def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]:
+    """A vision backbone of transformers, by the ``model_type`` of its configuration, and its width.
+
+    ``options`` are keyword arguments of the configuration, or of the network where that has such.
+    """
+    kind, network = _built(model_type, options)
+    if kind is not None:
+        return TokenNetwork(network, kind), int(network.config.hidden_size)
+    px = getattr(network.config, "image_size", None)
+    px = max(px) if isinstance(px, list | tuple) else px or 224
+    try:
+        with torch.device("meta"):
+            pooled = PooledNetwork(_built(model_type, options)[1]).eval()(torch.empty(1, 3, px, px))
+    except (
+        AttributeError,
+        RuntimeError,
+        TypeError,
+    ) as error:  # a network for other tasks, which needs more than images
+        raise ValueError(f"transformers' {model_type} is no vision backbone") from error
+    return PooledNetwork(network), int(pooled.shape[-1])
+
+
+def has_tokens(model_type: str) -> bool:
+    """True if the zoo knows the tokens of this type of network."""
+    return model_type in _KINDS
+
+
+def has_class_token(model_type: str) -> bool:
+    """True if the first token of this type of network is of the class."""
+    return model_type in _KINDS and _KINDS[model_type].has_class
+
+
+def _built(model_type: str, options: dict[str, Any]) -> tuple[_Kind | None, PreTrainedModel]:
+    network_class = _class_of(model_type)
+    accepted = [name for name in inspect.signature(network_class.__init__).parameters if name not in ("self", "config")]
+    own = {name: options[name] for name in accepted if name in options}
+    if "add_pooling_layer" in accepted and model_type in _UNTRAINED_POOLERS:
+        own = {"add_pooling_layer": False} | own
+    defaults = CONFIG_MAPPING[model_type]()
+    of_config = {name: value for name, value in options.items() if name not in own}
+    unknown = [name for name in of_config if not hasattr(defaults, name)]
+    if unknown:
+        raise ValueError(f"the configuration of {model_type} has no {unknown[0]!r}")
+    if model_type == "vit_mae":
+        of_config["mask_ratio"] = 0.0
+    network = network_class(CONFIG_MAPPING[model_type](**of_config), **own)
+    for part in _UNREAD.get(model_type, ()):
+        setattr(network, part, nn.Identity())
+    for module in network.modules():  # a token in place of masked patches, which no forward pass reads
+        if "mask_token" in dict(module.named_parameters(recurse=False)):
+            module.register_parameter("mask_token", None)
+    return _KINDS.get(model_type), network
+
+
+def _class_of(model_type: str) -> type[PreTrainedModel]:
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"transformers has no type {model_type!r}")
+    config_class = CONFIG_MAPPING[model_type]
+    found = MODEL_MAPPING.get(config_class, None)
+    network_class = found[0] if isinstance(found, tuple) else found
+    if network_class is None:  # towers that transformers does not list by themselves
+        module = inspect.getmodule(config_class)
+        name = config_class.__name__.removesuffix("Config") + "Model"
+        package = __import__(module.__name__.rpartition(".")[0], fromlist=[name]) if module else None
+        network_class = getattr(package, name, None)
+    if network_class is None or not str(network_class.main_input_name).startswith("pixel_values"):
+        raise ValueError(f"transformers' {model_type} is no vision backbone")
+    return cast(type[PreTrainedModel], network_class)
+
+
+class PooledNetwork(nn.Module):
+    """A network of transformers whose output is what it pools, or the average of its last map."""
+
+    def __init__(self, network: PreTrainedModel) -> None:
+        super().__init__()
+        self.network = network
+        self.interpolates_positions = False
+
+    def forward(self, images: Tensor) -> Tensor:
+        more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
+        output = self.network(pixel_values=images, **more)
+        pooled = getattr(output, "pooler_output", None)
+        if pooled is not None:
+            return cast(Tensor, pooled.flatten(1))
+        last = output.last_hidden_state
+        return cast(Tensor, last.flatten(2).mean(dim=2) if last.ndim == 4 else last.mean(dim=1))
+
+
+class TokenNetwork(nn.Module):
+    """A transformer of transformers as the zoo reads one of timm."""
+
+    def __init__(self, network: PreTrainedModel, kind: _Kind) -> None:
+        super().__init__()
+        self.network = network
+        self.interpolates_positions = False
+        self._kind = kind
+        config = network.config
+        self.num_prefix_tokens = kind.n_prefix(config)
+        self.num_features = int(config.hidden_size)
+        patch = config.patch_size
+        self.patch_px = int(patch[0] if isinstance(patch, list | tuple) else patch)
+        self.feature_info = [
+            {"num_chs": self.num_features, "reduction": self.patch_px, "module": f"{kind.layers}.{i}"}
+            for i in range(len(self._layers))
+        ]
+        self.fc_norm = nn.Identity()  # what timm has after a pooling; the norm is before it in all of these
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks, the first first."""
+        return list(self._layers)
+
+    @property
+    def _layers(self) -> nn.ModuleList:
+        return cast(nn.ModuleList, self.network.get_submodule(self._kind.layers))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """What the network pools by itself: its head's output, its class token, or the mean of its patches."""
+        output = self._output(images)
+        pooled = getattr(output, "pooler_output", None)
+        if pooled is not None:
+            return cast(Tensor, pooled)
+        tokens = self._normed(output.last_hidden_state)
+        return tokens[:, 0] if self._kind.has_class else tokens.mean(dim=1)
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """Tokens after the final norm, (n, prefix + patches, width)."""
+        return self._normed(self._output(images).last_hidden_state)
+
+    def forward_intermediates(
+        self,
+        images: Tensor,
+        indices: int | list[int] | None = None,
+        *,
+        return_prefix_tokens: bool = False,
+        norm: bool = False,
+        stop_early: bool = False,
+        output_fmt: str = "NCHW",
+        intermediates_only: bool = True,
+    ) -> list[Any]:
+        """Tokens of blocks, as timm's networks give them; every block is computed."""
+        n = len(self._layers)
+        taken = range(n - indices, n) if isinstance(indices, int) else [i % n for i in indices or range(n)]
+        seen: dict[int, Tensor] = {}
+        hooks = [self._layers[i].register_forward_hook(partial(_keep, seen, i)) for i in taken]
+        try:
+            self._output(images)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        of_block = [self._final_norm(seen[i]) if norm else seen[i] for i in taken]
+        n_prefix = self.num_prefix_tokens
+        given: list[Any] = []
+        for tokens in of_block:
+            patches = tokens[:, n_prefix:]
+            if output_fmt == "NCHW":
+                rows, columns = images.shape[-2] // self.patch_px, images.shape[-1] // self.patch_px
+                patches = patches.transpose(1, 2).reshape(len(tokens), -1, rows, columns)
+            given.append((patches, tokens[:, :n_prefix]) if return_prefix_tokens else patches)
+        return given
+
+    def _output(self, images: Tensor) -> Any:
+        more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
+        if self._kind.call is not None:
+            return self._kind.call(self.network, images, **more)
+        return self.network(pixel_values=images, **more)
+
+    def _normed(self, tokens: Tensor) -> Tensor:
+        return tokens if self._kind.is_normed else self._final_norm(tokens)
+
+    def _final_norm(self, tokens: Tensor) -> Tensor:
+        return cast(Tensor, self.network.get_submodule(self._kind.norm)(tokens)) if self._kind.norm else tokens
+
+
+def _keep(seen: dict[int, Tensor], number: int, module: nn.Module, args: Any, output: Any) -> None:
+    seen[number] = output[0] if isinstance(output, tuple) else output
+
+
+def types_of_vision() -> Iterable[str]:
+    """Types of networks whose tokens the zoo knows."""
+    return _KINDS
+
+
+def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a file by the names of a backbone of this module, as transformers itself gives them.
+
+    What is left out is beside the backbone: another tower, a decoder, a classifier. Misfit if the file has parts of the
+    backbone that it does not have, or lacks some.
+    """
+    network = cast(PreTrainedModel, backbone.network)
+    wanted = network.state_dict()
+    projection = {"head.weight": state["visual_projection.weight"]} if "visual_projection.weight" in state else {}
+    with _silent():
+        try:
+            read, about = type(network).from_pretrained(
+                None, config=network.config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
+            )
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
+    missing = sorted(name for name in about["missing_keys"] if name in wanted)
+    if missing:
+        raise Misfit(f"the tensor {missing[0]!r} is missing{_and_more(missing)}")
+    parts = tuple(f"{name}." for name, _ in network.named_children())
+    left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
+    if left_over:
+        raise Misfit(f"the tensor {left_over[0]!r} is left over{_and_more(left_over)}")
+    taken = {f"network.{name}": tensor for name, tensor in read.state_dict().items() if name in wanted}
+    return taken | ({} if getattr(backbone, "head", None) is None else projection)
+
+
+def _and_more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the bar and the report of transformers: what does not fit is an error here."""
+    level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if has_bar:
+            logging.enable_progress_bar()
