@@ -172,8 +172,4 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:vit_post_norm": vit_post_norm,
     "zoo:vit_with_mlp_head": vit_with_mlp_head,
     "zoo:clip_resnet": clip_resnet,
-    "zoo:resnet_same_padding": resnet_same_padding,
-    "zoo:resnet_same_pool": resnet_same_pool,
-    "zoo:vit_without_patch_bias": vit_without_patch_bias,
-    "zoo:coca_vit": coca_vit,
 }

@@ -5,13 +5,16 @@ Towers of timm stand under a prefix beside text tower, projections and heads; ot
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from .steps import Layout, Misfit, State, below, nested, renamed, state_dict, unwrapped, without
+from .contrastive import openclip
+from .steps import Layout, Misfit, State, below, holds, nested, renamed, state_dict, unwrapped, without
 
 _CLIP_TEXT = ("transformer.", "token_embedding.", "positional_embedding", "ln_final.", "text_projection", "logit_scale")
 
@@ -54,6 +57,18 @@ def tips(content: Any, *, target: Mapping[str, Tensor]) -> State:
         (r"^(blocks\.\d+\.mlp)\.w12\.", r"\1.fc1."),
         (r"^(blocks\.\d+\.mlp)\.w3\.", r"\1.fc2."),
     )
+
+
+def tinyclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """TinyCLIP's ResNets: OpenCLIP's names, below ``_image_encoder`` where each tower was wrapped by itself.
+
+    Source: wkcn/TinyCLIP, ``convert_to_new_checkpoint`` in ``src/open_clip/model.py``.
+    """
+    state = state_dict(nested(content, "state_dict") if holds(content, "state_dict") else content)
+    state = {name.replace("module.", ""): tensor for name, tensor in state.items()}
+    if any(name.startswith("_image_encoder.") for name in state):
+        state = below(state, "_image_encoder.", beside=("_text_encoder.", "_logit_scale."))
+    return openclip(state, target=target)
 
 
 def imagebind(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -112,7 +127,26 @@ def conch(content: Any, *, target: Mapping[str, Tensor]) -> State:
         state |= {f"attn_pool.{part}.bias": bias for part, bias in zip("qkv", biases.chunk(3), strict=True)}
     if (both := state.pop("attn_pool.to_kv.weight", None)) is not None:
         state |= {f"attn_pool.{part}.weight": rows for part, rows in zip("kv", both.chunk(2), strict=True)}
+        state["pos_embed"] = _positions_of_conch(state, target)
     return state
+
+
+def _positions_of_conch(state: State, target: Mapping[str, Tensor]) -> Tensor:
+    """Positions as version 1.5 has them at every forward pass, for twice the side that it was built for.
+
+    DINO's way: a bicubic enlargement whose factor is a tenth of a patch too large.
+    """
+    positions = state.get("pos_embed", torch.empty(0))
+    n_stored, n_wanted = (
+        math.isqrt(max(0, tensor.shape[1] - 1)) if tensor.ndim == 3 else 0
+        for tensor in (positions, target["pos_embed"])
+    )
+    if n_stored == 0 or n_stored == n_wanted:
+        return positions
+    grid = positions[:, 1:].unflatten(1, (n_stored, n_stored)).permute(0, 3, 1, 2)
+    factor = (n_wanted + 0.1) / n_stored
+    grid = torch.nn.functional.interpolate(grid, scale_factor=(factor, factor), mode="bicubic")
+    return torch.cat((positions[:, :1], grid.flatten(2).transpose(1, 2)), dim=1)
 
 
 def keep(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -124,6 +158,38 @@ def keep(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return below(state, "visual.", beside=("text.", "logit_scale"))
 
 
+def musk(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """MUSK's network, of which images pass the branches A of every layer; those of texts are left out.
+
+    Its positions are counted from two. Source: lilab-stanford/MUSK, ``musk/modeling.py`` and ``musk/torchscale``.
+    """
+    state = below(state_dict(content), "beit3.", beside=("vision_head.", "language_head.", "logit_scale"))
+    state = {name: tensor for name, tensor in state.items() if ".B." not in name}
+    state = renamed(
+        without(state, "text_embed.", "vision_embed.mask_token"),
+        (r"\.A\.", "."),
+        (r"^vision_embed\.cls_token$", "cls_token"),
+        (r"^vision_embed\.", "patch_embed."),
+        (r"^encoder\.embed_positions\.weight$", "pos_embed"),
+        (r"^encoder\.layer_norm\.", "norm."),
+        (r"^encoder\.layers\.", "blocks."),
+        (r"\.self_attn_layer_norm\.", ".norm1."),
+        (r"\.final_layer_norm\.", ".norm2."),
+        (r"\.self_attn\.inner_attn_ln\.", ".attn.norm."),
+        (r"\.self_attn\.out_proj\.", ".attn.proj."),
+        (r"\.ffn\.ffn_layernorm\.", ".mlp.norm."),
+        (r"\.ffn\.", ".mlp."),
+    )
+    for name in [name for name in state if ".self_attn.q_proj." in name]:
+        parts = [name.replace(".q_proj.", f".{part}_proj.") for part in "qkv"]
+        if missing := [part for part in parts if part not in state]:
+            raise Misfit(f"the tensor {missing[0]!r} is missing")
+        state[name.replace(".self_attn.q_proj.", ".attn.qkv.")] = torch.cat([state.pop(part) for part in parts])
+    if "pos_embed" in state:
+        state["pos_embed"] = state["pos_embed"][None, 2:]
+    return state
+
+
 LAYOUTS: dict[str, Layout] = {
     "slip": Layout(convert=slip),
     "maws_clip": Layout(convert=maws_clip, half=True),
@@ -131,4 +197,6 @@ LAYOUTS: dict[str, Layout] = {
     "imagebind": Layout(convert=imagebind),
     "conch": Layout(convert=conch),
     "keep": Layout(convert=keep),
+    "musk": Layout(convert=musk, half=True),
+    "tinyclip": Layout(convert=tinyclip),
 }
