@@ -64,7 +64,8 @@ _BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, p
 _MISSING = {reason.value: reason for reason in Missing}
 _IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
 _LISTED = dict.fromkeys([
-    *(column.field for column in COLUMNS), "family", "licence.code", "weights.availability", "weights.size_bytes",
+    *(column.field for column in COLUMNS), "family", "licence.code", "licence.timm", "weights.availability",
+    "weights.gate", "weights.authors_availability", "weights.size_bytes",
     "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
     "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
     "provenance.adapted_from", "provenance.superseded_by",
