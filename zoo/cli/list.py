@@ -57,8 +57,6 @@ from .output import (
 from .reported import reported_lines
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-
-_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _DISPENSABLE = ("architecture", "reported")  # default columns that a narrow terminal does without, the first one first
 _VARIANT = "  "  # before the id of one that stands below another variant of its network
 _OF_VARIANTS = "indented: a variant of the network above, of another input size, training or features"
