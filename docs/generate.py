@@ -63,7 +63,7 @@ _MOST_LISTED = 5  # words of one cell; the rest is counted
 def families_at_a_glance() -> str:
     """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
     rows = [
-        "| training | families | encoders | measured | commercial use | weights open |",
+        "| training | families | encoders | measured | commercial use allowed | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
     cards, measured = catalogue(), measured_encoders()
@@ -122,10 +122,9 @@ def families_tables() -> str:
         found = by_mode.get(mode, [])
         if found:
             n = sum(len(family.encoders) for family in found)
-            sections.append(
-                f"## {heading}\n\n{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}.\n"
-            )
-            sections.append(f"| {' | '.join(_COLUMNS)} |\n|---|--:|--:|---|---|---|---|---|---|")
+            counts = f"{_many(len(found), 'family', 'families')}, {_many(n, 'encoder', 'encoders')}."
+            head = [f"| {' | '.join(_COLUMNS)} |", "|---|--:|--:" + "|---" * (len(_COLUMNS) - 3) + "|"]
+            sections += [f"## {heading}\n\n{counts}\n", *head]
             sections += [_family_row(family, measured, files[family.name]) for family in found] + [""]
     return "\n".join(sections).rstrip()
 

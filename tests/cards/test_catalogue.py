@@ -13,6 +13,7 @@ import zoo
 from tests.card_text import VALID
 from tests.each import for_each
 from zoo.cards import catalogue as cards
+from zoo.cards import compiled
 from zoo.cards.compiled import stamp
 from zoo.cards.reading import parse_cards
 from zoo.errors import CardError, ContentError, ContentWarning, UnknownName
@@ -359,3 +360,40 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
 def test_what_is_no_name_is_an_unknown_name(name: object) -> None:
     with pytest.raises(UnknownName):
         zoo.card(name)  # type: ignore[arg-type]
+
+
+def test_sources_are_not_read_again_while_their_stamps_are_the_same(
+    overlay: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = overlay / "tiny.toml"
+    source.write_text(VALID)
+    read = cards._catalogue.__wrapped__
+    read(stamped(source))
+    assert not [
+        *(tmp_path / "cache").glob("*.key")
+    ]  # too young: a change within the same step of the clock has its stamp
+    monkeypatch.setattr(compiled, "_SETTLED_NS", -(10**9))
+    read(stamped(source))
+    (reminder,) = (tmp_path / "cache").glob("cards-*.key")
+
+    monkeypatch.setattr(cards, "_contents", lambda paths: pytest.fail("was read"))
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 800
+    monkeypatch.undo()
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+    times = source.stat()
+    rewrite(source, VALID.replace("epochs = 800", "epochs = 900"))
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))  # as copies of whole folders do
+    assert source.stat().st_size == times.st_size
+    assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
+    for damage in ("", "../../elsewhere.json", "cards-" + "0" * 32 + ".json", "\u00e9"):
+        reminder.write_text(damage)
+        assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
+
+
+def test_a_column_is_the_fact_of_every_card(overlay: Path) -> None:
+    known = cards.catalogue()
+    for field in (*cards._LISTED, "commercial_use", "paper.title"):  # the last one is no column of the copy
+        column = known.column(field)
+        assert {encoder: known[encoder].fact(field) for encoder in known} == dict(column)
+    assert known.column("n_errata") == {card.id: len(card.errata) for card in known.values()}

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from zoo.cards.catalogue import catalogue
+from zoo.cards.families import families
 
 HEAVY = ("torch", "torchvision", "timm", "pandas", "numpy", "sklearn", "rich", "filelock")
 ESCAPE = "\x1b["
@@ -179,8 +180,26 @@ def test_a_terminal_gets_colour_unless_it_asks_for_none() -> None:
 def test_a_narrow_terminal_loses_no_character_of_a_name() -> None:
     printed = on_terminal(80, "list", "--columns", "encoder,pretraining_data", NO_COLOR="1")
     assert all(encoder in printed for encoder in catalogue())
-    folded = on_terminal(80, "list", NO_COLOR="1").replace("\n", "")
-    assert all(encoder[:20] in folded for encoder in catalogue())
+    whole = {line.split()[0] for line in on_terminal(80, "list", "--all", NO_COLOR="1").splitlines()}
+    assert whole >= {encoder for encoder in catalogue() if len(encoder) <= 36}
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_a_terminal_is_first_shown_families_in_a_line_each(columns: int) -> None:
+    header, *lines = on_terminal(columns, "list", NO_COLOR="1").splitlines()
+    known = {family.name: len(family.encoders) for family in families(catalogue())}
+    assert header.split()[:4] == ["family", "encoders", "networks", "measured"]
+    assert {line.split()[0]: int(line.split()[1]) for line in lines[: len(known)]} == known
+    assert f"{len(known)} families, {len(catalogue()):,} encoders" in lines[len(known)]
+    assert "zoo list --all" in " ".join(lines[-2:])
+
+
+def test_variants_of_a_network_stand_below_it_on_a_terminal() -> None:
+    lines = on_terminal(100, "list", "dino_vitB", NO_COLOR="1").splitlines()[1:]
+    ids = [line.partition("  ")[0] or f"  {line.split()[0]}" for line in lines]
+    assert ids[:2] == ["dino_vitB8", "  dino_vitB8_last"]
+    assert ids[2:5] == ["dino_vitB16", "  dino_vitB16_last", "  dino_vitB16_extractS"]
+    assert "indented: a variant of the network above" in lines[-1]
 
 
 def test_the_first_column_of_a_comparison_stays_whole_at_120_columns() -> None:

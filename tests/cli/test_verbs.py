@@ -49,6 +49,31 @@ class TestList:
         assert "dino_vitS16" in found
         assert all(encoder.startswith("dino_vitS") for encoder in found)
 
+    def test_words_are_found_in_families_methods_names_elsewhere_and_data(self) -> None:
+        assert {catalogue()[name].family for name in names("list", "MoCo v3")} == {"mocov3"}
+        assert names("list", "resnet50_clip.openai") == ["clip_rn50"]
+        assert set(names("list", "openclip", "laion-2b")) >= {"openclip_vitB32", "openclip_vitL14"}
+        assert document("list", "dino", "clip", code=1)["encoders"] == []
+
+    def test_words_that_nothing_meets_are_answered_with_what_does(self) -> None:
+        assert "did you mean simsiam?" in run("list", "simsaim", code=1).stderr
+        assert "'dino' finds " in run("list", "dino", "clip", code=1).stderr
+
+    def test_families_are_listed_with_their_networks(self) -> None:
+        found = {record["family"]: record for record in document("list", "--families")["families"]}
+        assert list(found) == sorted({card.family for card in catalogue().values()})
+        assert ["dino_vitB8", "dino_vitB8_last"] in found["dino"]["networks"]
+        assert found["byol"]["commercial_use"] == {"no": found["byol"]["n_encoders"]}
+        lines = table("list", "--families", "vicreg")
+        assert {"vicreg", "vicregl"} <= {line[0] for line in lines} < {"family", *found}
+        run("list", "--families", "--sort", "z_dim", code=2)
+
+    def test_a_listing_builds_no_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = catalogue()
+        monkeypatch.setattr(known, "_of_file", lambda encoder: pytest.fail(f"built {encoder}"))
+        document("list", "--where", "z_dim > 0")
+        run("list", "--families")
+
     def test_a_condition_selects(self) -> None:
         found = document("list", "--where", 'family == "vit" and z_dim <= 768')["encoders"]
         assert found

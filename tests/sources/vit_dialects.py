@@ -267,3 +267,95 @@ def as_aim(state: State) -> State:
         (r"\.norm([12])\.", r".norm_\1."),
         (r"^blocks\.", "trunk.blocks."),
     )
+
+
+def clip_tokens(weights: Mapping[str, Tensor], images: Tensor, *, n_heads: int, n_frames: int) -> Tensor:
+    """V-JEPA's tokens of a clip that shows one image in every frame; plain names, a convolution in time and space."""
+    state, images = in_double(weights), images.double()
+    clip = torch.stack([images] * n_frames, dim=2)
+    kernel = state["patch_embed.proj.weight"]
+    x = F.conv3d(clip, kernel, state["patch_embed.proj.bias"], stride=kernel.shape[2:]).flatten(2).transpose(1, 2)
+    x = x + state["pos_embed"]
+    for block in _blocks(state):
+        x = x + attention(layer_norm(x, block.norm_1, eps=1e-6), block, n_heads=n_heads)
+        x = x + mlp(layer_norm(x, block.norm_2, eps=1e-6), block, Kind())
+    return layer_norm(x, affine(state, "norm"), eps=1e-6)
+
+
+def capi_tokens(weights: Mapping[str, Tensor], images: Tensor, *, n_heads: int) -> Tensor:
+    """CAPI's registers and patches; plain names, norms without shifts, and none for the last norm, which has no scale.
+
+    A pair of channels, half a head apart, is turned by an angle that grows with the row for the first and third quarter
+    of the pairs, counted within a head, and with the column for the others.
+    """
+    state, images = in_double(weights), images.double()
+    x = patches(images, *affine(state, "patch_embed.proj"))
+    n, n_patches, width = x.shape
+    side, n_registers = round(n_patches**0.5), state["reg_token"].shape[1]
+    quarter = n_registers // 4
+    places = [(i / quarter, 0.0) for i in range(quarter)] + [(1.0, i / quarter) for i in range(quarter)]
+    places += [(1 - i / quarter, 1.0) for i in range(quarter)] + [(0.0, 1 - i / quarter) for i in range(quarter)]
+    places += [(row / (side - 1), column / (side - 1)) for row in range(side) for column in range(side)]
+    head = width // n_heads
+    angles = torch.zeros(len(places), head, dtype=torch.float64)
+    for token, (row, column) in enumerate(places):
+        for channel in range(head):
+            place = row if channel < head // 2 else column
+            step = channel % (head // 4) / (head // 4 - 1)
+            angles[token, channel] = 2 * torch.pi * place * 7.0 * (7.0 / 7e-4) ** -step
+    x = torch.cat((state["reg_token"].expand(n, -1, -1), x), dim=1)
+    for block in _blocks(state):
+        normed = rms_norm(x, block.norm_1[0])
+        q, k, v = (
+            part.reshape(n, len(places), n_heads, head).transpose(1, 2)
+            for part in F.linear(normed, *block.qkv).chunk(3, dim=-1)
+        )
+        q, k = (each * angles.cos() + half_turned(each) * angles.sin() for each in (q, k))
+        mixed = ((q @ k.transpose(-2, -1) / head**0.5).softmax(dim=-1) @ v).transpose(1, 2).reshape(n, -1, width)
+        x = x + F.linear(mixed, *block.out)
+        x = x + mlp(rms_norm(x, block.norm_2[0]), block, Kind())
+    return rms_norm(x, torch.ones(width, dtype=torch.float64))
+
+
+def half_turned(x: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+
+def rms_norm(x: Tensor, scale: Tensor) -> Tensor:
+    return x / torch.sqrt(x.square().mean(dim=-1, keepdim=True) + 1e-5) * scale
+
+
+def _blocks(state: Mapping[str, Tensor]) -> list[Block]:
+    return [
+        Block(
+            norm_1=affine(state, f"blocks.{number}.norm1"),
+            qkv=affine(state, f"blocks.{number}.attn.qkv"),
+            out=affine(state, f"blocks.{number}.attn.proj"),
+            norm_2=affine(state, f"blocks.{number}.norm2"),
+            up=affine(state, f"blocks.{number}.mlp.fc1"),
+            down=affine(state, f"blocks.{number}.mlp.fc2"),
+        )
+        for number in sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")})
+    ]
+
+
+def as_capi(state: State) -> State:
+    width = state["reg_token"].shape[-1]
+    inner: State = {"registers": state["reg_token"], "mask_token": torch.ones(1, 8)}
+    for name, tensor in state.items():
+        if ".attn.qkv." in name:
+            for word, part in zip("qkv", tensor.split(width), strict=True):
+                inner[name.replace(".attn.qkv.", f".residual1.fn.{word}_proj.")] = part
+        elif name != "reg_token":
+            inner[name] = tensor
+    inner = respelled(
+        inner,
+        (r"^patch_embed\.proj\.", "patch_embed."),
+        (r"\.attn\.proj\.", ".residual1.fn.proj."),
+        (r"\.norm([12])\.", r".residual\1.norm."),
+        (r"\.mlp\.", ".residual2.fn."),
+        (r"^blocks\.", "encoder.blocks."),
+    )
+    whole = {f"backbone.{name}": tensor for name, tensor in inner.items()}
+    return whole | {"backbone.decoder.blocks.0.x": torch.ones(1), "head.last_layer.weight": torch.ones(1)}

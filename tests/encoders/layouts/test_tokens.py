@@ -17,12 +17,16 @@ from tests.sources.vit_dialects import (
     Kind,
     State,
     as_aim,
+    as_capi,
     as_data2vec2,
     as_dinov2,
     as_mmpretrain,
     as_refiner,
     as_swag,
     as_transformers,
+    capi_tokens,
+    clip_tokens,
+    shapes_of,
     tokens,
     weights_of,
 )
@@ -32,6 +36,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 from zoo.encoders.layouts.steps import Misfit
+from zoo.errors import QueryError
 
 SIZE = Size(64, 4, 4, 16, image_px=64)
 GATED = replace(SIZE, mlp_width=176)  # 4 * 64 * 2 / 3, rounded up to a multiple of 8
@@ -225,6 +230,60 @@ def test_a_fine_tuned_data2vec_2_gives_the_normed_average_of_its_source() -> Non
     average = tokens(weights, IMAGES, POST_NORM, n_heads=SIZE.n_heads)[:, 1:].mean(1)
     expected = layer_norm(average, affine(in_double(norm), "fc_norm"), eps=1e-6)
     assert relative_difference(expected, load_reduced(source, content, size=SIZE)(IMAGES)) < SAME
+
+
+def test_an_image_is_shown_to_vjepa_as_a_clip_of_equal_frames() -> None:
+    size = replace(SIZE, depth=3)
+    shapes = shapes_of(Kind(has_class_token=False, has_class_position=False), size)
+    shapes["patch_embed.proj.weight"] = (size.width, 3, 2, 16, 16)
+    shapes["pos_embed"] = (1, 2 * size.side**2, size.width)
+    weights, other = filled(shapes, seed=4), filled(shapes, seed=5)
+    content = {
+        "encoder": {f"module.backbone.{name}": tensor for name, tensor in other.items()},
+        "target_encoder": {f"module.backbone.{name}": tensor for name, tensor in weights.items()},
+    }
+    source = Source(
+        like="vjepa_vitL16_224",
+        write=lambda state: state,
+        backbone="zoo:vit_of_clips",
+        options={"name": "vit_large_patch16_224", "n_frames": 4, "n_in_tubelet": 2},
+    )
+    expected = clip_tokens(weights, IMAGES, n_heads=size.n_heads, n_frames=4).mean(1)
+    assert relative_difference(expected, load_reduced(source, content, size=size)(IMAGES)) < SAME
+
+
+def capi_shapes(size: Size) -> dict[str, tuple[int, ...]]:
+    shapes = shapes_of(Kind(has_class_token=False, n_registers=16, has_biases=False, positions=False), size)
+    return {
+        name: shape for name, shape in shapes.items() if "norm" not in name or name.endswith(("1.weight", "2.weight"))
+    }
+
+
+def test_capi_turns_patches_and_registers_as_its_source_does() -> None:
+    size = replace(SIZE, depth=3)
+    weights = filled(capi_shapes(size), seed=6)
+    source = Source(like="capi_vitL14_in1k", write=as_capi, backbone="zoo:capi")
+    features = load_reduced(source, as_capi(weights), size=size)(IMAGES)
+    expected = capi_tokens(weights, IMAGES, n_heads=size.n_heads)[:, 16:].mean(1)
+    assert relative_difference(expected, features) < 1e-6  # angles are computed in single precision
+
+
+def test_other_rates_of_rotary_positions_than_capis_are_refused() -> None:
+    content = as_capi(filled(capi_shapes(SIZE), seed=6)) | {
+        "backbone.encoder.blocks.0.residual1.fn.rope.freqs": torch.ones(2, 16)
+    }
+    with pytest.raises(Misfit, match="has other rates than CAPI's rotary positions"):
+        layout_named("capi").convert(content, target={})
+
+
+def test_capi_refuses_an_image_that_is_no_square() -> None:
+    encoder = load_reduced(
+        Source(like="capi_vitL14_in1k", write=as_capi, backbone="zoo:capi", options={"dynamic_img_size": True}),
+        as_capi(filled(capi_shapes(SIZE), seed=6)),
+        size=SIZE,
+    )
+    with pytest.raises(QueryError, match="was given 8 patches, expected those of a square image"):
+        encoder(torch.zeros(1, 3, 32, 64, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("like", ["simmim_vitB16_ep800", "beit_vitb16_ep300_mm", "data2vec_vitB16"])

@@ -23,7 +23,7 @@ def simmim(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
 
 def moby(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """A training's checkpoint; the online encoder is what is evaluated.
+    """A training's checkpoint, of a Swin or a DeiT; the online encoder is what is evaluated.
 
     Source: SwinTransformer/Transformer-SSL, ``models/moby.py`` and ``moby_main.py``.
     """
@@ -63,9 +63,10 @@ def original_swin(state: State) -> State:
 
 
 def _next_stage(name: str) -> str:
-    layer, stage, *rest = name.split(".")
-    is_merge = layer in ("layers", "stages") and rest and rest[0] == "downsample"
-    return ".".join((layer, str(int(stage) + 1), *rest)) if is_merge else name
+    parts = name.split(".")
+    if parts[0] in ("layers", "stages") and parts[2:3] == ["downsample"]:
+        parts[1] = str(int(parts[1]) + 1)
+    return ".".join(parts)
 
 
 def satlas(content: Any, *, target: Mapping[str, Tensor]) -> State:

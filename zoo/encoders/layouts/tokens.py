@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..vit_models import turns
 from .steps import Layout, Misfit, State, below, holds, nested, renamed, state_dict, unwrapped, without
 from .transformers import beit, shared_positions
 
@@ -227,6 +228,46 @@ def aim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
+def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """A training's checkpoint of V-JEPA, which is what was released; the target encoder is what is probed.
+
+    Source: facebookresearch/jepa, ``evals/image_classification_frozen/eval.py`` and ``MultiMaskWrapper``.
+    """
+    return renamed(state_dict(nested(content, "target_encoder")), (r"^module\.", ""), (r"^backbone\.", ""))
+
+
+def capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """A released CAPI, whose predictor and clusters are left out. Source: facebookresearch/capi, ``model.py``.
+
+    The rates of its rotary positions are stored with every block, and were not trained; others than CAPI's are refused.
+    """
+    whole = state_dict(content)
+    state = {
+        name.removeprefix("backbone."): tensor for name, tensor in whole.items() if name.startswith("backbone.")
+    } or whole
+    state = without(state, "decoder.", "mask_token")
+    for name in [name for name in state if name.endswith(".rope.freqs")]:
+        rates = state.pop(name)
+        if rates.ndim != 2 or not torch.allclose(rates.float(), turns(rates.shape[-1]), rtol=1e-2):
+            raise Misfit(f"{name!r} has other rates than CAPI's rotary positions")
+    state = renamed(
+        state,
+        (r"^registers$", "reg_token"),
+        (r"^patch_embed\.", "patch_embed.proj."),
+        (r"^encoder\.blocks\.(\d+)\.", r"blocks.\1."),
+        (_BLOCK + r"residual([12])\.norm\.", r"blocks.\1.norm\2."),
+        (_BLOCK + r"residual1\.fn\.proj\.", r"blocks.\1.attn.proj."),
+        (_BLOCK + r"residual1\.fn\.([qkv])_proj\.", r"blocks.\1.attention.attention.\2."),
+        (_BLOCK + r"residual2\.fn\.", r"blocks.\1.mlp."),
+        (r"\.attention\.attention\.q\.", ".attention.attention.query."),
+        (r"\.attention\.attention\.k\.", ".attention.attention.key."),
+        (r"\.attention\.attention\.v\.", ".attention.attention.value."),
+    )
+    if "reg_token" in state and state["reg_token"].ndim == 2:
+        state["reg_token"] = state["reg_token"][None]
+    return _fused(state)
+
+
 def _waves(*, n: int, width: int) -> Tensor:
     """Sines and cosines of the column, then of the row, of a square of patches; float32 (1, n, width)."""
     side = round(n**0.5)
@@ -283,4 +324,6 @@ LAYOUTS: dict[str, Layout] = {
     "mim_refiner": Layout(convert=mim_refiner),
     "data2vec2": Layout(convert=data2vec2),
     "aim": Layout(convert=aim, half=True),
+    "vjepa": Layout(convert=vjepa),
+    "capi": Layout(convert=capi, half=True),
 }

@@ -1,0 +1,158 @@
+"""Vision transformers that timm does not build, from timm's with a part of them exchanged.
+
+Attributes that the poolings read (``num_prefix_tokens``, ``forward_features``, ``forward_intermediates``) are timm's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import timm
+import torch
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
+
+from ..errors import QueryError
+
+
+class PostNormBlock(Block):
+    """A block that norms the sum of its input and a branch, as data2vec 2.0 does; others norm what a branch sees."""
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        x = self.norm1(x + self.drop_path1(self.ls1(self.attn(x, *args, **kwargs))))
+        return cast(Tensor, self.norm2(x + self.drop_path2(self.ls2(self.mlp(x)))))
+
+
+def vit_post_norm(*, size: str, is_finetuned: bool = False, **options: Any) -> tuple[nn.Module, int]:
+    """A vision transformer of data2vec 2.0: a norm before the blocks, norms after their branches, and none at the end.
+
+    The class token has no position. A fine-tuned one averages the patch tokens, and has a norm for the average.
+    """
+    names = {"base": "vit_base_patch16_224", "large": "vit_large_patch16_224", "huge": "vit_huge_patch14_224"}
+    if size not in names:
+        raise ValueError(f"size is {size!r}, expected 'base', 'large' or 'huge'")
+    model, width = _timm_model(
+        names[size],
+        block_fn=PostNormBlock,
+        no_embed_class=True,
+        global_pool="avg" if is_finetuned else "",
+        final_norm=is_finetuned,
+        fc_norm=is_finetuned,
+        **options,
+    )
+    model.norm_pre = nn.LayerNorm(width, eps=1e-6)  # timm's own takes the bias from the patch embedding
+    return model, width
+
+
+class RepeatedImage(nn.Module):
+    """Tokens of a clip that shows one image all the time: one for each patch of every few frames (a tubelet)."""
+
+    def __init__(self, *, width: int, patch_px: int, img_px: int, n_frames: int, n_in_tubelet: int) -> None:
+        super().__init__()
+        kernel = (n_in_tubelet, patch_px, patch_px)
+        self.proj = nn.Conv3d(3, width, kernel, stride=kernel)
+        self.patch_size, self.img_size = (patch_px, patch_px), (img_px, img_px)
+        self.n_in_tubelet, self.n_tubelets = n_in_tubelet, n_frames // n_in_tubelet
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, px, px) -> (n, tubelets * patches, width), all of the first tubelet first."""
+        tubelet = images[:, :, None].expand(-1, -1, self.n_in_tubelet, -1, -1)
+        return self.proj(tubelet).flatten(2).transpose(1, 2).repeat(1, self.n_tubelets, 1)
+
+
+def vit_of_clips(
+    *, name: str, n_frames: int, n_in_tubelet: int, img_size: int, patch_size: int, **options: Any
+) -> tuple[nn.Module, int]:
+    """A video transformer of V-JEPA, which sees an image as a clip that shows it all the time, as its authors probe it.
+
+    Every token has a position in time and space. There is no class token, and no map of the tokens.
+    """
+    model, width = _timm_model(
+        name, img_size=img_size, patch_size=patch_size, class_token=False, global_pool="", **options
+    )
+    model.patch_embed = RepeatedImage(
+        width=width, patch_px=patch_size, img_px=img_size, n_frames=n_frames, n_in_tubelet=n_in_tubelet
+    )
+    n_tokens = model.patch_embed.n_tubelets * (img_size // patch_size) ** 2
+    model.pos_embed = nn.Parameter(torch.randn(1, n_tokens, width) * 0.02)
+    model.feature_info = []
+    return model, width
+
+
+class TurnedAttention(nn.Module):
+    """CAPI's attention: queries and keys are turned by where their token is; registers sit around the image."""
+
+    def __init__(self, width: int, *, n_heads: int, n_registers: int) -> None:
+        super().__init__()
+        self.n_heads, self.n_registers = n_heads, n_registers
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.proj = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+        """Tokens (n, registers + patches, width); patches are those of a square, row by row."""
+        n, n_tokens, width = x.shape
+        qkv = self.qkv(x).reshape(n, n_tokens, 3, self.n_heads, width // self.n_heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (n, heads, tokens, width / heads)
+        places = places_of(n_tokens - self.n_registers, self.n_registers).to(x)
+        angles = places @ turns(width // self.n_heads).to(x)  # (tokens, width / heads)
+        cos, sin = angles.cos(), angles.sin()
+        q, k = (each * cos + _quarter_turn(each) * sin for each in (q, k))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=is_causal)
+        return cast(Tensor, self.proj(mixed.transpose(1, 2).flatten(2)))
+
+
+def places_of(n_patches: int, n_registers: int) -> Tensor:
+    """Rows and columns from 0 to 1, (registers + patches, 2): registers once around the edge, then the patches."""
+    side = math.isqrt(n_patches)
+    if side * side != n_patches:
+        raise QueryError(f"The encoder was given {n_patches} patches, expected those of a square image; crop it.")
+    along = torch.arange(n_registers // 4) / (n_registers // 4)
+    edges = [(along, 0 * along), (0 * along + 1, along), (1 - along, 0 * along + 1), (0 * along, 1 - along)]
+    line = torch.linspace(0, 1, side)
+    return torch.cat([torch.stack(edge, dim=1) for edge in edges] + [torch.cartesian_prod(line, line)])
+
+
+def turns(head_dim: int, *, fastest: float = 7.0, slowest: float = 7e-4) -> Tensor:
+    """Radians from one side of the image to the other, (2, head_dim): half of the channels turn with the row."""
+    rates = fastest * (fastest / slowest) ** torch.linspace(0, -1, head_dim // 4)
+    rates = 2 * math.pi * torch.cat((rates, rates))
+    return torch.stack((torch.cat((rates, 0 * rates)), torch.cat((0 * rates, rates))))
+
+
+def _quarter_turn(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((-second, first), dim=-1)
+
+
+def capi(**options: Any) -> tuple[nn.Module, int]:
+    """CAPI's encoder: rotary positions, also of registers; root-mean-square norms; no bias but that of the patches."""
+    norm = partial(nn.RMSNorm, eps=1e-5)
+    model, width = _timm_model(
+        "vit_large_patch14_224",
+        class_token=False,
+        pos_embed="none",
+        qkv_bias=False,
+        proj_bias=False,
+        norm_layer=norm,
+        global_pool="",
+        **({"reg_tokens": 16} | options),
+    )
+    model.norm = norm(width, elementwise_affine=False)
+    for block in model.blocks:
+        block.attn = TurnedAttention(width, n_heads=block.attn.num_heads, n_registers=model.num_prefix_tokens)
+    return model, width
+
+
+def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
+    model = timm.create_model(name, pretrained=False, num_classes=0, **options)
+    return model, cast(int, model.num_features)
+
+
+BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
+    "zoo:vit_post_norm": vit_post_norm,
+    "zoo:vit_of_clips": vit_of_clips,
+    "zoo:capi": capi,
+}
