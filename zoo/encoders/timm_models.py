@@ -113,6 +113,7 @@ def coca_vit(
     model, width = timm_model(name, final_norm=final_norm, **options)
     model.attn_pool = FirstQuery(width, pooled_dim, n_heads=8, has_bias=has_bias)
     model.pool_include_prefix = True  # the class token is pooled like a patch
+    model.head_hidden_size = pooled_dim
     return model, pooled_dim
 
 
@@ -120,6 +121,7 @@ def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.M
     """A transformer of timm whose class token goes through two layers to the space shared with text: KEEP's."""
     model, width = timm_model(name, **options)
     model.head = nn.Sequential(nn.Linear(width, head_dim), nn.GELU(), nn.Linear(head_dim, head_dim))
+    model.head_hidden_size = head_dim
     return model, head_dim
 
 
