@@ -63,7 +63,7 @@ _MOST_LISTED = 5  # words of one cell; the rest is counted
 def families_at_a_glance() -> str:
     """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
     rows = [
-        "| training | families | encoders | measured | commercial use | weights open |",
+        "| training | families | encoders | measured | commercial use allowed | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
     cards, measured = catalogue(), measured_encoders()

@@ -153,7 +153,7 @@ def of_config(name: str) -> Facts:
     config = get_pretrained_cfg(name)
     if config is None:
         raise SystemExit(f"timm {timm.__version__} has no {name}.")
-    px = config.input_size[-1]
+    px = max(config.input_size[1:])  # the zoo gives squares
     weights: Facts = {"url": f"timm:{name}", "mirrors": [f"hf:{config.hf_hub_id}"]}
     weights |= {"authors_url": config.url or NONE, "format": "safetensors", "converter": "timm"}
     if not config.hf_hub_id:  # nobody has copied the authors' file
@@ -270,9 +270,7 @@ def _trial_card(backbone: str, options: Facts, layer: str, *, dim: int) -> Encod
 
 def _patch_px(module: Any) -> int:
     embed = getattr(module, "patch_embed", None) or getattr(module, "embeds", None)
-    size = getattr(embed, "patch_size", None) or getattr(module, "patch_size", None)
-    if size is None:
-        raise SystemExit(f"{type(module).__name__} does not say the size of its patches.")
+    size = getattr(embed, "patch_size", None) or module.feature_info[0]["reduction"]
     return int(size[0] if isinstance(size, tuple | list) else size)
 
 
@@ -280,11 +278,13 @@ def _native_px(module: Any) -> int | None:
     """Side of the image that the position embeddings are for; None without learned ones."""
     embed = getattr(module, "patch_embed", None)
     positions = getattr(module, "pos_embed", None)
-    if isinstance(positions, torch.Tensor) or (getattr(module, "blocks", None) is not None and _has_relative(module)):
+    if isinstance(positions, torch.Tensor) or _has_relative(module):
         size = getattr(embed, "img_size", None)
         return int(size[0]) if size else _hiera_px(module)
     positions = getattr(getattr(module, "embeds", None), "pos_embed", None)  # NaFlexVit: (1, rows, columns, width)
-    return positions.shape[1] * _patch_px(module) if isinstance(positions, torch.Tensor) else None
+    rows = positions.shape[1] if isinstance(positions, torch.Tensor) else None
+    rows = rows or getattr(getattr(module, "encoder", None), "pos_embed_grid_size", None)  # Qwen
+    return rows * _patch_px(module) if rows else None
 
 
 def _hiera_px(module: Any) -> int | None:
@@ -293,7 +293,10 @@ def _hiera_px(module: Any) -> int | None:
 
 
 def _has_relative(module: Any) -> bool:
-    return any(name.endswith("relative_position_bias_table") for name, _ in module.named_parameters())
+    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of positions in a window."""
+    blocks = getattr(module, "blocks", None)
+    names = (name for name, _ in blocks.named_parameters()) if isinstance(blocks, torch.nn.Module) else ()
+    return any(name.endswith("relative_position_bias_table") for name in names)
 
 
 def _step(encoder: Encoder, px: int) -> int | None:

@@ -37,6 +37,15 @@ def warn(sentences: Iterable[str]) -> None:
         warnings.warn(sentence, ContentWarning, stacklevel=1)
 
 
+class NameNote(UserWarning):
+    """Something was asked for by a name that stands for another one; says which."""
+
+
+def note(sentence: str) -> None:
+    """Says what a name stands for, once in a process."""
+    warnings.warn(sentence, NameNote, stacklevel=1)
+
+
 class ZooError(Exception):
     """Base of all errors that the zoo raises on purpose."""
 

@@ -21,8 +21,7 @@ import shutil
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from .cards.catalogue import build_card, catalogue, read_card_files
 from .cards.reading import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards.representations import MARK
 from .cards.schema import EncoderCard, Missing
+from .cards.writing import facts_of, toml_of
 from .drift import Recording, keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
@@ -56,6 +56,7 @@ with requires_extra("models", needed_for="Registering an encoder"):
     from torch import Tensor
 
 Facts = dict[str, Any]
+_COMMENT = "Registered with SSL Zoo. What is registered is not changed: a new version is a new id."
 _UNKNOWN = Missing.NOT_PUBLISHED.value
 _NONE = Missing.NOT_APPLICABLE.value
 
@@ -116,7 +117,7 @@ def register(
     places = places_of(weights)
     model = catalogue()[like]
     check_id("A new encoder", name)
-    merged = _facts_of(model)
+    merged = facts_of(model)
     _forget(merged, origin=_name_of(places[0]), inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
@@ -272,21 +273,6 @@ def _unregistered(card: EncoderCard) -> Unregistered:
 def registered_folder() -> Path:
     """Where the cards of registered encoders are."""
     return user_folder() / "metadata" / "registered"
-
-
-def _facts_of(card: EncoderCard) -> Facts:
-    """Everything a card says, as TOML would hold it."""
-    facts: Facts = {}
-    for part in PARTS:
-        value = getattr(card, part)
-        facts[part] = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return facts
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Missing):
-        return value.value
-    return list(value) if isinstance(value, tuple) else deepcopy(value)
 
 
 def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
@@ -499,7 +485,7 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
     target = registered_folder() / card.id.casefold()
     try:
         with new_folder(target) as folder, open(folder / f"{card.family}.toml", "xb") as file:
-            file.write(_toml(card.id, facts).encode())
+            file.write(toml_of(card.id, facts, comment=_COMMENT).encode())
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError as error:
@@ -514,23 +500,3 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
             "or set ZOO_HOME."
         ) from error
     return catalogue()[card.id]
-
-
-def _toml(name: str, facts: Facts) -> str:
-    """A card file; JSON's texts, numbers, booleans and lists are TOML's as well."""
-    lines = [
-        "# Registered with SSL Zoo. What is registered is not changed: a new version is a new id.",
-        f"\n[encoders.{name}]",
-        f"released = {_toml_value(facts['released'])}",
-        "errata = []",
-    ]
-    for part in PARTS:
-        lines.append(f"\n[encoders.{name}.{part}]")
-        lines += [f"{key} = {_toml_value(value)}" for key, value in facts[part].items()]
-    return "\n".join(lines) + "\n"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)

@@ -32,16 +32,25 @@ def nearest(*others: EncoderCard) -> str | None:
 def test_domain_counts_before_family_and_that_before_objective_mode_and_size() -> None:
     size = PLAIN.architecture.n_parameters
     other_domain = card("domain", family="mine", objective__name="ours", pretraining__domain="retina")
+    natural = card("natural", objective__mode="generative")
     same_mode = card("mode")
     same_objective = card("objective", objective__name="ours", architecture__n_parameters=100 * size)
     same_family = card("family", family="mine", architecture__n_parameters=size // 50, objective__mode="generative")
     smaller = card("smaller", family="mine", architecture__n_parameters=size // 2)
-    offered = [other_domain, card("nothing", objective__mode="generative"), same_mode, same_objective, same_family]
-    expected = ["domain", "nothing", "mode", "objective", "family"]
+    offered = [other_domain, natural, same_mode, same_objective, same_family]
+    expected = ["domain", "natural", "mode", "objective", "family"]
     for n, name in enumerate(expected, start=1):
         assert nearest(*offered[:n]) == name
     assert nearest(*offered, smaller) == "smaller"
     assert nearest(card("b", family="mine"), card("a", family="mine")) == "a"
+
+
+def test_where_none_is_of_its_domain_natural_images_come_before_other_ones() -> None:
+    wanted = card("wanted", family="mine", pretraining__domain="retina")
+    cards = [card("natural"), card("earth", family="mine", pretraining__domain="earth RGB")]
+    found = nearest_open(wanted, {one.id: one for one in cards})
+    assert found is not None
+    assert found.id == "natural"
 
 
 def test_what_nobody_can_fetch_what_comes_with_the_zoo_and_what_is_untrained_is_no_advice() -> None:
@@ -69,6 +78,8 @@ def test_access_in_words_names_who_is_let_in_and_both_copies() -> None:
     assert access_words(PLAIN) == "open"
     gated = card("gated", weights__availability="gated", weights__gate="members", weights__url="hf:own/er@v1/a.pth")
     assert access_words(gated) == "gated: members; ask at https://huggingface.co/own/er"
+    told = replace(gated, weights=replace(gated.weights, gate="a form at https://example.org"))
+    assert access_words(told) == "gated: a form at https://example.org"
     asked = card("asked", weights__availability="by request", weights__url="https://example.org/a.pth")
     assert access_words(asked) == "by request: ask at https://example.org/models"
     copied = card(

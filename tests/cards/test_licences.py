@@ -117,7 +117,7 @@ def test_another_label_and_other_terms_of_the_code_are_remarked() -> None:
     assert remarks(weights=None, code="MIT", timm="apache-2.0") == []
     assert remarks(weights="CC-BY-4.0", code="Apache-2.0", timm=None) == []
     assert remarks(weights="LicenseRef-Franca-Research-RAIL-AMS", code="Apache-2.0", timm=None) == [
-        "The code is Apache-2.0; the weights are not, they are LicenseRef-Franca-Research-RAIL-AMS."
+        "The code is under Apache-2.0; the weights are under LicenseRef-Franca-Research-RAIL-AMS, which allows less."
     ]
     assert remarks(weights="MIT", code="MIT", timm="apache-2.0") == [
         "timm labels its copy Apache-2.0; what its authors say, MIT, is meant here."

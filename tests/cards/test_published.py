@@ -158,7 +158,7 @@ def test_a_projector_has_the_parameters_of_its_layers(encoder: str) -> None:
 
 
 def test_the_heads_of_dino_ibot_and_msn_have_two_hidden_layers_where_three_were_published() -> None:
-    for card in (card for card in catalogue().values() if card.family in ("dino", "ibot", "msn")):
+    for card in (card for card in catalogue().values() if card.id in TABLE and card.family in ("dino", "ibot", "msn")):
         assert (card.projector.hidden_depth, card.fact("projector.hidden_depth", as_published=True)) == (2, 3), card.id
 
 
@@ -173,7 +173,7 @@ def test_the_ablations_of_byol_were_trained_for_300_epochs_with_the_preset_of_th
 
 
 def test_the_nine_cards_of_vicreg_say_that_their_authors_resize_otherwise() -> None:
-    cards = [card for card in catalogue().values() if card.family in ("vicreg", "vicregl")]
+    cards = [card for card in catalogue().values() if card.id in TABLE and card.family in ("vicreg", "vicregl")]
     assert len(cards) == 9
     for card in cards:
         assert "evaluate on a bilinear resize" in str(card.weights.note)

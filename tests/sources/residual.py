@@ -208,3 +208,67 @@ def odc_training(weights: State, draw: Draw) -> Any:
     neck, head = draw.linear("neck.fc0", 2048, N_HIDDEN), draw.linear("head.fc_cls", N_HIDDEN, 10)
     state = {**named("backbone.", weights), **neck, **head, "loss_weight": draw.between(0, 1, 10)}
     return {"meta": {"epoch": 440, "time": "Mon Feb 7 00:00:00 2022"}, "state_dict": state}
+
+
+def lightly(weights: State, draw: Draw, *, beside: str = "projection_head", second: str = "") -> Any:
+    """Lightning's checkpoint of one of lightly's benchmark scripts; ``second`` is the other branch of some."""
+    head = draw.linear(f"{beside}.layers.0", 2048, N_HIDDEN, bias=False) | draw.norm(f"{beside}.layers.1", N_HIDDEN)
+    head |= draw.linear("online_classifier.linear", 2048, 10)
+    other = named(second, another(weights, draw)) if second else {}
+    state = {**named("backbone.", weights), **head, **other}
+    loops = {"fit_loop": {"epoch_progress": {"total": {"ready": 100}}}}
+    training = {"epoch": 99, "global_step": 500_400, "loops": loops, "optimizer_states": [sgd(head.values())]}
+    return training | {"state_dict": state, "hyper_parameters": {"batch_size_per_device": 128, "num_classes": 1000}}
+
+
+def pixpro(weights: State, draw: Draw) -> Any:
+    heads = draw.linear("projector.linear1", 2048, N_HIDDEN) | draw.norm("projector.bn1", N_HIDDEN)
+    heads |= draw.linear("projector_k.linear1", 2048, N_HIDDEN) | {"value_transform.weight": draw.weight(4, 4, 1, 1)}
+    state = named("module.", named("encoder.", weights), named("encoder_k.", another(weights, draw)), heads)
+    return {"model": state}
+
+
+def simclr_v1(weights: State, draw: Draw) -> Any:
+    return {"state_dict": {**without_counters(weights), **draw.linear("fc", 2048, 10)}}
+
+
+_IN_BLOCK = {
+    "conv1": "net.0", "bn1": "net.1.0", "conv2": "net.2", "bn2": "net.3.0", "conv3": "net.4", "bn3": "net.5.0",
+    "downsample.0": "projection.shortcut", "downsample.1": "projection.bn.0",
+}  # fmt: skip
+
+
+def simclr_v2(weights: State, draw: Draw) -> Any:
+    """SimCLRv2 without selective kernels, as SimCLRv2-Pytorch builds it."""
+    resnet: State = {}
+    for name, tensor in weights.items():
+        module, _, tail = name.rpartition(".")
+        if module.startswith("layer"):
+            stage, block, inner = module.split(".", 2)
+            module = f"net.{stage[-1]}.blocks.{block}.{_IN_BLOCK[inner]}"
+        else:
+            module = {"conv1": "net.0.0", "bn1": "net.0.1.0"}[module]
+        resnet[f"{module}.{tail}"] = tensor
+    head = draw.linear("layers.0", 2048, N_HIDDEN, bias=False) | draw.norm("layers.1", N_HIDDEN)
+    return {"resnet": resnet | draw.linear("fc", 2048, 10), "head": head}
+
+
+def mmpretrain(weights: State, draw: Draw, *, second: str = "encoder_k.module.0.") -> Any:
+    neck = draw.linear("neck.mlp.0", 2048, N_HIDDEN) | draw.linear("neck.mlp.2", N_HIDDEN, 16)
+    queue = {"queue": draw.between(-1, 1, 16, 64), "queue_ptr": torch.zeros(1, dtype=torch.long, device=draw.device)}
+    state = {**queue, **named("backbone.", weights), **neck, **named(second, another(weights, draw))}
+    return {"meta": {"epoch": 200, "mmengine_version": "0.1.0", "dataset_meta": {}}, "state_dict": state}
+
+
+def esvit(weights: State, draw: Draw) -> Any:
+    """The ResNet of EsViT, whose teacher is wrapped for distributed training, for it has batch norms."""
+    heads = draw.linear("head.mlp.0", 2048, N_HIDDEN) | draw.linear("head_dense.mlp.0", 2048, N_HIDDEN)
+    teacher = named("module.", named("backbone.backbone.", weights), heads)
+    student = named("module.", named("backbone.backbone.", another(weights, draw)), heads)
+    return {"student": student, "teacher": teacher, "optimizer": sgd(heads.values()), "epoch": 300, "dino_loss": {}}
+
+
+def satlas(weights: State, draw: Draw) -> Any:
+    pyramid = {"intermediates.0.fpn.inner_blocks.0.0.weight": draw.weight(8, 256, 1, 1)}
+    heads = draw.linear("heads.0.layers.0", 8, 4)
+    return {**named("backbone.resnet.", weights), **draw.linear("backbone.resnet.fc", 2048, 10), **pyramid, **heads}

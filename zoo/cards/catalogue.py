@@ -12,17 +12,19 @@ cards that listings show, a column each, so that a listing builds no card.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import CardError, QueryError, UnknownName, warn
+from ..errors import CardError, QueryError, UnknownName, note, warn
 from ..files import content_files, content_folder
 from .compiled import Stamp, compiled, stamp
 from .finding import Finder, names_of
-from .representations import MARK, derived, own_id
+from .representations import MARK, are_features, derived, own_id
 from .schema import (
     COLUMNS,
     NOT_RECORDED,
@@ -62,7 +64,8 @@ _BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, p
 _MISSING = {reason.value: reason for reason in Missing}
 _IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
 _LISTED = dict.fromkeys([
-    *(column.field for column in COLUMNS), "family", "licence.code", "weights.availability", "weights.size_bytes",
+    *(column.field for column in COLUMNS), "family", "licence.code", "licence.timm", "weights.availability",
+    "weights.gate", "weights.authors_availability", "weights.size_bytes",
     "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
     "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
     "provenance.adapted_from", "provenance.superseded_by",
@@ -70,10 +73,24 @@ _LISTED = dict.fromkeys([
 """Facts that listings show, a column each."""
 
 
+PLACES = ("timm:", "hf:")
+"""Beginnings of names that are places of weights rather than ids."""
+
+_MAKER = "zoo.unlisted"  # makes cards for such names; by its name, for it needs networks and the Hub, and stands above
+_UNLISTED: dict[str, EncoderCard] = {}  # cards that it has made in this process, by folded id
+_HUB_PLACE = re.compile(
+    r"(?i:hf:)([\w.-]+/[\w.-]+?)(?:@([^/@]+))?(?:/.*)?$"
+    r"|https://huggingface\.co/(?P<page>[\w.-]+/[\w.-]+)(?:/(?:resolve|blob|tree)/(?P<revision>[^/]+))?(?:/.*)?$"
+)
+_SEPARATORS = re.compile(r"[\W_]+")
+
+
 class Catalogue(Mapping[str, EncoderCard]):
     """All cards by id, in the order of their files; lookups ignore case, unknown ids list the nearest ones.
 
-    A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere.
+    A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere. So
+    is a place at timm or on the Hugging Face Hub (``timm:ARCH.TAG``, ``hf:ORG/NAME``): it stands for the encoder whose
+    card has it, or for one whose card :mod:`zoo.unlisted` makes of what they say.
     """
 
     def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = ()) -> None:
@@ -105,8 +122,12 @@ class Catalogue(Mapping[str, EncoderCard]):
 
         Raises UnknownName, or QueryError if the encoder does not have such features.
         """
-        id_part, mark, features = name.partition(MARK) if isinstance(name, str) else ("", "", "")
+        id_part, mark, features = _taken_apart(name) if isinstance(name, str) else ("", "", "")
         encoder = self._by_folded.get(id_part.casefold())
+        if encoder is None and id_part.casefold().startswith(PLACES):
+            encoder = self._id_at(id_part)
+        if encoder is None and id_part.casefold() in _UNLISTED:
+            encoder = _UNLISTED[id_part.casefold()].id
         if encoder is None:
             raise UnknownName(
                 "encoder", id_part or name, self, hint=LIST, nearest=self.finder.nearest(id_part) if id_part else None
@@ -118,7 +139,40 @@ class Catalogue(Mapping[str, EncoderCard]):
         card = self._of_file(own_id(encoder))
         return card if encoder == card.id else derived(card, features=encoder.partition(MARK)[2])
 
+    def _id_at(self, place: str) -> str:
+        """The encoder whose weights are at this place of timm or of the Hub; one without a card gets one now."""
+        found = [card for card in self._cards_naming(place) if isinstance(card.weights.same_file_as, Missing)]
+        if len(found) > 1:
+            listed = ", ".join(card.id for card in found[:8]) + (", ..." if len(found) > 8 else "")
+            raise QueryError(f"The place {place!r} holds {len(found)} encoders, {listed}; name one of them.")
+        if found:
+            note(f"{place} is {found[0].id!r}, which has a card.")
+            return found[0].id
+        card: EncoderCard = import_module(_MAKER).card_at(place)
+        return card.id
+
+    def _cards_naming(self, place: str) -> Iterator[EncoderCard]:
+        """Cards that say this place, without a file of it; at the Hub without a revision, or with the same."""
+        scheme, _, rest = place.partition(":")
+        wanted, revision = _at_hub(place) if scheme.casefold() == "hf" else (place.casefold(), "")
+        line = " ".join(_SEPARATORS.sub(" ", rest.partition(MARK)[0].casefold()).split())
+        for encoder, names in self.column("names").items():
+            if line not in names:
+                continue
+            card = self._of_file(encoder)
+            known = card.weights
+            for said in (known.url, known.authors_url, *known.mirrors):
+                if isinstance(said, Missing):
+                    continue
+                is_same = (said.casefold(), "") if scheme.casefold() == "timm" else _at_hub(said)
+                recorded = is_same[1] or ("" if isinstance(known.revision, Missing) else known.revision)
+                if is_same[0] == wanted and revision in ("", recorded):
+                    yield card
+                    break
+
     def _of_file(self, encoder: str) -> EncoderCard:
+        if encoder.casefold() in _UNLISTED and encoder.casefold() not in self._by_folded:
+            return _UNLISTED[encoder.casefold()]
         if encoder not in self._cards:
             self._cards[encoder] = build_card(self._parts[f"card {encoder}"])
         return self._cards[encoder]
@@ -134,6 +188,34 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def __len__(self) -> int:
         return len(self._by_folded)
+
+
+def _taken_apart(name: str) -> tuple[str, str, str]:
+    """Encoder, mark and features of a name; a place on the Hub may have a revision behind a mark before them."""
+    encoder, mark, rest = name.partition(MARK)
+    if not mark or not name.casefold().startswith("hf:") or are_features(rest):
+        return encoder, mark, rest
+    revision, mark, features = rest.partition(MARK)
+    return f"{encoder}{MARK}{revision}", mark, features
+
+
+def _at_hub(place: str) -> tuple[str, str]:
+    """Repository and revision of a place on the Hub, folded; of another place nothing."""
+    match = _HUB_PLACE.match(place)
+    if match is None:
+        return "", ""
+    revision = match[2] or match["revision"] or ""
+    return f"hf:{match[1] or match['page']}".casefold(), "" if revision == "main" else revision
+
+
+def adopt(card: EncoderCard) -> EncoderCard:
+    """Makes the catalogue of this process know a card that is in no file; returns the one that is known."""
+    return _UNLISTED.setdefault(card.id.casefold(), card)
+
+
+def unlisted(name: str) -> EncoderCard | None:
+    """The card in no file with this id, if :func:`adopt` was given one."""
+    return _UNLISTED.get(own_id(name).casefold())
 
 
 def catalogue() -> Catalogue:

@@ -22,12 +22,13 @@ def domain_of(card: EncoderCard) -> str:
 def nearest_open(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> EncoderCard | None:
     """The open encoder that comes nearest to one whose weights are not; None if there is none.
 
-    An encoder of the same domain comes first; among those one of the same family, then of the same objective, then of
-    the same mode; among those the one whose number of parameters has the ratio nearest to 1. Encoders that come with
-    the zoo are too small, and the user's own are no advice.
+    An encoder of the same domain comes first, then one of natural images; among those one of the same family, then of
+    the same objective, then of the same mode; among those the one whose number of parameters has the ratio nearest to
+    1. Encoders that come with the zoo are too small, and the user's own are no advice.
     """
 
-    def distance(other: EncoderCard) -> tuple[bool, int, float, str]:
+    def distance(other: EncoderCard) -> tuple[int, int, float, str]:
+        domains = [domain_of(card), _NATURAL, domain_of(other)]
         kinships = [
             other.family == card.family,
             _same(other.objective.name, card.objective.name),
@@ -35,7 +36,7 @@ def nearest_open(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> Encoder
             True,
         ]
         size = abs(math.log(other.architecture.n_parameters / card.architecture.n_parameters))
-        return domain_of(other) != domain_of(card), kinships.index(True), size, other.id
+        return domains.index(domain_of(other)), kinships.index(True), size, other.id
 
     offered = [other for other in cards.values() if other.id != card.id and _is_offered(other)]
     return min(offered, key=distance, default=None)
@@ -67,6 +68,8 @@ def advice(card: EncoderCard, cards: Mapping[str, EncoderCard]) -> str:
 def asks_at(card: EncoderCard) -> str:
     """Who is given the weights, and the page at which to ask."""
     gate, url = card.weights.gate, card.weights.url
+    if not isinstance(gate, Missing) and "https://" in gate:
+        return gate
     who = "" if isinstance(gate, Missing) else f"{gate}; "
     page = card.provenance.url
     if not isinstance(url, Missing) and url.startswith("hf:"):

@@ -275,5 +275,5 @@ def remarks(*, weights: str | None, code: str | None, timm: str | None) -> list[
     if timm is not None and labelled(timm) != weights:
         found.append(f"timm labels its copy {labelled(timm)}; what its authors say, {weights}, is meant here.")
     if code is not None and _FREEDOM.index(commercial_use(code)) > _FREEDOM.index(commercial_use(weights)):
-        found.append(f"The code is {code}; the weights are not, they are {weights}.")
+        found.append(f"The code is under {code}; the weights are under {weights}, which allows less.")
     return found

@@ -216,6 +216,16 @@ def representations(card: EncoderCard) -> dict[str, Representation]:
     return {one.id: one.representation for one in offered}
 
 
+def are_features(text: str) -> bool:
+    """True if a text behind the mark reads as features, whether or not an encoder has them.
+
+    >>> are_features("cls:9+10"), are_features("4xcls"), are_features("main")
+    (True, True, False)
+    """
+    match = _TEXT.fullmatch(text.strip().casefold())
+    return match is not None and set(match["words"].split("+")) <= set(_ORDER)
+
+
 def own_id(name: str) -> str:
     """The id of the encoder itself.
 

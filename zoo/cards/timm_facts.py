@@ -6,10 +6,12 @@ Two readers share this: ``scripts/derive_cards.py``, which writes cards to be re
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from ..errors import QueryError, nearest_names
@@ -112,15 +114,64 @@ def facts_of_timm(name: str) -> Facts:
 
     The features are those that timm's network gives without its classifier, and ``preprocess`` is that of its
     configuration: families whose authors do otherwise say so in their defaults. QueryError if timm has no such weights,
-    or its network does not take square RGB images.
+    or its network does not take RGB images.
     """
     full = timm_name(name)
-    arch = full.partition(".")[0]
     config = _config(full)
+    facts = _facts(full.partition(".")[0], {}, config, where=f"timm's {full}")
+    facts["weights"] |= {
+        "url": f"timm:{full}",
+        "mirrors": [f"hf:{config.hf_hub_id}"] if config.hf_hub_id else [],
+        "companions": [],
+        "same_file_as": _NONE,
+        "converter": "timm",
+    }
+    if config.hf_hub_id:
+        facts["weights"]["format"] = "safetensors"
+    return facts
+
+
+def name_of_hub(repository: str, config: Mapping[str, Any]) -> str:
+    """``ARCH.TAG`` of a repository of the Hub that timm knows, from its ``config.json``; "" if timm does not."""
+    arch, about = config.get("architecture"), config.get("pretrained_cfg")
+    tag = about.get("tag") if isinstance(about, dict) else None
+    known = _spellings().get(f"{arch}.{tag}".casefold(), "")
+    return known if known and str(_config(known).hf_hub_id).casefold() == repository.casefold() else ""
+
+
+def facts_of_config(config: Mapping[str, Any], *, place: str) -> Facts:
+    """The facts of a network of timm from the ``config.json`` of somebody's repository, but for where its weights are.
+
+    QueryError if the installed timm cannot build it.
+    """
+    arch, options = str(config["architecture"]), config.get("model_args") or {}
+    about = config.get("pretrained_cfg")
+    about = about if isinstance(about, dict) else config  # as timm wrote it at first
+    known = {field.name for field in fields(PretrainedCfg)}
+    try:
+        if not timm.is_model(arch):
+            raise ValueError(f"timm {timm.__version__} has no network {arch!r}")
+        if not isinstance(options, dict):
+            raise ValueError(f"model_args is {options!r}, expected a table")
+        options = {name: value for name, value in options.items() if name not in ("num_classes", "pretrained")}
+        stated = {name: value for name, value in about.items() if name in known and value is not None}
+        whole = replace(_config(arch), **{"crop_mode": "center", **stated})
+        return _facts(arch, options, whole, where=place)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, QueryError):
+            raise
+        raise QueryError(
+            f"The config.json of {place!r} does not describe a network of the installed timm ({error}); update timm, "
+            "or run 'zoo register' with --like on its file."
+        ) from error
+
+
+def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: str) -> Facts:
     n_channels, height, width = config.input_size
     if n_channels != 3:
-        raise QueryError(f"timm's {full} takes images of {n_channels} channels, expected RGB; take another encoder.")
-    network, px = _network(arch), max(height, width)
+        raise QueryError(f"{where} takes images of {n_channels} channels, expected RGB; take another encoder.")
+    px = max(height, width)
+    network = _network(arch, json.dumps(options, sort_keys=True), px)
     facts: Facts = {
         "architecture": {
             "family": network.family,
@@ -132,7 +183,7 @@ def facts_of_timm(name: str) -> Facts:
             "size_step_px": _or_none(network.size_step_px),
             "n_parameters": network.n_parameters,
             "backbone": f"timm:{arch}",
-            "options": {},
+            "options": options,
         },
         "representation": {"dim": network.dim, "layer": network.layer, "order": _NONE},
         "preprocess": {
@@ -142,17 +193,9 @@ def facts_of_timm(name: str) -> Facts:
             "mean": list(config.mean),
             "std": list(config.std),
         },
-        "weights": {
-            "url": f"timm:{full}",
-            "mirrors": [f"hf:{config.hf_hub_id}"] if config.hf_hub_id else [],
-            "companions": [],
-            "same_file_as": _NONE,
-            "converter": "timm",
-        },
+        "weights": {},
         "licence": {},
     }
-    if config.hf_hub_id:
-        facts["weights"]["format"] = "safetensors"
     if height != width:
         facts["weights"]["note"] = f"timm's images are {height} x {width} px; here they are squares of {px} px."
     if licence := spdx(config.license):
@@ -218,13 +261,15 @@ def _default_tag(arch: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _network(arch: str) -> _Network:
-    config = _config(arch)
-    px = max(config.input_size[1:])
-    with torch.device("meta"):
-        model: Any = timm.create_model(arch, pretrained=False, num_classes=0).eval()
-        features = model.forward_features(torch.empty(1, 3, px, px))
-        pooled = model.forward_head(features)
+def _network(arch: str, options: str, px: int) -> _Network:
+    build = partial(timm.create_model, arch, pretrained=False, num_classes=0, **json.loads(options))
+    try:
+        with torch.device("meta"):
+            model: Any = build().eval()
+            features = model.forward_features(torch.empty(1, 3, px, px))
+            pooled = model.forward_head(features)
+    except NotImplementedError as error:
+        raise QueryError(f"timm's {arch} is no encoder of images ({error}); take another one.") from error
     embed = getattr(model, "patch_embed", None) or getattr(model, "embeds", None)
     patch = getattr(embed, "patch_size", None)
     patch_px = int(patch[0] if isinstance(patch, tuple | list) else patch) if patch else None
@@ -244,7 +289,7 @@ def _network(arch: str) -> _Network:
         patch_size_px=patch_px if is_vit else None,
         n_registers=(0 if registers is None else int(registers.shape[1])) if is_vit else None,
         native_px=px if has_places else None,
-        size_step_px=_size_step(model, arch, px, patch_px or 1),
+        size_step_px=_size_step(model, build, px, patch_px or 1),
     )
 
 
@@ -276,18 +321,18 @@ def _agree(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, atol=1e-5)
 
 
-def _size_step(model: nn.Module, arch: str, px: int, patch_px: int) -> int | None:
+def _size_step(model: nn.Module, build: Callable[..., nn.Module], px: int, patch_px: int) -> int | None:
     """Of which number of pixels the sides of images are multiples that the network takes; None if it takes its own."""
     fits = [patch_px, *(step for step in _STEPS_PX if px % step == 0 and step % patch_px == 0)]
     for step in fits:
         if _runs(model, _next_side(px, step)):
             return step
-    if not takes_size_option(arch):
+    if not _takes_size_option(build, px):
         return None
     for step in fits:
         try:
             with torch.device("meta"):
-                other = timm.create_model(arch, pretrained=False, num_classes=0, img_size=_next_side(px, step)).eval()
+                other = build(img_size=_next_side(px, step)).eval()
         except (AssertionError, RuntimeError, TypeError, ValueError):  # what networks of timm raise for a size
             continue
         if _runs(other, _next_side(px, step)):
@@ -308,11 +353,11 @@ def _runs(model: nn.Module, px: int) -> bool:
     return True
 
 
-def takes_size_option(arch: str) -> bool:
+def _takes_size_option(build: Callable[..., nn.Module], px: int) -> bool:
     """True if a network of timm is built for a size of images, rather than taking any."""
     try:
         with torch.device("meta"):
-            timm.create_model(arch, pretrained=False, num_classes=0, img_size=max(_config(arch).input_size[1:]))
+            build(img_size=px)
     except TypeError:  # an argument that the network does not have
         return False
     return True

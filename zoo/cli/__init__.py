@@ -23,7 +23,7 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, QueryError, UnknownName, ZooError
+from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
 from ..version import __version__
 from ..weights.hosts import asking_once
 
@@ -148,9 +148,10 @@ class VerbGroup(click.Group):
 
 @contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
-    """Prints each warning about ignored content once, as a line on stderr."""
+    """Prints each warning about ignored content, and what names stand for, once, as a line on stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", ContentWarning)
+        warnings.simplefilter("default", NameNote)
         show = warnings.showwarning
 
         def shown(
@@ -163,6 +164,8 @@ def _warnings_in_a_line() -> Iterator[None]:
         ) -> None:
             if issubclass(category, ContentWarning):
                 click.secho(f"Warning: {message}", fg="yellow", err=True)
+            elif issubclass(category, NameNote):
+                click.echo(str(message), err=True)
             else:
                 show(message, category, filename, lineno, file, line)
 
@@ -195,6 +198,7 @@ def main(*before: str) -> None:
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
     if "_ZOO_COMPLETE" in os.environ:  # a shell asks, in the middle of a line that is being typed
         warnings.simplefilter("ignore", ContentWarning)
+        warnings.simplefilter("ignore", NameNote)
     try:
         code = zoo.main([*before, *sys.argv[1:]], prog_name="zoo", standalone_mode=False)
     except click.Abort:

@@ -58,7 +58,7 @@ def report(pattern: str, *, offline: bool, as_json: bool) -> None:
     """Asks about every card that the pattern matches, and prints what was answered."""
     if offline or is_offline():
         raise click.UsageError("Got --access where no host may be asked (--offline or ZOO_OFFLINE), expected one.")
-    names = matching(pattern)
+    names = matching([pattern])
     if not names:
         raise NothingFound(f"No encoder has a name like {pattern!r}.")
     cards = catalogue()

@@ -24,6 +24,7 @@ from ..version import __version__
 from ..weights.mirror import shown_mirror, without_password
 from ..weights.places import OFF, ON, is_offline, mirror_place, weights_folder
 from ..weights.reach import host_of, unreachable
+from .options import encoder_names
 from .output import NothingFound, entry, json_option, print_json
 
 DISTRIBUTION = "ssl-zoo"
@@ -309,6 +310,7 @@ Examples:
     "--access",
     "pattern",
     metavar="PATTERN",
+    shell_complete=encoder_names,
     help="Instead, ask the hosts of these encoders whether their weights are open, gated, gone or changed.",
 )
 @json_option

@@ -179,15 +179,15 @@ def _reported(name: str) -> Fact:
 
     def of(subject: Subject) -> Any:
         one = subject.reported.get(name)
-        return _not_reported(subject.card, name) if one is None else one.value
+        return _not_reported(subject, name) if one is None else one.value
 
     meaning = f"top-1 accuracy on ImageNet-1K that somebody reported: {protocol.meaning}"
     return Fact(protocol.column, "number", meaning, of, "percent, higher is better")
 
 
-def _not_reported(card: EncoderCard, protocol: str) -> Missing:
+def _not_reported(subject: Subject, protocol: str) -> Missing:
     """Why a number is missing: cards say of linear probes whether anybody has searched."""
-    stated = card.reported.top1_percent
+    stated = subject.fact("reported.top1_percent")
     if isinstance(stated, Missing) and (protocol == "reported-linear" or stated is NOT_APPLICABLE):
         return stated
     return NOT_RECORDED
@@ -204,7 +204,7 @@ def _first_reported(subject: Subject) -> Any:
     for name in _LISTED:
         if name in reported:
             return f"{reported[name].printed}{_mark(reported[name])} {PROTOCOLS[name].short}"
-    return _not_reported(subject.card, "reported-linear")
+    return _not_reported(subject, "reported-linear")
 
 
 def _mark(one: Preferred) -> str:
@@ -213,45 +213,21 @@ def _mark(one: Preferred) -> str:
 
 _FIRST_REPORTED = "accuracy on ImageNet-1K that somebody reported, and how: the first known of the columns that follow"
 _COMMERCIAL = "yes, no, conditions or unknown, from the licence of the weights"
+_ACCESS = "who is given the weights: open, gated, by request, gone or unfit"
 _ERRATA = "published facts and measurements known or suspected to be wrong"
 _WRONG = "an erratum says to leave its measurements out"
 _ASSUMPTION = "approx is 0 by assumption, not by measurement"
 _ALL = [
     Fact("encoder", "text", "id of the encoder", attrgetter("id")),
     *map(_of_card, COLUMNS),
-    Fact("released", "text", "month of publication", attrgetter("card.released")),
-    Fact("licence_code", "text", "licence of the code, SPDX", attrgetter("card.licence.code")),
-    Fact("licence_timm", "text", "licence as timm labels its copy", attrgetter("card.licence.timm")),
-    Fact("commercial_use", "text", "yes, no, conditions or unknown, by licence", attrgetter("card.commercial_use")),
-    Fact(
-        "availability",
-        "text",
-        "open, gated, by request, gone or unfit",
-        attrgetter("card.weights.availability"),
-        other_name="access",
-    ),
-    Fact("gate", "text", "who is given weights that are not open", attrgetter("card.weights.gate")),
-    Fact("authors_access", "text", "access to the authors' own copy", attrgetter("card.weights.authors_availability")),
-    Fact("domain", "text", "kind of images it was trained on", attrgetter("card.pretraining.domain")),
-    Fact("magnification", "text", "of those images", attrgetter("card.pretraining.magnification")),
-    Fact("image_sets", "list", "every data set it was trained on", attrgetter("card.pretraining.image_sets")),
-    Fact("n_images", "whole number", "images of the pretraining data", attrgetter("card.pretraining.n_images")),
-    Fact("n_samples_seen", "whole number", "images of all steps", attrgetter("card.pretraining.n_samples_seen")),
-    Fact("n_registers", "whole number", "tokens beside class and patches", attrgetter("card.architecture.n_registers")),
-    Fact(
-        "native_px", "whole number", "side that its positions are for", attrgetter("card.architecture.native_px"), "px"
-    ),
-    Fact(
-        "size_step_px", "whole number", "sides are multiples of it", attrgetter("card.architecture.size_step_px"), "px"
-    ),
-    Fact("adapted_from", "text", "encoder that its training started from", attrgetter("card.provenance.adapted_from")),
-    Fact("superseded_by", "text", "encoder offered in its place", attrgetter("card.provenance.superseded_by")),
-    Fact("size_bytes", "whole number", "size of the file of weights", attrgetter("card.weights.size_bytes"), "bytes"),
     Fact("released", "text", "month of publication", _recorded("released")),
     Fact("card_family", "text", "family of encoders, as its files are called", _recorded("family"), field="family"),
     Fact("commercial_use", "text", _COMMERCIAL, _recorded("commercial_use"), field="commercial_use"),
     Fact("licence_code", "text", "licence of the code, SPDX", _recorded("licence.code")),
-    Fact("availability", "text", "open, gated, by request, gone or unfit", _recorded("weights.availability")),
+    Fact("licence_timm", "text", "licence as timm labels its copy", _recorded("licence.timm")),
+    Fact("availability", "text", _ACCESS, _recorded("weights.availability"), other_name="access"),
+    Fact("gate", "text", "who is given weights that are not open", _recorded("weights.gate")),
+    Fact("authors_access", "text", "access to the authors' own copy", _recorded("weights.authors_availability")),
     Fact("domain", "text", "kind of images it was trained on", _recorded("pretraining.domain")),
     Fact("magnification", "text", "of those images", _recorded("pretraining.magnification")),
     Fact("image_sets", "list", "every data set it was trained on", _recorded("pretraining.image_sets")),

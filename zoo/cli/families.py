@@ -65,7 +65,10 @@ def print_families(encoders: Iterable[str]) -> None:
     print_notes([", ".join(f"{n:,} {words[n != 1]}" for words, n in counts.items()), *_HINTS])
 
 
-_HINTS = ("zoo list dinov3: what a family has, or a method, timm name or data set    zoo list --all: every encoder",)
+_HINTS = (
+    "zoo list dinov3    the encoders of a family; or of a method, a name at timm, a data set",
+    "zoo list --all     every encoder",
+)
 
 
 def _rows(columns: dict[str, list[str]]) -> list[tuple[str, ...]]:

@@ -57,17 +57,15 @@ from .output import (
 from .reported import reported_lines
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-
-_DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,licence"
 _DISPENSABLE = ("architecture", "reported")  # default columns that a narrow terminal does without, the first one first
 _VARIANT = "  "  # before the id of one that stands below another variant of its network
 _OF_VARIANTS = "indented: a variant of the network above, of another input size, training or features"
 _NOT_OF_FAMILIES = ("all_encoders", "condition", "sort", "descending", "columns", "dataset", "exclude_wrong", "limit")
 _LIST_EXAMPLES = """\b
 Examples:
-  zoo list clip vitl14
-  zoo list 'MoCo v3'
-  zoo list --families vit
+  zoo list dinov2
+  zoo list 'SigLIP 2' 384
+  zoo list --families pathology
   zoo list 'msn_vit*' --columns encoder,z_layer,train_test,error_3shot
   zoo list --where 'family == "vit" and 300 <= z_dim <= 768' --sort train_test
   zoo list --dataset shapes --sort error_5shot --columns encoder,error_5shot,usability

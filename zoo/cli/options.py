@@ -131,7 +131,7 @@ def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     from ..errors import ZooError
 
     try:
-        found = {card.licence.weights for card in catalogue().values()}
+        found = set(catalogue().column("licence.weights").values())
     except ZooError:
         found = set()
     known = sorted(licence for licence in found if not isinstance(licence, Missing))

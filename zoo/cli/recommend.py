@@ -108,8 +108,8 @@ def _is_licensed(card: EncoderCard, word: str) -> bool:
 
 def _known_licence(name: str) -> str:
     """The id of a licence that some encoder has, or a word for several; case does not matter."""
-    found = {card.licence.weights for card in catalogue().values()}
-    known = {licence.casefold(): licence for licence in found if not isinstance(licence, Missing)}
+    found = set(catalogue().column("licence.weights").values())
+    known = {str(licence).casefold(): str(licence) for licence in found if not isinstance(licence, Missing)}
     if name.casefold() in LICENCE_WORDS:
         return name.casefold()
     if name.casefold() not in known:

@@ -44,7 +44,7 @@ def wide_resnet(depth: int, width: int, *, block: type[Bottleneck] = Bottleneck)
         raise ValueError(f"width is {width!r}, expected a whole number from 1")
     if depth not in _DEPTHS:
         raise ValueError(f"depth is {depth!r}, expected one of {', '.join(map(str, _DEPTHS))}")
-    model = ResNet(block, [3, 4, 6, 3])  # whose stages are replaced
+    model = get_model("resnet50", weights=None) if block is Bottleneck else ResNet(block, [1, 1, 1, 1])
     model.inplanes = 64 * width  # what _make_layer takes as the channels so far
     model.conv1 = nn.Conv2d(3, model.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
     model.bn1 = nn.BatchNorm2d(model.inplanes)

@@ -11,15 +11,17 @@ last map.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from logging import CRITICAL
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from ..cards.schema import NOT_APPLICABLE
 from ..optional import requires_extra
 from .layouts.steps import Misfit
 
@@ -312,7 +314,8 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     projection = {"head.weight": state["visual_projection.weight"]} if "visual_projection.weight" in state else {}
     with _silent():
         try:
-            read, about = type(network).from_pretrained(
+            load: Any = type(network).from_pretrained  # gives two values with output_loading_info
+            read, about = load(
                 None, config=network.config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
             )
         except (KeyError, RuntimeError, ValueError) as error:
@@ -320,7 +323,8 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     missing = sorted(name for name in about["missing_keys"] if name in wanted)
     if missing:
         raise Misfit(f"the tensor {missing[0]!r} is missing{_and_more(missing)}")
-    parts = tuple(f"{name}." for name, _ in network.named_children())
+    whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
+    parts = tuple(f"{above}{name}." for above in whole for name, _ in network.named_children())
     left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
     if left_over:
         raise Misfit(f"the tensor {left_over[0]!r} is left over{_and_more(left_over)}")
@@ -336,11 +340,130 @@ def _and_more(names: list[str]) -> str:
 def _silent() -> Iterator[None]:
     """Without the bar and the report of transformers: what does not fit is an error here."""
     level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    logging.set_verbosity(CRITICAL)
+    hide, show = cast(Any, logging.disable_progress_bar), cast(Any, logging.enable_progress_bar)
+    hide()
     try:
         yield
     finally:
         logging.set_verbosity(level)
         if has_bar:
-            logging.enable_progress_bar()
+            show()
+
+
+_FAMILIES = {
+    "convnext": "convnext",
+    "convnextv2": "convnext",
+    "dinov3_convnext": "convnext",
+    "resnet": "resnet",
+    "bit": "resnet",
+    "regnet": "regnet",
+    "swin": "swin",
+    "swinv2": "swin",
+    "hiera": "hiera",
+    "efficientnet": "efficientnet",
+    "mobilenet_v1": "mobilenet",
+    "mobilenet_v2": "mobilenet",
+}
+_SIZES = {192: "t", 384: "s", 768: "b", 1024: "l", 1280: "h", 1408: "g", 1536: "g", 1664: "G"}  # by width
+_BOOKKEEPING = {
+    "architectures", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "model_type", "id2label",
+    "label2id", "num_labels", "problem_type", "initializer_range", "initializer_factor", "use_cache", "return_dict",
+    "output_attentions", "output_hidden_states", "auto_map", "semantic_loss_ignore_index", "mask_ratio", "out_features",
+    "out_indices", "stage_names", "drop_path_rate", "projection_dim", "chunk_size_feed_forward", "is_encoder_decoder",
+    "attn_implementation", "_attn_implementation",
+}  # fmt: skip
+_NONE = NOT_APPLICABLE.value
+
+
+def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Architecture and representation of a card, from a ``config.json``; ValueError if it has no vision backbone.
+
+    Of a model of images and text the backbone is its vision tower.
+    """
+    model_type, options = _options_of(config)
+    with torch.device("meta"):
+        backbone, dim = transformers_model(model_type, **options)
+        backbone.eval()
+    network: Any = backbone.network
+    n_parameters = sum(parameter.numel() for parameter in backbone.parameters())
+    own = network.config
+    side = getattr(own, "image_size", None) or getattr(own, "crop_size", None)
+    native_px = int(max(side)) if isinstance(side, list | tuple) else int(side) if side else None
+    facts: dict[str, Any] = {
+        "family": _FAMILIES.get(model_type, "vit" if model_type in _KINDS else "other"),
+        "name": model_type,
+        "exact": model_type,
+        "patch_size_px": _NONE,
+        "n_registers": _NONE,
+        "native_px": _NONE,
+        "n_parameters": n_parameters,
+        "backbone": f"transformers:{model_type}",
+        "options": options,
+    }
+    layer = "pooled"
+    if isinstance(backbone, TokenNetwork):
+        kind = _KINDS[model_type]
+        has_head = getattr(network, "head", None) is not None
+        layer = "attnpool" if has_head else "cls" if kind.has_class else "avg"
+        if getattr(own, "use_mean_pooling", False):
+            layer = "avg"
+        facts["name"] = f"vit{_SIZES.get(own.hidden_size, own.hidden_size)}"
+        facts["exact"] = f"{facts['name']}{backbone.patch_px} {layer}"
+        facts["patch_size_px"] = backbone.patch_px
+        facts["n_registers"] = backbone.num_prefix_tokens - int(kind.has_class)
+        has_places = any("position" in name or "relative" in name for name, _ in network.named_parameters())
+        facts["native_px"] = native_px if has_places and native_px else _NONE
+    facts["size_step_px"] = _NONE if native_px is None else _size_step(backbone, native_px) or _NONE
+    return {"architecture": facts, "representation": {"dim": dim, "layer": layer, "order": _NONE}}
+
+
+def _options_of(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Type and options of the vision backbone that a configuration describes."""
+    tower = config.get("vision_config")
+    if isinstance(tower, dict):  # of a model of images and text, whose own type says which tower it is
+        known = str(tower.get("model_type") or f"{config.get('model_type')}_vision_model")
+        config = tower | {"model_type": known if known in CONFIG_MAPPING else f"{known}_vision_model"}
+    model_type = str(config.get("model_type") or "")
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"transformers has no type {model_type!r}")
+    defaults = CONFIG_MAPPING[model_type]()
+    options: dict[str, Any] = {}
+    for name, value in config.items():
+        if name in _BOOKKEEPING or not hasattr(defaults, name) or getattr(defaults, name) == value:
+            continue
+        plain = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, bool | int | float | str) for item in plain):
+            raise ValueError(f"its configuration has {name} = {value!r}, expected a number, a text or a list of them")
+        options[name] = value
+    return model_type, options
+
+
+def _size_step(backbone: nn.Module, px: int) -> int | None:
+    """Of which number of pixels the sides of images are multiples; None if the network takes images of one size."""
+    patch_px = int(getattr(backbone, "patch_px", 1))
+    for step in dict.fromkeys((patch_px, 32)):
+        if takes(backbone, (px // step + 1) * step):
+            return step
+    return None
+
+
+def takes(backbone: nn.Module, px: int) -> bool:
+    """True if a backbone on the meta device takes images of this side, with its positions interpolated if need be."""
+    network: Any = backbone
+    before = network.interpolates_positions
+    network.interpolates_positions = can_interpolate(backbone)
+    try:
+        with torch.device("meta"):
+            backbone(torch.empty(1, 3, px, px))
+    except (RuntimeError, TypeError, ValueError):  # what networks of transformers raise for a size
+        return False
+    finally:
+        network.interpolates_positions = before
+    return True
+
+
+def can_interpolate(backbone: nn.Module) -> bool:
+    """True if a network interpolates its positions when it is told to; others do by themselves, or never."""
+    network: Any = backbone.network
+    return "interpolate_pos_encoding" in inspect.signature(network.forward).parameters

@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..cards.catalogue import Catalogue, catalogue
+from ..cards.writing import keep
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
 from .rows import Key, Measurement, checked_rows, key_of, read_rows, require_table, row_of, rows_of
@@ -304,6 +305,7 @@ def record(
                     "new one another protocol or source, or remove the old row if it is wrong."
                 )
             n_new = sum(map(len, fresh.values()))
+            keep(entry.row.encoder for entries in fresh.values() for entry in entries.values())
             for path, entries in fresh.items():
                 _append(path, entries)
         _ensure_written({path: entries for path, entries in fresh.items() if entries})

@@ -41,6 +41,13 @@ CARDS = {
     "issl": "dissl_resnet50_dNone_e100_m2",
     "speccl": "speccl_resnet50_bs384_ep100",
     "mmselfsup": "densecl_rn50_200ep_mmselfsup",
+    "lightly": "simclr_rn50_ep100_lightly",
+    "pixpro": "pixpro_rn50_ep100",
+    "twist": "twist_rn50_ep850",
+    "mmpretrain": "mocov2_rn50_ep200_mm",
+    "esvit": "esvit_rn50",
+    "satlas": "satlas_s2_rn50_si_rgb",
+    "spark": "spark_rn50",
 }
 # The other kinds of files of a layout are compared tensor by tensor, in test_residual_strict.py.
 FIRST = [next(source for source in SOURCES if source.layout == layout) for layout in CARDS]

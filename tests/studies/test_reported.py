@@ -1,0 +1,188 @@
+"""The study of reported numbers: what it finds in planted ones, and that too few say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.figure_checks import figure_faults
+from tests.reported_rows import ROW
+from tests.shipped import shipped_findings, shipped_table, with_few_draws
+from zoo.analysis.columns import Estimate
+from zoo.analysis.reported_agreement import FEWEST_PAIRS, Pair, agreement_of, concordances
+from zoo.analysis.table import StudyTable, table_of
+from zoo.cards.catalogue import catalogue
+from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
+from zoo.results.reported_values import ReportedNumber
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.running import StudyOptions
+
+STUDY = "do_reported_numbers_agree"
+WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"  # measured on other weights, says an erratum
+IDS = [
+    encoder
+    for encoder, card in catalogue().items()
+    if card.objective.mode not in ("supervised", "initialized") and encoder != WRONG
+]
+RNG = np.random.default_rng(0)
+MEASURED = dict(zip(IDS[:60], 40 + 45 * RNG.random(60), strict=True))
+OBJECTIVES = ("simclr", "moco", "byol", "dino", "swav", "vicreg")
+
+
+def number(encoder: str, value: float, **changes: str) -> ReportedNumber:
+    fields = {**ROW, "standing": "authors", **changes, "encoder": encoder}
+    return ReportedNumber(printed=f"{value:.2f}", **{**fields, "value": round(value, 2)})  # type: ignore[arg-type]
+
+
+def population(n: int = 60) -> StudyTable:
+    rows = {
+        encoder: {"train_test": 100 - value, "objective": OBJECTIVES[place % 6], "ssl_mode": "contrastive"}
+        for place, (encoder, value) in enumerate(MEASURED.items())
+        if place < n
+    }
+    return table_of(rows)
+
+
+def found_in(table: StudyTable, numbers: Sequence[ReportedNumber]) -> Findings:
+    findings = with_few_draws(STUDY, N_RESAMPLES=200, reported_numbers=lambda: list(numbers), summaries=lambda **_: {})(
+        table, StudyOptions()
+    )
+    assert isinstance(findings, Findings)
+    return findings
+
+
+def one(findings: Findings, term: str, outcome: str) -> Estimate:
+    (estimate,) = [one for one in findings.estimates if (one.term, one.outcome) == (term, outcome)]
+    return estimate
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+@pytest.fixture(scope="module")
+def planted() -> Findings:
+    """Linear numbers 2 points above, sd 0.3; k-NN in the same order; fine-tuned in none; a third party 0.05 off."""
+    rng = np.random.default_rng(1)
+    numbers = []
+    for place, (encoder, value) in enumerate(MEASURED.items()):
+        source = f"somebody/list{place % 5}"
+        linear = value + 2 + rng.normal(0, 0.3)
+        numbers.append(number(encoder, linear, source=source))
+        numbers.append(number(encoder, 0.5 * linear, source=source, protocol="reported-knn"))
+        numbers.append(number(encoder, 80 + 5 * rng.random(), source=source, protocol="reported-finetune"))
+        numbers.append(number(encoder, 60.0, source=source, protocol="reported-own-head"))
+        numbers.append(
+            number(encoder, 60.05, source="other/list", protocol="reported-own-head", standing="third party")
+        )
+    return found_in(population(), numbers)
+
+
+def test_planted_bias_and_spread_come_out(planted: Findings) -> None:
+    mean, spread = (one(planted, "linear", f"first minus second, {words}") for words in ("mean", "standard deviation"))
+    assert mean.n == 60 and mean.ci_low is not None and mean.ci_high is not None
+    assert mean.ci_low < 2 < mean.ci_high and mean.ci_high - mean.ci_low < 0.4
+    assert spread.value == pytest.approx(0.3, abs=0.08)
+    assert claim(planted, "is what the published probe finds").verdict == "corrected"
+    assert mean.method == "bootstrap over 6 objectives"
+
+
+def test_order_is_told_by_protocols_that_share_it_only(planted: Findings) -> None:
+    assert claim(planted, "k-NN accuracies rank").verdict == "agrees"
+    tau = one(planted, "linear and k-NN", "Kendall's tau")
+    assert tau.value == pytest.approx(1, abs=0.01)
+    unrelated = one(planted, "linear and fine-tuned", "Kendall's tau")
+    assert unrelated.ci_low is not None and unrelated.ci_high is not None and unrelated.ci_low < 0 < unrelated.ci_high
+    assert claim(planted, "largely uncorrelated").verdict == "agrees"
+
+
+def test_two_sources_of_one_number_are_held_against_each_other(planted: Findings) -> None:
+    found = claim(planted, "print the same number")
+    assert found.verdict == "agrees" and found.value == pytest.approx(0.05)
+    (table,) = [table for table in planted.tables if "two sources print it" in table.title]
+    assert [row[2:4] for row in table.rows] == [["12", "0"]] * 5
+
+
+def test_figures_are_whole(planted: Findings) -> None:
+    assert [figure.name for figure in planted.figures] == ["reported_against_measured", "protocols_and_sources"]
+    with style():
+        for figure in planted.figures:
+            assert figure_faults(figure.draw()) == [], figure.name
+
+
+def test_too_few_pairs_say_nothing() -> None:
+    few = [number(encoder, value + 2) for encoder, value in list(MEASURED.items())[: FEWEST_PAIRS - 1]]
+    findings = found_in(population(), few)
+    assert not findings.estimates and not findings.figures
+    assert {found.ours for found in findings.claims} == {"not available"}
+    (row,) = findings.tables[0].rows
+    assert row[:5] == ["linear", "9", "too few", "too few", "too few"]
+    assert "Without a pair: k-NN, attentive, zero-shot, own head" in findings.tables[0].note
+
+
+def test_one_source_says_nothing_of_others() -> None:
+    numbers = [
+        number(encoder, value, protocol=protocol)
+        for encoder, value in MEASURED.items()
+        for protocol in ("reported-knn", "reported-zero-shot")
+        for value in [value + 1.0]
+    ]
+    numbers = [
+        one if one.protocol == "reported-knn" else number(one.encoder, one.value, protocol=one.protocol, split="val")
+        for one in numbers
+    ]
+    findings = found_in(population(), numbers)
+    assert not [estimate for estimate in findings.estimates if estimate.term == "k-NN and zero-shot"]
+    assert any("one source alone" in cell for table in findings.tables for row in table.rows for cell in row)
+    assert any("k-NN and zero-shot (60, somebody/list)" in note for note in findings.notes)
+
+
+def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
+    table = table_of(
+        {
+            encoder: {"train_test": 100 - value, "objective": OBJECTIVES[place % 6], "ssl_mode": "clustering"}
+            for place, (encoder, value) in enumerate({**MEASURED, WRONG: 60.0}.items())
+        }
+    )
+    numbers = [number(encoder, value + 2) for encoder, value in MEASURED.items()]
+    doubtful = number(IDS[0], 99.0, doubt="A copy.")
+    findings = found_in(table, [*numbers[1:], doubtful, number(WRONG, 10.0)])
+    assert one(findings, "linear", "first minus second, mean").n == 59
+
+
+def test_the_shipped_numbers_say_how_far_they_can_be_trusted() -> None:
+    findings = shipped_findings(STUDY)
+    mean = one(findings, "linear", "first minus second, mean")
+    assert mean.n == 113 and mean.value == pytest.approx(1.333, abs=1e-3)
+    near = next(one for one in findings.estimates if one.term == "0 to 0.5 points")
+    assert near.value == pytest.approx(0.602, abs=1e-3) and near.n == 249
+    assert claim(findings, "half a point apart").verdict == "corrected"
+    assert not [one for one in findings.estimates if one.term.startswith("few labels")]
+    assert any("few labels, 1 %" in row for table in findings.tables for row in table.rows)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_a_handful_of_encoders_is_refused(n: int) -> None:
+    table = shipped_table()
+    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5"):
+        with_few_draws(STUDY)(table.only(table.frame.index[:n], because="test"), StudyOptions())
+
+
+def test_agreement_of_pairs_counts_orders_by_gap() -> None:
+    pairs = [Pair(encoder=str(n), reported=70 + 0.4 * n, other=60 + 0.4 * (n ^ 1)) for n in range(12)]
+    near, middle, _ = concordances(pairs)
+    assert (near.n, near.n_alike) == (
+        11 + 10,
+        5 + 5 + 5,
+    )  # neighbours alternate between the wrong order and the right one
+    assert middle.share == 1.0
+    found = agreement_of(pairs)
+    assert (
+        found is not None
+        and found.mean == pytest.approx(10.0)
+        and (found.low, found.high) == pytest.approx((9.6, 10.4))
+    )

@@ -1,0 +1,192 @@
+"""Encoders without a card: one is made, the moment it is asked for, of what timm or the Hugging Face Hub says.
+
+========================  ============================================================================================
+``timm:ARCH.TAG``         any weights of timm; without the tag, those that timm itself takes
+``hf:ORG/NAME``           a repository of the Hub with a vision backbone of transformers, or with a network of timm; its
+                          ``config.json`` says which, its ``preprocessor_config.json`` how images are made ready
+``hf:ORG/NAME@REVISION``  the same at a branch, a tag or a commit
+========================  ============================================================================================
+
+Features may follow, as behind an id: ``timm:vit_small_patch14_dinov2.lvd142m@cls+avg``. Such a card says what those
+files say, and of everything else that nobody has recorded it. It is known to this process under an id of its own
+(``timm_vit_small_patch14_dinov2_lvd142m``); once rows of results are recorded for it, it is written into the user's
+folder, and stays (:mod:`zoo.cards.writing`). Its weights are fetched by the commit that its configuration came from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .cards.catalogue import adopt, build_card, catalogue, unlisted
+from .cards.reading import check_facts
+from .cards.schema import NOT_APPLICABLE, EncoderCard
+from .cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
+from .errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
+from .optional import requires_extra
+from .weights.download import fetch
+from .weights.places import Fetched, weights_folder
+
+Facts = dict[str, Any]
+
+_NONE = NOT_APPLICABLE.value
+_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?")
+_COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
+_RESAMPLING = {2: "bilinear", 3: "bicubic"}  # numbers of PIL
+_MOST_BYTES = 1 << 20  # of a configuration
+_BY_PLACE: dict[str, EncoderCard] = {}  # cards made in this process
+
+
+def card_at(place: str) -> EncoderCard:
+    """The card of the encoder at ``timm:ARCH.TAG`` or ``hf:ORG/NAME[@REVISION]``, made of what its files say.
+
+    QueryError if there is no such encoder, or none of images; WeightsUnavailable or WeightsRefused if the
+    configuration cannot be fetched or read; MissingExtra without the library that builds it.
+    """
+    if place not in _BY_PLACE:
+        scheme, _, rest = place.partition(":")
+        _BY_PLACE[place] = _of_timm(rest) if scheme.casefold() == "timm" else _of_hub(place, rest)
+    return adopt(_BY_PLACE[place])
+
+
+def _of_timm(name: str) -> EncoderCard:
+    full = timm_name(name)
+    if full.casefold() != name.casefold():  # without its tag: with it, it may have a card
+        return catalogue()[f"timm:{full}"]
+    facts = facts_of_timm(full)
+    facts["provenance"] = {"url": f"https://huggingface.co/timm/{full}", "extracted": False}
+    return _made(f"timm_{full}", "timm", facts, place=f"timm:{full}")
+
+
+def _of_hub(place: str, rest: str) -> EncoderCard:
+    match = _REPOSITORY.fullmatch(rest)
+    if match is None:
+        raise QueryError(f"The name {place!r} is not understood, expected hf:ORG/NAME or hf:ORG/NAME@REVISION.")
+    repository, revision = match[1], match[2] or ""
+    asked = f"hf:{repository}@{revision}" if revision else f"hf:{repository}"
+    config, commit = _read(asked, "config.json")
+    if listed := name_of_hub(repository, config):  # one of timm's own
+        return catalogue()[f"timm:{listed}"]
+    if isinstance(config.get("architecture"), str):
+        facts, converter = facts_of_config(config, place=asked), "timm"
+    else:
+        facts, converter = _of_transformers(config, asked), "transformers"
+        facts["preprocess"], note = _preprocess(asked, facts)
+        facts["weights"] = {"note": note} if note else {}
+    pinned = f"hf:{repository}@{commit}" if commit else asked
+    facts["weights"] = facts.get("weights", {}) | {
+        "url": pinned,
+        "mirrors": [],
+        "companions": [],
+        "same_file_as": _NONE,
+        "converter": converter,
+        **({"revision": commit} if commit else {}),
+    }
+    facts["provenance"] = {"url": f"https://huggingface.co/{repository}", "extracted": False}
+    return _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
+
+
+def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
+    identifier = re.sub("[^A-Za-z0-9]+", "_", name).strip("_")
+    url = facts["weights"]["url"]
+    taken = unlisted(identifier)
+    if identifier in catalogue() and (taken is None or taken.weights.url != url):
+        raise QueryError(
+            f"{place!r} would be {identifier!r}, and there is another encoder of that id; run 'zoo register' on its "
+            "file and choose an id."
+        )
+    try:
+        checked = check_facts(f"The card of {place!r}", facts)
+    except CardError as error:
+        raise QueryError(f"{str(error).removesuffix('.')}; {place!r} cannot be an encoder here.") from error
+    return build_card({"id": identifier, "family": family, **checked})
+
+
+def _of_transformers(config: Mapping[str, Any], place: str) -> Facts:
+    with requires_extra("transformers", needed_for=f"The encoder {place!r}"):
+        from .encoders.transformers_models import facts_of_configuration
+    try:
+        return facts_of_configuration(config)
+    except (TypeError, ValueError) as error:
+        raise QueryError(
+            f"{place!r} cannot be an encoder: {error}; expected a vision backbone of transformers, or a network "
+            "of timm."
+        ) from error
+
+
+def _read(place: str, name: str) -> tuple[dict[str, Any], str]:
+    """A configuration of a repository, and the commit that it is of; "" if that is unknown."""
+    file: Fetched = fetch(f"{place}/{name}", folder=weights_folder())
+    content = file.path.read_bytes()[: _MOST_BYTES + 1]
+    try:
+        config = json.loads(content) if len(content) <= _MOST_BYTES else None
+    except ValueError:  # no JSON, or no text
+        config = None
+    if not isinstance(config, dict):
+        raise WeightsRefused(
+            f"The file {name} of {place!r} ({file.origin}) is no JSON object of at most {_MOST_BYTES} bytes; nothing "
+            "was made of it, look whether its publisher has changed it."
+        )
+    commit = _COMMIT.search(file.origin)
+    return config, commit[1] if commit else ""
+
+
+def _preprocess(place: str, facts: Facts) -> tuple[Facts, str]:
+    """From image to input, as the repository says, and in which point the zoo does otherwise."""
+    try:
+        config, _ = _read(place, "preprocessor_config.json")
+    except WeightsUnavailable as error:
+        if error.unreached:
+            raise
+        try:
+            config, _ = _read(place, "video_preprocessor_config.json")
+        except WeightsUnavailable:
+            raise error from None
+    size, crop = config.get("size"), config.get("crop_size")
+    resize = _side(size, ("shortest_edge", "height"))
+    side = _side(crop, ("height", "shortest_edge")) if config.get("do_center_crop", crop is not None) else None
+    if resize is not None and side is None and isinstance(config.get("crop_pct"), float) and resize < 384:
+        side, resize = resize, int(resize / config["crop_pct"])  # as ConvNeXt's own does
+    if config.get("do_resize", True) is False:
+        resize = side
+    side = side or resize
+    interpolation = _RESAMPLING.get(config.get("resample", 2))
+    is_normed = config.get("do_normalize", True)
+    mean = _three(config.get("image_mean")) if is_normed else [0.0] * 3
+    std = _three(config.get("image_std")) if is_normed else [1.0] * 3
+    if resize is None or side is None or interpolation is None or not mean or not std:
+        raise WeightsRefused(
+            f"The preprocessor_config.json of {place!r} does not say how images are made ready (found size {size!r}, "
+            f"crop_size {crop!r}, resample {config.get('resample')!r}, image_mean {config.get('image_mean')!r}); run "
+            "'zoo register' with --like on its file."
+        )
+    note = ""
+    if (
+        isinstance(size, dict)
+        and "height" in size
+        and config.get("do_resize", True)
+        and not config.get("do_center_crop")
+    ):
+        note = (
+            "transformers squeezes whole images into squares; here the shorter side is scaled and the centre cut out."
+        )
+    return {
+        "resize_px": max(resize, side),
+        "crop_px": side,
+        "interpolation": interpolation,
+        "mean": mean,
+        "std": std,
+    }, note
+
+
+def _side(size: Any, names: tuple[str, ...]) -> int | None:
+    value = next((size[name] for name in names if name in size), None) if isinstance(size, dict) else size
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _three(values: Any) -> list[float]:
+    """Three numbers, or nothing."""
+    is_right = isinstance(values, list) and len(values) == 3 and all(isinstance(value, int | float) for value in values)
+    return [float(value) for value in values] if is_right else []
