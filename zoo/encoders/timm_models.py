@@ -65,7 +65,7 @@ def regnety_10b() -> tuple[nn.Module, int]:
     """
     numbers = RegNetCfg(depth=27, w0=1744, wa=620.83, wm=2.52, group_size=1010, se_ratio=0.25)
     model = RegNet(numbers, num_classes=0)
-    return model, cast(int, model.num_features)
+    return model, model.num_features
 
 
 def resnet50_same_padding() -> tuple[nn.Module, int]:
