@@ -39,6 +39,7 @@ FILES = (
     "evaluation/curves/running",
     "wheel",
     "encoders/layouts/residual_strict",
+    "encoders/layouts/convolutional",
     "registration",
     "evaluation/logistic",
     "cli/evaluate",

@@ -16,6 +16,7 @@ from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models import byobnet
 from timm.models.byobnet import ByoBlockCfg, ByobNet
 from timm.models.convnext import ConvNeXtBlock
+from timm.models.regnet import RegNet, RegNetCfg
 from torch import nn
 
 from . import vit_models
@@ -59,6 +60,17 @@ def convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
     model, width = timm_model(name)
     cast(Any, model).head.norm = nn.Identity()
     return model, width
+
+
+def regnety_10b() -> tuple[nn.Module, int]:
+    """The RegNetY of ten billion parameters that SEER was trained with; timm has smaller ones.
+
+    Source: facebookresearch/vissl, ``projects/SEER``; its widths are those of RegNetParams(depth=27, w_0=1744,
+    w_a=620.83, w_m=2.52, group_width=1010).
+    """
+    numbers = RegNetCfg(depth=27, w0=1744, wa=620.83, wm=2.52, group_size=1010, se_ratio=0.25)
+    model = RegNet(numbers, num_classes=0)
+    return model, model.num_features
 
 
 def resnet50_same_padding() -> tuple[nn.Module, int]:
@@ -142,6 +154,7 @@ def clip_resnet(*, width: int) -> tuple[nn.Module, int]:
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:convnext_without_norm": convnext_without_norm,
+    "zoo:regnety_10b": regnety_10b,
     "zoo:resnet50_same_padding": resnet50_same_padding,
     "zoo:vit_without_patch_bias": vit_without_patch_bias,
     "zoo:coca_vit": coca_vit,
