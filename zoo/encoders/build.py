@@ -73,8 +73,6 @@ def _constructor(card: EncoderCard) -> Constructor:
     for module in (resnet, early):
         if backbone in module.BACKBONES:
             return module.BACKBONES[backbone]
-    if backbone in resnet.BACKBONES:
-        return resnet.BACKBONES[backbone]
     if library == "transformers":
         with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
             from . import transformers_models
