@@ -172,6 +172,11 @@ class TwoSources:
         return len(sizes) < 2
 
 
+def _page(one: ReportedNumber) -> tuple[str, str]:
+    """Source and file, without the section."""
+    return one.source, one.place.partition(", ")[0]
+
+
 def _quantity(one: ReportedNumber) -> tuple[str, ...]:
     return (one.encoder, one.metric, one.dataset, one.split, one.unit, one.protocol)
 
@@ -184,7 +189,7 @@ def two_sources(numbers: Iterable[ReportedNumber]) -> list[TwoSources]:
     found = []
     for some in groups.values():
         for one, two in combinations(sorted(some, key=lambda one: (one.standing, one.source, one.place)), 2):
-            if (one.source, one.place) != (two.source, two.place):
+            if _page(one) != _page(two):
                 pair = TwoSources(first=one, second=two)
                 found += [pair] if pair.same_size else []
     return found

@@ -59,7 +59,7 @@ def found(*arguments: str, code: int = 0) -> dict[str, tuple[str, str]]:
 
 def test_a_sound_installation_has_no_problem() -> None:
     checks = found()
-    assert checks["cards"] == ("ok", f"{len(catalogue())} read")
+    assert checks["cards"] == ("ok", f"{len(catalogue()):,} read")
     assert checks["results"][0] == "ok"
     assert checks["hosts"] == ("ok", "not asked (--offline or ZOO_OFFLINE)")
     assert document("doctor", "--offline")["sound"] is True

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli_runner import document
 from tests.conftest import REPOSITORY
 from tests.each import for_each
 from tests.reported_rows import ROW, reported_text
@@ -159,6 +160,13 @@ def test_a_damaged_file_of_the_users_stops_nothing(damage: Callable[[str], str],
     path.write_text(damage(path.read_text()))
     with pytest.warns(ContentWarning, match=message):
         assert of_card("dino_vitS16")
+
+
+def test_the_doctor_names_a_wrong_row_of_the_users(report: Report) -> None:
+    path = report({"value": "78.2"}, {"value": "many"})
+    checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
+    assert checks["reported numbers"]["status"] == "ok"
+    assert f"{path}, line 3, column 'value'" in checks["your own results"]["detail"]
 
 
 def test_a_wrong_shipped_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

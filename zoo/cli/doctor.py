@@ -137,15 +137,19 @@ def _own_folder() -> Check:
 
 
 def _results() -> Iterator[Check]:
+    from ..cards.catalogue import catalogue
+    from ..results.reported_rows import checked_numbers
     from ..results.rows import errata, read_rows
 
     left_out: list[str] = []
     try:
         n_rows, n_errata = len(read_rows(left_out=left_out)), len(errata(left_out=left_out))
+        n_reported = len(list(checked_numbers(catalogue(), left_out)))
     except ZooError as error:
         yield Check("content", "results", "problem", str(error))
         return
     yield Check("content", "results", "ok", f"{n_rows:,} rows and {n_errata} errata read")
+    yield Check("content", "reported numbers", "ok", f"{n_reported:,} read")
     if left_out:
         yield Check("content", "your own results", "problem", " ".join(left_out))
 
