@@ -205,7 +205,7 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
         raise SystemExit(f"{backbone} is a {kind} of timm, whose family is unknown; add it to FAMILIES of this script.")
     is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
     family = "hybrid" if is_hybrid else FAMILIES[kind]
-    patch_px = _patch_px(module) if family == "vit" else None
+    patch_px = _patch_px(module) if family in ("vit", "hybrid") else None
     name = _coarse(backbone.removeprefix("timm:"), family)
     tokens = getattr(module, "reg_token", None)
     registers = 0 if tokens is None else tokens.shape[1]
@@ -270,7 +270,8 @@ def _trial_card(backbone: str, options: Facts, layer: str, *, dim: int) -> Encod
 
 def _patch_px(module: Any) -> int:
     embed = getattr(module, "patch_embed", None) or getattr(module, "embeds", None)
-    size = getattr(embed, "patch_size", None) or module.feature_info[0]["reduction"]
+    size = None if hasattr(embed, "backbone") else getattr(embed, "patch_size", None)  # of maps, after convolutions
+    size = size or module.feature_info[-1]["reduction"]
     return int(size[0] if isinstance(size, tuple | list) else size)
 
 
@@ -293,7 +294,7 @@ def _hiera_px(module: Any) -> int | None:
 
 
 def _has_relative(module: Any) -> bool:
-    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of positions in a window."""
+    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of a window."""
     blocks = getattr(module, "blocks", None)
     names = (name for name, _ in blocks.named_parameters()) if isinstance(blocks, torch.nn.Module) else ()
     return any(name.endswith("relative_position_bias_table") for name in names)

@@ -18,7 +18,7 @@ ORDER = (
     ("results",),
     ("weights", "datasets"),
     ("encoders",),
-    ("loading", "drift", "registration"),
+    ("loading", "drift", "registration", "unlisted"),
     ("features",),
     ("evaluation",),
     ("analysis",),

@@ -44,6 +44,7 @@ from .encoders.layouts import (
 )
 from .encoders.layouts.wrappers import Role
 from .encoders.preprocess import build_preprocess
+from .encoders.sizes import at_size, card_at, preprocess_at
 from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from .files import user_folder
 from .optional import requires_extra
@@ -596,6 +597,7 @@ def load(
     device: str | torch.device | None = None,
     features: str | None = None,
     layers: int | Iterable[int] | None = None,
+    px: int | None = None,
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and the preprocessing that belongs to it.
 
@@ -605,7 +607,8 @@ def load(
     Parameters
     ----------
     name : str
-        Id of the encoder; case does not matter. With other features it is the same as with ``features`` and ``layers``:
+        Id of the encoder; case does not matter. Or a name of weights at timm or on the Hub (``timm:ARCH.TAG``,
+        ``hf:ORG/NAME``, :mod:`zoo.unlisted`). With other features it is the same as with ``features`` and ``layers``:
         ``dino_vitS16@cls:9+10+11``.
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
@@ -629,6 +632,10 @@ def load(
     layers : int or iterable of int, optional
         Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
         the end; or how many of the last. The last one unless given. :mod:`zoo.cards.representations` says more.
+    px : int, optional
+        Side of the images, if it is to be another than the card's: then preprocessing ends at that side, and position
+        embeddings are interpolated to it, of which a note tells. Convolutional networks take nearly every side,
+        transformers multiples of their patches.
 
     Returns
     -------
@@ -648,7 +655,7 @@ def load(
     DataError
         If the features of the bundled images, which the first load stores for ``zoo check``, are not finite.
     QueryError
-        If the encoder does not have such features; says which it has.
+        If the encoder does not have such features, or does not take images of this size; says which it has or takes.
     UnknownName, BuildError, MissingExtra
     """
     card = catalogue()[name]
@@ -663,9 +670,12 @@ def load(
         option = "checkpoint_key" if checkpoint_key else "layout"
         raise QueryError(f"Found {option} without weights for {card.id!r}; it concerns a file of your own, give both.")
     preprocess = build_preprocess(card.preprocess)
+    sized = None if px is None else card_at(own_card(card), px)
+    at_px = preprocess if px is None else build_preprocess(preprocess_at(card.preprocess, px))
     target = torch.get_default_device() if device is None else torch.device(device)
     if not pretrained or target.type == "meta" or (card.is_untrained and not places):
-        return build_encoder(card, seed=seed, device=target), preprocess
+        encoder = build_encoder(card, seed=seed, device=target)
+        return encoder if sized is None else at_size(encoder, card, sized), at_px
     encoder_card = own_card(card)
     encoder, stored = trained(encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
     encoder = encoder.to(target)
@@ -675,7 +685,9 @@ def load(
         except DataError:  # finite weights, and features that are not
             discard(stored)
             raise
-    return encoder if card is encoder_card else with_features(encoder, card), preprocess
+    if sized is not None:
+        encoder = at_size(encoder, encoder_card, sized)
+    return encoder if card is encoder_card else with_features(encoder, card), at_px
 
 
 def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None) -> tuple[str, ...]:

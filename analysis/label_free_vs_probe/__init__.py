@@ -109,9 +109,23 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         rows=[row for name, one in found.items() for row in tables.rows_of(one.population, one)],
         notes=[
             *NOTES,
+            _placed(published),
             *measured.refused.values(),
             *(f"{one.name}: {sentence}" for one in measured.populations for sentence in one.unanswered),
         ],
+    )
+
+
+def _placed(published: Population) -> str:
+    """How many of the checkpoints of the CLID paper have a card, and how many of them statistics that were published."""
+    rows = clid_checkpoints()
+    carded = [one.encoder for one in rows if one.encoder]
+    others = ", ".join(one.name for one in rows if not one.encoder)
+    n = len(_checkpoints(published))
+    return (
+        f"{len(carded)} of the {len(rows)} checkpoints of CLID have a card here, and {n} of these have published "
+        f"statistics and an accuracy, so that only they are in a population. Which weights are meant is not told of "
+        f"{others}."
     )
 
 

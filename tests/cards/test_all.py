@@ -46,7 +46,7 @@ def test_an_encoder_has_dimensions_parameters_and_an_input(card: EncoderCard) ->
 @EVERY_CARD
 def test_tokens_need_patches_and_a_pair_of_them_an_order(card: EncoderCard) -> None:
     layer = LAYERS[card.representation.layer]
-    assert not layer.tokens or isinstance(card.architecture.patch_size_px, int)
+    assert not layer.tokens or isinstance(card.architecture.patch_size_px, int) or card.architecture.family == "hybrid"
     assert (card.representation.order is NOT_APPLICABLE) == ("+" not in layer.tokens)
     grid, step = card.patch_grid, card.architecture.size_step_px
     if grid is not None and isinstance(step, int):

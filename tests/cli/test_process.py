@@ -181,7 +181,7 @@ def test_a_narrow_terminal_loses_no_character_of_a_name() -> None:
     printed = on_terminal(80, "list", "--columns", "encoder,pretraining_data", NO_COLOR="1")
     assert all(encoder in printed for encoder in catalogue())
     whole = {line.split()[0] for line in on_terminal(80, "list", "--all", NO_COLOR="1").splitlines()}
-    assert whole >= {encoder for encoder in catalogue() if len(encoder) <= 36}
+    assert whole >= {*catalogue()}
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
@@ -199,7 +199,7 @@ def test_variants_of_a_network_stand_below_it_on_a_terminal() -> None:
     ids = [line.partition("  ")[0] or f"  {line.split()[0]}" for line in lines]
     assert ids[:2] == ["dino_vitB8", "  dino_vitB8_last"]
     assert ids[2:5] == ["dino_vitB16", "  dino_vitB16_last", "  dino_vitB16_extractS"]
-    assert "indented: a variant of the network above" in lines[-1]
+    assert any("indented: a variant of the network above" in line for line in lines)
 
 
 def test_the_first_column_of_a_comparison_stays_whole_at_120_columns() -> None:
@@ -213,7 +213,7 @@ def test_a_shell_completes_names_of_encoders_and_verbs() -> None:
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo show DINO_vitS16_", COMP_CWORD="2")
     offered = printed.stdout.split()
     assert {"plain,dino_vitS16_last", "plain,dino_vitS16_extractB"} <= set(offered)
-    assert all(line.startswith("plain,dino_vitS16_") for line in offered)
+    assert all(line.casefold().startswith("plain,dino_vits16_") for line in offered)
     printed = zoo(_ZOO_COMPLETE="bash_complete", COMP_WORDS="zoo re", COMP_CWORD="1")
     assert printed.stdout.split() == ["plain,results", "plain,recommend", "plain,register"]
 

@@ -47,16 +47,18 @@ class TestList:
     def test_a_pattern_is_a_glob_or_a_text_without_regard_to_case(self, pattern: str) -> None:
         found = names("list", pattern)
         assert "dino_vitS16" in found
-        assert all(encoder.startswith("dino_vitS") for encoder in found)
+        assert all("dino_vits" in encoder.casefold() for encoder in found)
 
     def test_words_are_found_in_families_methods_names_elsewhere_and_data(self) -> None:
-        assert {catalogue()[name].family for name in names("list", "MoCo v3")} == {"mocov3"}
+        found = [catalogue()[name] for name in names("list", "MoCo v3")]
+        assert found[0].family == "mocov3"
+        assert all("mocov3" in (card.family, card.objective.name) or "mocov3" in card.id for card in found)
         assert names("list", "resnet50_clip.openai") == ["clip_rn50"]
         assert set(names("list", "openclip", "laion-2b")) >= {"openclip_vitB32", "openclip_vitL14"}
         assert document("list", "dino", "clip", code=1)["encoders"] == []
 
     def test_words_that_nothing_meets_are_answered_with_what_does(self) -> None:
-        assert "did you mean simsiam?" in run("list", "simsaim", code=1).stderr
+        assert "did you mean simsiam" in run("list", "simsaim", code=1).stderr
         assert "'dino' finds " in run("list", "dino", "clip", code=1).stderr
 
     def test_families_are_listed_with_their_networks(self) -> None:

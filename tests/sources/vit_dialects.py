@@ -38,6 +38,7 @@ class Kind:
     norms_last: bool = True
     is_post_norm: bool = False
     positions: bool = True  # False: sines and cosines
+    activation: Callable[[Tensor], Tensor] = exact_gelu
 
 
 def shapes_of(kind: Kind, size: Size) -> Shapes:
@@ -121,7 +122,7 @@ def mlp(x: Tensor, block: Block, kind: Kind) -> Tensor:
     if kind.is_gated:
         gate, value = hidden.chunk(2, dim=-1)
         return F.linear(gate * torch.sigmoid(gate) * value, *block.down)
-    return F.linear(exact_gelu(hidden), *block.down)
+    return F.linear(kind.activation(hidden), *block.down)
 
 
 def waves(n_patches: int, width: int) -> Tensor:

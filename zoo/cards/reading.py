@@ -141,7 +141,8 @@ def _add_what_follows(facts: Facts) -> None:
             part[name] = _NONE
     stages = [pretraining["dataset"], pretraining["finetuning_dataset"]]
     if pretraining["image_sets"] == _NOT_RECORDED and not {_NOT_RECORDED, Missing.NOT_PUBLISHED.value} & {*stages}:
-        pretraining["image_sets"] = list(dict.fromkeys(stage for stage in stages if stage != _NONE)) or _NONE
+        named = [name for stage in stages if stage != _NONE for name in re.split(r" then | \+ ", stage)]
+        pretraining["image_sets"] = list(dict.fromkeys(named)) or _NONE
 
 
 def _unstated(field: str, hint: Any) -> Any:

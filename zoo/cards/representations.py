@@ -102,7 +102,7 @@ def transformer(card: EncoderCard) -> Transformer | None:
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
     kind = LAYERS[layer]
-    if name is None and not kind.tokens:
+    if name is None and not kind.tokens and "embed_dim" not in options:
         return None
     taken = kind.tokens.split("+")
     n_token_widths = sum(word != "proj" for word in taken) * kind.n_blocks

@@ -327,7 +327,7 @@ def _size_step(model: nn.Module, build: Callable[..., nn.Module], px: int, patch
     for step in fits:
         if _runs(model, _next_side(px, step)):
             return step
-    if not _takes_size_option(build, px):
+    if not hasattr(model, "set_input_size"):  # timm would not fit its positions
         return None
     for step in fits:
         try:
@@ -349,15 +349,5 @@ def _runs(model: nn.Module, px: int) -> bool:
         with torch.device("meta"):
             model(torch.empty(1, 3, px, px))
     except (AssertionError, RuntimeError, TypeError, ValueError, IndexError):
-        return False
-    return True
-
-
-def _takes_size_option(build: Callable[..., nn.Module], px: int) -> bool:
-    """True if a network of timm is built for a size of images, rather than taking any."""
-    try:
-        with torch.device("meta"):
-            build(img_size=px)
-    except TypeError:  # an argument that the network does not have
         return False
     return True

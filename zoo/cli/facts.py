@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cards.catalogue import LIST, Catalogue, catalogue
+from ..cards.catalogue import LIST, PLACES, Catalogue, catalogue
 from ..cards.finding import is_glob
 from ..cards.representations import MARK, own_id
 from ..cards.schema import (
@@ -410,6 +410,9 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
         folded = pattern.casefold()
         if folded in by_folded:
             found[by_folded[folded]] = None
+            continue
+        if folded.startswith(PLACES):  # of timm or the Hub
+            found[own_id(catalogue().id_of(pattern))] = None
             continue
         if MARK in pattern:  # other features of an encoder have its weights
             found.update(dict.fromkeys(named([own_id(pattern)], known)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -54,10 +54,10 @@ from .output import (
     record,
     wrapped,
 )
-from .reported import reported_lines
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-_DISPENSABLE = ("architecture", "reported")  # default columns that a narrow terminal does without, the first one first
+_CLOSER = (("architecture", None), ("licence", "commercial_use"), ("reported", None), ("commercial_use", None))
+"""Default columns that a narrow terminal does without, one after the other, and what stands there instead."""
 _VARIANT = "  "  # before the id of one that stands below another variant of its network
 _OF_VARIANTS = "indented: a variant of the network above, of another input size, training or features"
 _NOT_OF_FAMILIES = ("all_encoders", "condition", "sort", "descending", "columns", "dataset", "exclude_wrong", "limit")
@@ -153,7 +153,7 @@ def list_command(
     elif listed:
         grouped = sort is None and next(iter(wanted)) == "encoder" and sys.stdout.isatty()
         listed, variants = _by_network(listed) if grouped else (listed, set())
-        _print_subjects(wanted, listed, variants, dispensable=_DISPENSABLE if columns is None else ())
+        wanted = _print_subjects(wanted, listed, variants, are_default=columns is None)
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
         explained = [*[_OF_VARIANTS] * bool(variants), *marks(wanted.values(), listed), *left_out(listed)]
         where = "" if dataset is None else f" measured on {dataset}"
@@ -175,19 +175,25 @@ def _list_families(words: Sequence[str], as_json: bool) -> None:
 
 
 def _print_subjects(
-    wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str], *, dispensable: Iterable[str]
-) -> None:
-    """Prints a table, without the dispensable columns if they would break ids, which people copy."""
-    cells = {name: [cell(fact, subject) for subject in listed] for name, fact in wanted.items()}
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str], *, are_default: bool
+) -> dict[str, Fact]:
+    """Prints a table, and returns its columns.
+
+    Default columns are fewer where they would break cells, above all ids, which people copy.
+    """
+    facts = {**wanted, "commercial_use": FACTS["commercial_use"]} if are_default else wanted
+    cells = {name: [cell(fact, subject) for subject in listed] for name, fact in facts.items()}
     if variants:
         cells["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in cells["encoder"]]
-    for name in [None, *dispensable]:
-        cells.pop(name or "", None)
-        rows = list(zip(*cells.values(), strict=True))
-        numbers = {position for position, column in enumerate(cells) if "number" in wanted[column].kind}
-        if is_easy_to_read(list(cells), rows, right=numbers):
+    names = list(wanted)
+    for name, instead in [(None, None), *(_CLOSER if are_default else ())]:
+        names = [column for one in names if (column := instead if one == name else one) is not None]
+        rows = list(zip(*(cells[column] for column in names), strict=True))
+        numbers = {position for position, column in enumerate(names) if "number" in facts[column].kind}
+        if is_easy_to_read(names, rows, right=numbers, n_whole=len(names)):
             break
-    print_table(list(cells), rows, right=numbers)
+    print_table(names, rows, right=numbers)
+    return {name: facts[name] for name in names}
 
 
 def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:
@@ -353,6 +359,8 @@ def _lines(
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
         if part == "reported" and reported:
+            from .reported import reported_lines  # which a listing does without
+
             lines += reported_lines(card, reported)
         elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])

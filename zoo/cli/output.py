@@ -157,7 +157,7 @@ def width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
-_NARROWEST_FIRST = (30, 22)  # characters that the first column keeps; fewer where the table would not fit otherwise
+_NARROWEST_FIRST = (1_000, 30, 22)  # characters that the first column keeps: all, or fewer where no table would fit
 _NARROWEST = 14  # characters that another column of text keeps, or the table becomes blocks
 _SHORT_HEADER = 6  # characters; not worth a break
 

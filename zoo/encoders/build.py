@@ -153,7 +153,7 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
         quantised = copy(encoder.pooling)  # shares the parameters
         quantised.instead, pooling = pooling, quantised
     other = Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
-    other.reading = encoder.reading
+    other.reading, other.interpolated_px = encoder.reading, encoder.interpolated_px
     return other
 
 

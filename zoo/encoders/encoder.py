@@ -62,6 +62,8 @@ class Encoder(nn.Module):
         Dimensions of the features.
     reading : Reading or None
         For weights from a user's file: what was read from it, and what was done to it.
+    interpolated_px : tuple of int or None
+        For which side of images its position embeddings were learned, and for which they were interpolated.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -70,13 +72,17 @@ class Encoder(nn.Module):
         self.pooling = pooling
         self.dim = dim
         self.reading: Reading | None = None
+        self.interpolated_px: tuple[int, int] | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""
         return self.pooling(self.backbone, images)
 
     def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        if self.interpolated_px is None:
+            return f"dim={self.dim}"
+        learned, asked = self.interpolated_px
+        return f"dim={self.dim}, px={asked}, positions interpolated from {learned} px"
 
 
 def build_pooling(card: EncoderCard, *, width: int) -> Pooling:

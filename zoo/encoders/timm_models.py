@@ -32,6 +32,11 @@ def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
     return model, cast(int, width)
 
 
+def _any_model(name: str, **options: Any) -> tuple[Any, int]:
+    """The same, of whose parts type checkers know nothing, for constructors that exchange some."""
+    return timm_model(name, **options)
+
+
 def convnext_norm_first(*, size: str) -> tuple[nn.Module, int]:
     """A ConvNeXt as VICRegL trains it: LayerNorm before the average pool, and no layer scale.
 
@@ -98,7 +103,7 @@ def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int
 
     CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
     """
-    model, width = timm_model(name, **options)
+    model, width = _any_model(name, **options)
     model.patch_embed.proj.bias = None
     return model, width
 
@@ -110,16 +115,18 @@ def coca_vit(
 
     OpenCLIP's has no norm between the two, CONCH's has; CONCH v1.5 has no biases in the attention.
     """
-    model, width = timm_model(name, final_norm=final_norm, **options)
+    model, width = _any_model(name, final_norm=final_norm, **options)
     model.attn_pool = FirstQuery(width, pooled_dim, n_heads=8, has_bias=has_bias)
     model.pool_include_prefix = True  # the class token is pooled like a patch
+    model.head_hidden_size = pooled_dim
     return model, pooled_dim
 
 
 def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.Module, int]:
     """A transformer of timm whose class token goes through two layers to the space shared with text: KEEP's."""
-    model, width = timm_model(name, **options)
+    model, width = _any_model(name, **options)
     model.head = nn.Sequential(nn.Linear(width, head_dim), nn.GELU(), nn.Linear(head_dim, head_dim))
+    model.head_hidden_size = head_dim
     return model, head_dim
 
 

@@ -88,18 +88,28 @@ def _preprocess(card: EncoderCard) -> list[str]:
         f"interpolation=transforms.InterpolationMode.{how.interpolation.upper()}),",
         f"    transforms.CenterCrop({how.crop_px}),",
         "    transforms.ToTensor(),",
-        f"    transforms.Normalize(mean={list(how.mean)}, std={list(how.std)}),",
+        *_normalize(list(how.mean), list(how.std)),
         "])",
     ]
+
+
+def _normalize(mean: list[float], std: list[float]) -> list[str]:
+    line = f"    transforms.Normalize(mean={mean}, std={std}),"
+    if len(line) <= _LONGEST_LINE:
+        return [line]
+    return ["    transforms.Normalize(", f"        mean={mean},", f"        std={std},", "    ),"]
 
 
 def _features(card: EncoderCard) -> list[str] | None:
     """Lines of code from ``images`` to ``features``; None if the network alone cannot compute them."""
     match card.representation.layer:
-        case "avgpool" | "attnpool":
+        case "avgpool" | "attnpool" | "pooled":
             return [_POOLED]
         case "cls":
             return [_TOKENS, "features = tokens[:, 0]"]
+        case "avg":
+            mean = "mean = tokens[:, network.num_prefix_tokens :].mean(dim=1)"
+            return [_TOKENS, mean, 'features = network.fc_norm(mean) if hasattr(network, "fc_norm") else mean']
         case "cls+avg":
             joined = "torch.stack(both, dim=-1).flatten(1)"
             if card.representation.order != "interleaved":
@@ -268,6 +278,8 @@ def hub_licence(card: EncoderCard) -> dict[str, str]:
         if known:
             return {"license": known}
         fields = {"license": "other", "license_name": "-".join(licence.casefold().split())}
+        if address := text_of(licence):
+            return {**fields, "license_link": address}
     link = card.provenance.url
     return {**fields, "license_link": shown(link)} if link.startswith(("http://", "https://")) else fields
 

@@ -143,7 +143,7 @@ def _positions_of_conch(state: State, target: Mapping[str, Tensor]) -> Tensor:
     )
     if n_stored == 0 or n_stored == n_wanted:
         return positions
-    grid = positions[:, 1:].unflatten(1, (n_stored, n_stored)).permute(0, 3, 1, 2)
+    grid = positions[:, 1:].reshape(1, n_stored, n_stored, -1).permute(0, 3, 1, 2)
     factor = (n_wanted + 0.1) / n_stored
     grid = torch.nn.functional.interpolate(grid, scale_factor=(factor, factor), mode="bicubic")
     return torch.cat((positions[:, :1], grid.flatten(2).transpose(1, 2)), dim=1)

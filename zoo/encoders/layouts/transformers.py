@@ -65,6 +65,14 @@ def msn(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return without(unwrapped(state_dict(nested(content, "target_encoder"))), "fc.", "pred.")
 
 
+def ijepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """The training script's checkpoint, which is what was released; the authors evaluate the target encoder.
+
+    Source: facebookresearch/ijepa, ``src/train.py``; the positions are numbers of the file, though they are not trained.
+    """
+    return unwrapped(state_dict(nested(content, "target_encoder")))
+
+
 def beit(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A released or saved BEiT or BEiT-v2 after pretraining; DeepSpeed puts it under ``module``.
 
@@ -101,5 +109,6 @@ LAYOUTS: dict[str, Layout] = {
     "mugs": Layout(convert=mugs),
     "mae": Layout(convert=mae),
     "msn": Layout(convert=msn),
+    "ijepa": Layout(convert=ijepa),
     "beit": Layout(convert=beit),
 }

@@ -48,7 +48,7 @@ _AVERAGES = ("state_dict_ema", "model_ema")
 _PLAIN = ("state_dict", "model")
 _NOT_AVERAGED = "current_model_state"
 _PUBLISHED: dict[str, Role] = {
-    **dict.fromkeys(("dino", "dinov2", "ibot", "mugs", "msn"), "teacher"),
+    **dict.fromkeys(("dino", "dinov2", "ibot", "ijepa", "mugs", "msn"), "teacher"),
     **dict.fromkeys(("byol", "moco"), "student"),
 }
 _TEACHERS = frozenset(("teacher", "momentum", "target", "key", "ema", "k"))

@@ -1,0 +1,121 @@
+"""Cards that a script makes from timm's registry: the pinned timm still says what they say, and how a family is added."""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.each import for_each
+from zoo.files import content_folder
+
+METADATA = content_folder("metadata")
+DERIVED = sorted((METADATA / "derived").glob("*.toml"))
+OF_CONFIG = ("preprocess", "weights", "licence")
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("derive_cards", METADATA.parent / "scripts" / "derive_cards.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@for_each(DERIVED, name=lambda path: path.name)
+def test_the_pinned_timm_and_the_cards_agree_on_names_input_normalisation_place_and_licence(
+    path: Path, script: ModuleType
+) -> None:
+    family = script.Family(METADATA / path.name)
+    entries = tomllib.loads(path.read_text())["encoders"]
+    assert entries.keys() == family.names.keys(), f"run scripts/derive_cards.py {path.stem}"
+    for identifier, name in family.names.items():
+        stated, now = entries[identifier], script.of_config(name)
+        assert stated["architecture"]["backbone"] == now["architecture"]["backbone"]
+        for part, facts in now.items():
+            for field, value in facts.items():
+                assert stated[part][field] == value, f"{identifier}, {part}.{field}"
+
+
+def test_every_card_file_that_asks_for_derived_cards_has_them() -> None:
+    asking = [path.name for path in METADATA.glob("*.toml") if "derive" in tomllib.loads(path.read_text())]
+    assert sorted(asking) == [path.name for path in DERIVED]
+
+
+FAMILY = """
+[derive.timm]
+"vit_*_patch14_dinov2.lvd142m" = "mine_vit{1}14"
+
+[derive.left_out]
+"vit_base_*" = "left out"
+"vit_large_*" = "left out"
+"vit_giant_*" = "left out"
+
+[[derive.facts]]
+of = ["vit_*_patch14_*"]
+objective.variant = "size {1}"
+
+[defaults.representation]
+layer = "cls"
+"""
+
+
+@pytest.fixture
+def family(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(script, "METADATA", tmp_path)
+    path = tmp_path / "mine.toml"
+    path.write_text(FAMILY)
+    return path
+
+
+def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit status."""
+    monkeypatch.setattr("sys.argv", ["derive_cards.py", *arguments])
+    try:
+        script.main()
+    except SystemExit as end:
+        assert isinstance(end.code, int), end.code
+        return end.code
+    return 0
+
+
+def test_a_pattern_gives_cards_and_the_check_says_what_is_new_gone_and_changed(
+    family: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(script, monkeypatch, "--check") == 1
+    assert "new      mine_vitS14" in capsys.readouterr().out
+    assert not (family.parent / "derived").exists()
+    assert run(script, monkeypatch) == 0
+    written = (family.parent / "derived" / "mine.toml").read_text()
+    card: dict[str, Any] = tomllib.loads(written)["encoders"]["mine_vitS14"]
+    assert card["architecture"]["n_parameters"] == 22_056_192
+    assert (card["architecture"]["native_px"], card["architecture"]["size_step_px"]) == (518, 14)
+    assert card["representation"] == {"dim": 384, "layer": "cls"}
+    assert card["objective"] == {"variant": "size S"}
+    capsys.readouterr()
+    assert run(script, monkeypatch, "--check") == 0  # the same again
+    assert capsys.readouterr().out == ""
+    (family.parent / "derived" / "mine.toml").write_text(
+        written.replace("crop_px = 518", "crop_px = 224") + '\n[encoders.gone]\nweights = { url = "timm:a.b" }\n'
+    )
+    assert run(script, monkeypatch, "--check") == 1
+    out = capsys.readouterr().out
+    assert "changed  mine_vitS14  preprocess.crop_px: 224 -> 518" in out
+    assert "gone     gone  timm:a.b" in out
+
+
+def test_two_names_of_one_id_and_a_family_without_features_are_refused(
+    family: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["derive_cards.py"])
+    family.write_text(FAMILY.replace("vit{1}14", "vit").replace("left_out", "other"))
+    with pytest.raises(SystemExit, match=r"mine\.toml: vit_.* are both 'mine_vit'"):
+        script.main()
+    family.write_text(FAMILY.replace('layer = "cls"', ""))
+    with pytest.raises(SystemExit, match=r"representation\.layer; state it"):
+        script.main()
