@@ -113,7 +113,7 @@ def _pad_as_tensorflow(model: nn.Module) -> None:
 def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
 
-    CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
+    CLIPA's, OpenVision's and RADIO's; in timm only transformers with such a norm have no bias there.
     """
     model, width = _any_model(name, **options)
     model.patch_embed.proj.bias = None
