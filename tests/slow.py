@@ -21,6 +21,7 @@ FILES = (
     "evaluation/curves/models",
     "analysis/tree_tuning",
     "studies/one_choice",
+    "studies/reported",
     "cli/process",
     "cli/recommend",
     "evaluation/label_free/mine",

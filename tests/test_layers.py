@@ -18,7 +18,7 @@ ORDER = (
     ("results",),
     ("weights", "datasets"),
     ("encoders",),
-    ("loading", "drift", "registration", "unlisted"),
+    ("loading", "drift", "registration"),
     ("features",),
     ("evaluation",),
     ("analysis",),

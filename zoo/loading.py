@@ -607,9 +607,9 @@ def load(
     Parameters
     ----------
     name : str
-        Id of the encoder; case does not matter. Or a name of weights at timm or on the Hub (``timm:ARCH.TAG``,
-        ``hf:ORG/NAME``, :mod:`zoo.unlisted`). With other features it is the same as with ``features`` and ``layers``:
-        ``dino_vitS16@cls:9+10+11``.
+        Id of the encoder; case does not matter. With other features it is the same as with ``features`` and ``layers``:
+        ``dino_vitS16@cls:9+10+11``. What has no card is named by its place at timm or on the Hub: ``timm:ARCH.TAG``,
+        ``hf:ORG/NAME`` (:mod:`zoo.encoders.unlisted`).
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
     weights : path or address, or a list of them, optional

@@ -143,7 +143,9 @@ class TestCards:
     def test_shipped_cards_are_copied_as_they_are_and_of_ones_own_those_that_are_needed(self, mirror: Path) -> None:
         run("mirror", str(mirror), "tiny_both")
         cards = files_below(mirror / "metadata")
-        shipped = {f"shipped/{path.name}": path.read_bytes() for path in content_folder("metadata").glob("*.toml")}
+        metadata = content_folder("metadata")
+        files = [*metadata.rglob("*.toml")]
+        shipped = {f"shipped/{path.relative_to(metadata).as_posix()}": path.read_bytes() for path in files}
         assert {name: body for name, body in cards.items() if name.startswith("shipped/")} == shipped
         assert cards.keys() - shipped.keys() == {"own/tiny_both.toml", "own/tiny.toml"}
 

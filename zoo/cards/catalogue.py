@@ -76,7 +76,7 @@ _LISTED = dict.fromkeys([
 PLACES = ("timm:", "hf:")
 """Beginnings of names that are places of weights rather than ids."""
 
-_MAKER = "zoo.unlisted"  # makes cards for such names; by its name, for it needs networks and the Hub, and stands above
+_MAKER = "zoo.encoders.unlisted"  # makes cards for such names; a text, for it stands above this package
 _UNLISTED: dict[str, EncoderCard] = {}  # cards that it has made in this process, by folded id
 _HUB_PLACE = re.compile(
     r"(?i:hf:)([\w.-]+/[\w.-]+?)(?:@([^/@]+))?(?:/.*)?$"
@@ -90,7 +90,7 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere. So
     is a place at timm or on the Hugging Face Hub (``timm:ARCH.TAG``, ``hf:ORG/NAME``): it stands for the encoder whose
-    card has it, or for one whose card :mod:`zoo.unlisted` makes of what they say.
+    card has it, or for one whose card :mod:`zoo.encoders.unlisted` makes of what they say.
     """
 
     def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = ()) -> None:

@@ -154,7 +154,7 @@ class ReportedNumber:
 
 
 def choose(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str, ReportedNumber]:
-    """By protocol the one of an encoder's ImageNet-1K accuracies that :func:`preferred_numbers` has."""
+    """By protocol the one of an encoder's ImageNet-1K accuracies that ``preferred_numbers`` has."""
     standings = list(STANDINGS)
     crop = str(card.preprocess.crop_px)
 

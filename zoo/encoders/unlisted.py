@@ -20,14 +20,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .cards.catalogue import adopt, build_card, catalogue, unlisted
-from .cards.reading import check_facts
-from .cards.schema import NOT_APPLICABLE, EncoderCard
-from .cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
-from .errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
-from .optional import requires_extra
-from .weights.download import fetch
-from .weights.places import Fetched, weights_folder
+from ..cards.catalogue import adopt, build_card, catalogue, unlisted
+from ..cards.reading import check_facts
+from ..cards.schema import NOT_APPLICABLE, EncoderCard
+from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
+from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
+from ..optional import requires_extra
+from ..weights.download import fetch
+from ..weights.places import Fetched, weights_folder
 
 Facts = dict[str, Any]
 
@@ -106,7 +106,7 @@ def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
 
 def _of_transformers(config: Mapping[str, Any], place: str) -> Facts:
     with requires_extra("transformers", needed_for=f"The encoder {place!r}"):
-        from .encoders.transformers_models import facts_of_configuration
+        from .transformers_models import facts_of_configuration
     try:
         return facts_of_configuration(config)
     except (TypeError, ValueError) as error:

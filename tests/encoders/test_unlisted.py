@@ -20,8 +20,8 @@ from tests.encoder_checks import exact_images
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Server, put_into_hub, serving_hub
 from tests.sources import saved
-from zoo import unlisted
 from zoo.cards import catalogue as cards
+from zoo.encoders import unlisted
 from zoo.errors import MissingExtra, NameNote, QueryError, WeightsRefused, WeightsUnavailable, ZooError
 from zoo.files import user_folder
 
@@ -123,7 +123,7 @@ def refusal(name: str, kind: type[ZooError]) -> str:
 @torch.no_grad()
 def test_weights_of_timm_load_with_a_card_made_of_what_timm_says(hub: Server) -> None:
     publish(hub, f"timm/{TIMM}", {"model.safetensors": save(timm_network().state_dict())})
-    encoder, preprocess = zoo.load(f"timm:{TIMM}")
+    encoder, _ = zoo.load(f"timm:{TIMM}")
     images = exact_images(2, 160).float()
     own = timm_network().forward_head(timm_network().forward_features(images), pre_logits=True)
     torch.testing.assert_close(encoder(images), own, rtol=0, atol=1e-5)
@@ -138,7 +138,7 @@ def test_weights_of_timm_load_with_a_card_made_of_what_timm_says(hub: Server) ->
 @torch.no_grad()
 def test_a_repository_of_transformers_loads_by_its_configuration_at_one_commit(hub: Server) -> None:
     publish_vit(hub)
-    encoder, preprocess = zoo.load("hf:own/vit")
+    encoder, _ = zoo.load("hf:own/vit")
     images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     own = vit().vit(pixel_values=images).last_hidden_state[:, 0]
     torch.testing.assert_close(encoder(images), own, rtol=0, atol=1e-5)
@@ -241,6 +241,8 @@ def test_without_transformers_one_sentence_says_what_to_install(hub: Server, mon
     publish_vit(hub)
     monkeypatch.delitem(sys.modules, "zoo.encoders.transformers_models", raising=False)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    message = str(pytest.raises(MissingExtra, zoo.load, "hf:own/vit").value)
+    with pytest.raises(MissingExtra) as caught:
+        zoo.load("hf:own/vit")
+    message = str(caught.value)
     assert message.startswith("Building an encoder of transformers needs the library 'transformers'")
     assert message.endswith("install ssl-zoo with its extra [transformers]")
