@@ -294,7 +294,7 @@ def _hiera_px(module: Any) -> int | None:
 
 
 def _has_relative(module: Any) -> bool:
-    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of positions in a window."""
+    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of a window."""
     blocks = getattr(module, "blocks", None)
     names = (name for name, _ in blocks.named_parameters()) if isinstance(blocks, torch.nn.Module) else ()
     return any(name.endswith("relative_position_bias_table") for name in names)
