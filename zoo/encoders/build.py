@@ -56,7 +56,7 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"Encoder {card.id!r}, field 'representation.layer': found {card.representation.layer!r}, but "
             f"{card.architecture.backbone!r} {obstacle}; correct the card."
         )
-    if not reads_tokens:
+    if not reads_tokens and card.architecture.backbone.startswith("timm:"):
         width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
     n_projected = projection_dim(card, width=width)
     if n_projected:
