@@ -1,4 +1,4 @@
-"""Cards that a script makes from timm's registry: the pinned timm still says what they say, and how a family is added."""
+"""Cards made from timm's registry: the pinned timm still says what they say, and how a family is added."""
 
 from __future__ import annotations
 

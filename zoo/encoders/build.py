@@ -70,12 +70,9 @@ def _constructor(card: EncoderCard) -> Constructor:
     library, _, name = backbone.partition(":")
     if library == "torchvision":
         return partial(resnet.torchvision_resnet, name)
-    plain = resnet.BACKBONES | early.BACKBONES
+    plain: dict[str, Constructor] = resnet.BACKBONES | early.BACKBONES
     if backbone in plain:
         return plain[backbone]
-    for module in (resnet, early):
-        if backbone in module.BACKBONES:
-            return module.BACKBONES[backbone]
     if library == "transformers":
         with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
             from . import transformers_models
