@@ -68,9 +68,9 @@ def encoder_with_random_statistics(
 
 
 @contextmanager
-def blocks_that_pass_on(encoder: Encoder) -> Iterator[None]:
-    """Inside, the blocks of a transformer give back their tokens, whose shape is the same; the rest of it runs."""
-    blocks = getattr(encoder.backbone, "blocks", ())
+def blocks_that_pass_on(encoder: Encoder, *, after: int = 0) -> Iterator[None]:
+    """Inside, blocks of a transformer ``after`` so many give back their tokens, whose shape is the same."""
+    blocks = list(getattr(encoder.backbone, "blocks", ()))[after:]
     for block in blocks:
         block.forward = lambda tokens, *others, **more: tokens
     try:

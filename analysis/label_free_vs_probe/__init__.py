@@ -117,7 +117,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
 
 
 def _placed(published: Population) -> str:
-    """How many of the checkpoints of the CLID paper have a card, and how many of them statistics that were published."""
+    """How many of the checkpoints of the CLID paper have a card, and how many of them published statistics."""
     rows = clid_checkpoints()
     carded = [one.encoder for one in rows if one.encoder]
     others = ", ".join(one.name for one in rows if not one.encoder)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from hashlib import blake2b
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -326,13 +327,26 @@ def test_the_compiled_copy_is_used_and_made_again_when_it_is_damaged(overlay: Pa
     (kept,) = (tmp_path / "cache").glob("cards-*.json")
     whole = kept.read_bytes()
 
-    body = whole.partition(b"\n")[2].replace(b'"epochs":800', b'"epochs":801')
-    kept.write_bytes(blake2b(body, digest_size=16).hexdigest().encode() + b"\n" + body)
+    _, index, body = whole.split(b"\n", 2)
+    lines = [line.replace(b'"epochs":800', b'"epochs":801') for line in body.split(b"\n")]
+    names = [name for name, _, _ in json.loads(index)]
+    index = json.dumps([(name, len(line), crc32(line)) for name, line in zip(names, lines, strict=True)]).encode()
+    kept.write_bytes(b"\n".join([b"%08x" % crc32(index), index, *lines]))
     assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 801  # it really is what is read
 
-    for damage in (b"", b"{}", b"3", b"[]\n[]", whole[:-1], whole.replace(b"800", b"900", 1)):
+    for damage in (
+        b"",
+        b"{}",
+        b"3",
+        b"[]\n[]",
+        whole[:-1],
+        whole + b" ",
+        *(whole.replace(b"800", b"900", n) for n in (1, 9)),
+    ):
         kept.write_bytes(damage)
-        assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 800
+        found = read(stamped(source))
+        assert found["tiny_vitS16"].pretraining.epochs == 800
+        assert set(found.column("pretraining.epochs").values()) == {800}
         assert kept.read_bytes() == whole
 
 
@@ -386,7 +400,14 @@ def test_sources_are_not_read_again_while_their_stamps_are_the_same(
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))  # as copies of whole folders do
     assert source.stat().st_size == times.st_size
     assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
-    for damage in ("", "../../elsewhere.json", "cards-" + "0" * 32 + ".json", "\u00e9"):
+    _, told = reminder.read_text().split("\n", 1)
+    for damage in (
+        "",
+        "../../elsewhere.json",
+        f"../elsewhere.json\n{told}",
+        f"cards-{'0' * 32}.json\n{told}",
+        "\u00e9",
+    ):
         reminder.write_text(damage)
         assert read(stamped(source))["tiny_vitS16"].pretraining.epochs == 900
 

@@ -1,4 +1,4 @@
-"""Cards that a script makes from timm's registry: the pinned timm still says what they say, and how a family is added."""
+"""Cards that a script makes from timm's registry: that the pinned timm says the same, and how a family is added."""
 
 from __future__ import annotations
 

@@ -269,6 +269,27 @@ def as_aim(state: State) -> State:
     )
 
 
+def as_radio(state: State, *, side: int) -> dict[str, Any]:
+    """Patches as vectors without a bias, registers behind several class tokens, a table of ``side`` squared positions.
+
+    That table has every position of ``state`` several times, as neighbours: scaled down, it gives it back.
+    """
+    width = state["cls_token"].shape[-1]
+    here = round(state["pos_embed"].shape[1] ** 0.5)
+    grid = state["pos_embed"].reshape(here, here, width)
+    for axis in (0, 1):
+        grid = grid.repeat_interleave(side // here, dim=axis)
+    inner = {name: tensor for name, tensor in state.items() if name.startswith("blocks.")} | {
+        "patch_generator.pos_embed": grid.reshape(1, side * side, width),
+        "patch_generator.embedder.weight": state["patch_embed.proj.weight"].flatten(1),
+        "patch_generator.cls_token.token": torch.cat((state["cls_token"], state["reg_token"]), dim=1)[0],
+    }
+    whole = {f"base_model.{name}": tensor for name, tensor in inner.items()}
+    return {
+        "state_dict": whole | {"input_conditioner.norm_mean": torch.ones(3, 1, 1), "_heads.0.weight": torch.ones(1)}
+    }
+
+
 def clip_tokens(weights: Mapping[str, Tensor], images: Tensor, *, n_heads: int, n_frames: int) -> Tensor:
     """V-JEPA's tokens of a clip that shows one image in every frame; plain names, a convolution in time and space."""
     state, images = in_double(weights), images.double()

@@ -2,13 +2,14 @@
 
 Reading and checking all cards, or all results, takes longer than a listing should, so that what comes of it is kept.
 The copy is JSON, for a cache file must not run code. Its name is made of the content of every source and of the modules
-that check them, so that a changed file or a changed rule is another name; its first line is a checksum of the rest, so
-that a damaged copy is made again; the second names the parts, each of which is a line of its own.
+that check them, so that a changed file or a changed rule is another name. Its second line has the length and the
+checksum of each part, and the first line that of the second; what is damaged is noticed when it is read, and all is
+made again.
 
-Not even the sources are read while none of them has changed: a second file, whose name is made of their stamps, names
-the copy. A stamp has the time of the last change of the file's entry, which no program can set back, and counts only if
-all stamps are older than the steps in which file systems tell time. A cache that cannot be read or written costs time
-and nothing else.
+Not even the sources are read while none of them has changed: a second file has their stamps and the name of the copy. A
+stamp has the time of the last change of the file's entry, which no program can set back, and counts only if all stamps
+are older than the steps in which file systems tell time. A cache that cannot be read or written costs time and nothing
+else.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from ..files import cache_folder, replaced
 
@@ -34,22 +35,30 @@ Stamp = tuple[Path, int, int, int, int]  # file, its number, times of change of 
 
 
 class Parts(Mapping[str, Any]):
-    """JSON values by name, each parsed whenever it is asked for."""
+    """JSON values by name, each checked and parsed whenever it is asked for."""
 
-    def __init__(self, lines: Mapping[str, bytes]) -> None:
-        self._lines = lines
+    def __init__(self, data: bytes, places: Mapping[str, tuple[int, int, int]], again: Callable[[], Parts]) -> None:
+        self._data = data
+        self._places = places  # first byte, the byte after the last one, checksum
+        self._again = again  # makes all of it anew
 
     def __getitem__(self, name: str) -> Any:
-        return json.loads(self._lines[name])
+        first, end, checksum = self._places[name]
+        line = self._data[first:end]
+        if crc32(line) != checksum:
+            new = self._again()
+            self._data, self._places = new._data, new._places
+            return self[name]
+        return json.loads(line)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._lines
+        return name in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._places)
 
 
 def compiled(
@@ -66,19 +75,26 @@ def compiled(
     round trip through JSON. Errors of ``read`` and ``make`` pass through, and nothing is written then.
     """
     folder, modules = cache_folder(), _modules(tuple(rules))
+
+    def again() -> Parts:
+        sources = read()
+        return _write(folder / _name(kind, modules, sources), kind, make(sources), again)
+
     stamped = [*stamps, *map(stamp, modules)]
-    reminder = folder / f"{kind}-{_digest(repr(stamped).encode())}.key"
-    named = _reminded(reminder, kind)
-    parts = None if named is None else _read(folder / named)
+    told = "\n".join([f"{path}\0{numbers}" for path, *numbers in stamped])
+    paths = "\0".join([str(path) for path, *_ in stamped])
+    reminder = folder / f"{kind}-{crc32(paths.encode(errors='surrogateescape')):08x}.key"
+    name = _reminded(reminder, kind, told)
+    parts = None if name is None else _read(folder / name, again)
     if parts is not None:
         return parts
     sources = read()
-    path = folder / f"{kind}-{_key(modules, sources)}.json"
-    parts = _read(path)
+    path = folder / _name(kind, modules, sources)
+    parts = _read(path, again)
     if parts is None:
-        parts = _write(path, kind, make(sources))
+        parts = _write(path, kind, make(sources), again)
     if _are_settled(stamped):
-        _remind(reminder, kind, path.name)
+        _remind(reminder, kind, path.name, told)
     return parts
 
 
@@ -104,59 +120,77 @@ def _modules(rules: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"]))
 
 
-def _key(modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
+def _name(kind: str, modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
+    from hashlib import blake2b  # which takes longer than reading a copy
+
     digest = blake2b(digest_size=16)
     for path, content in [*((path, path.read_bytes()) for path in modules), *sources.items()]:
-        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(f"{path}\0{len(content)}\0".encode(errors="surrogateescape"))
         digest.update(content)
-    return digest.hexdigest()
+    return f"{kind}-{digest.hexdigest()}.json"
 
 
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
-
-
-def _reminded(reminder: Path, kind: str) -> str | None:
+def _reminded(reminder: Path, kind: str, told: str) -> str | None:
     """The name of the copy for these stamps, if it is known."""
     try:
-        text = reminder.read_text(encoding="ascii")
-    except (OSError, ValueError):  # missing or unreadable, or damaged
+        content = reminder.read_bytes().decode(errors="surrogateescape")
+    except OSError:  # missing or unreadable
         return None
-    return text if re.fullmatch(rf"{kind}-[0-9a-f]{{32}}\.json", text) else None
+    name, _, stamps = content.partition("\n")
+    return name if stamps == told and re.fullmatch(rf"{kind}-[0-9a-f]{{32}}\.json", name) else None
 
 
-def _remind(reminder: Path, kind: str, name: str) -> None:
+def _remind(reminder: Path, kind: str, name: str, told: str) -> None:
     try:
         with replaced(reminder) as file:
-            file.write(name.encode())
+            file.write(f"{name}\n{told}".encode(errors="surrogateescape"))
         _remove_old(reminder.parent, f"{kind}-*.key")
     except OSError:  # as for a copy
         return
 
 
-def _read(path: Path) -> Parts | None:
+def _read(path: Path, again: Callable[[], Parts]) -> Parts | None:
     try:
-        checksum, _, body = path.read_bytes().partition(b"\n")
+        data = path.read_bytes()
     except OSError:  # missing or unreadable
         return None
-    if checksum != _digest(body).encode():
+    first = data.find(b"\n")
+    second = data.find(b"\n", first + 1)
+    index = data[first + 1 : second]
+    if second < 0 or data[:first] != _checksum(index):
         return None
-    names, *lines = body.split(b"\n")
-    return Parts(dict(zip(json.loads(names), lines, strict=True)))
+    places = _places(json.loads(index), second + 1)
+    whole = max((end for _, end, _ in places.values()), default=second + 1)
+    return Parts(data, places, again) if whole == len(data) else None  # else it breaks off
 
 
-def _write(path: Path, kind: str, values: Mapping[str, Any]) -> Parts:
+def _checksum(index: bytes) -> bytes:
+    return f"{crc32(index):08x}".encode()
+
+
+def _places(index: Iterable[tuple[str, int, int]], start: int) -> dict[str, tuple[int, int, int]]:
+    places = {}
+    for name, length, checksum in index:
+        places[name] = (start, start + length, checksum)
+        start += length + 1
+    return places
+
+
+def _write(path: Path, kind: str, values: Mapping[str, Any], again: Callable[[], Parts]) -> Parts:
     """Keeps the values, if the disk lets us, and gives them as a reader of the copy would find them."""
     dumped = json.JSONEncoder(separators=(",", ":")).encode
     lines = {name: dumped(value).encode() for name, value in values.items()}
-    body = b"\n".join([dumped(list(lines)).encode(), *lines.values()])
+    places = [(name, len(line), crc32(line)) for name, line in lines.items()]
+    index = dumped(places).encode()
+    head = _checksum(index) + b"\n" + index + b"\n"
+    data = head + b"\n".join(lines.values())
     try:
         with replaced(path) as file:
-            file.write(_digest(body).encode() + b"\n" + body)
+            file.write(data)
         _remove_old(path.parent, f"{kind}-*.json")
     except OSError:  # a full or read-only disk, or another process that was quicker
         pass
-    return Parts(lines)
+    return Parts(data, _places(places, len(head)), again)
 
 
 def _remove_old(folder: Path, pattern: str) -> None:

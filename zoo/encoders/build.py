@@ -56,7 +56,7 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
             f"Encoder {card.id!r}, field 'representation.layer': found {card.representation.layer!r}, but "
             f"{card.architecture.backbone!r} {obstacle}; correct the card."
         )
-    if not reads_tokens:
+    if not reads_tokens and card.architecture.backbone.startswith("timm:"):
         width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
     n_projected = projection_dim(card, width=width)
     if n_projected:
@@ -70,9 +70,9 @@ def _constructor(card: EncoderCard) -> Constructor:
     library, _, name = backbone.partition(":")
     if library == "torchvision":
         return partial(resnet.torchvision_resnet, name)
-    for module in (resnet, early):
-        if backbone in module.BACKBONES:
-            return module.BACKBONES[backbone]
+    plain: dict[str, Constructor] = resnet.BACKBONES | early.BACKBONES
+    if backbone in plain:
+        return plain[backbone]
     if library == "transformers":
         with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
             from . import transformers_models

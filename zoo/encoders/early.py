@@ -83,7 +83,7 @@ class AlexNet(nn.Module):
             layers: list[nn.Module] = [make(n_in, n_out, size, stride=stride, padding=padding, groups=groups)]
             if number > kind.n_response_norms:
                 layers.append(nn.BatchNorm2d(n_out))
-            setattr(self, f"conv{number}", nn.Sequential(*layers, nn.ReLU(inplace=True)))
+            self.add_module(f"conv{number}", nn.Sequential(*layers, nn.ReLU(inplace=True)))
             n_in = n_out
         self.pool = nn.MaxPool2d(kernel_size=3, stride=2)
         self.response_norm = (
@@ -91,9 +91,11 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        x = self.response_norm(self.pool(self.conv1(images)))
-        x = self.response_norm(self.pool(self.conv2(x)))
-        x = self.conv5(self.conv4(self.conv3(x)))
+        modules = self._modules
+        convs = [cast(nn.Sequential, modules[f"conv{number}"]) for number in range(1, 6)]
+        x = self.response_norm(self.pool(convs[0](images)))
+        x = self.response_norm(self.pool(convs[1](x)))
+        x = convs[4](convs[3](convs[2](x)))
         return cast(Tensor, self.pool(x).flatten(1))  # (n, channels * px * px)
 
 

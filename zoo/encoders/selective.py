@@ -55,15 +55,15 @@ class AveragedShortcut(nn.Module):
         return F.avg_pool2d(F.pad(x, (0, 1, 0, 1), mode="replicate") if self.stride == 1 else x, 2, self.stride)
 
 
-class SelectiveBottleneck(Bottleneck):
+class SelectiveBottleneck(Bottleneck):  # type: ignore[misc]  # torchvision has no types
     """A bottleneck whose convolution of 3 x 3 is a selective kernel."""
 
     def __init__(
         self, inplanes: int, planes: int, stride: int = 1, downsample: Any = None, *rest: Any, **options: Any
     ) -> None:
         super().__init__(inplanes, planes, stride, downsample, *rest, **options)
-        self.conv2 = SelectiveKernel(planes, planes, stride)  # type: ignore[assignment]
-        self.bn2 = nn.Identity()  # type: ignore[assignment]  # the kernel has its own
+        self.conv2 = SelectiveKernel(planes, planes, stride)
+        self.bn2 = nn.Identity()  # the kernel has its own
         if downsample is not None:
             projection = nn.Conv2d(inplanes, 4 * planes, kernel_size=1, bias=False)
             self.downsample = nn.Sequential(AveragedShortcut(stride), projection, nn.BatchNorm2d(4 * planes))

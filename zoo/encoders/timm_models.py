@@ -16,6 +16,7 @@ from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models import byobnet
 from timm.models.byobnet import ByoBlockCfg, ByobNet
 from timm.models.convnext import ConvNeXtBlock
+from timm.models.regnet import RegNet, RegNetCfg
 from torch import nn
 
 from . import vit_models
@@ -61,6 +62,17 @@ def convnext_without_norm(*, name: str) -> tuple[nn.Module, int]:
     return model, width
 
 
+def regnety_10b() -> tuple[nn.Module, int]:
+    """The RegNetY of ten billion parameters that SEER was trained with; timm has smaller ones.
+
+    Source: facebookresearch/vissl, ``projects/SEER``; its widths are those of RegNetParams(depth=27, w_0=1744,
+    w_a=620.83, w_m=2.52, group_width=1010).
+    """
+    numbers = RegNetCfg(depth=27, w0=1744, wa=620.83, wm=2.52, group_size=1010, se_ratio=0.25)
+    model = RegNet(numbers, num_classes=0)
+    return model, model.num_features
+
+
 def resnet50_same_padding() -> tuple[nn.Module, int]:
     """torchvision's ResNet-50 with the padding of TensorFlow and Haiku, as BYOL was trained.
 
@@ -101,7 +113,7 @@ def _pad_as_tensorflow(model: nn.Module) -> None:
 def vit_without_patch_bias(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     """A vision transformer of timm whose patches are projected without a bias, though no norm precedes its blocks.
 
-    CLIPA's and OpenVision's; in timm only transformers with such a norm have no bias there.
+    CLIPA's, OpenVision's and RADIO's; in timm only transformers with such a norm have no bias there.
     """
     model, width = _any_model(name, **options)
     model.patch_embed.proj.bias = None
@@ -131,17 +143,32 @@ def vit_with_mlp_head(*, name: str, head_dim: int, **options: Any) -> tuple[nn.M
 
 
 def clip_resnet(*, width: int) -> tuple[nn.Module, int]:
-    """CLIP's ResNet-50 of another width than 64, whose features are those of its attention pool before c_proj."""
+    """CLIP's ResNet-50 of another width than 64, a multiple of 4; its features are those of its attention pool."""
     stages = zip((3, 4, 6, 3), (4, 8, 16, 32), (1, 2, 2, 2), strict=True)
     blocks = tuple(ByoBlockCfg(type="bottle", d=d, c=times * width, s=stride, br=0.25) for d, times, stride in stages)
     about = replace(byobnet.model_cfgs["resnet50_clip"], blocks=blocks, stem_chs=(width // 2, width // 2, width))
-    model = ByobNet(about, num_classes=0, img_size=224)
+    model: Any = ByobNet(about, num_classes=0, img_size=224)
+    if width % 8:  # to a multiple of which timm rounds the narrow convolutions of a block
+        for block in model.stages[0]:
+            _narrow(block.conv1_1x1, block.conv1_1x1.conv.in_channels, width)
+            _narrow(block.conv2_kxk, width, width)
+            _narrow(block.conv3_1x1, width, block.conv3_1x1.conv.out_channels)
     return model, model.num_features
+
+
+def _narrow(layer: Any, n_in: int, n_out: int) -> None:
+    """Leaves a convolution and its norm the first of their channels."""
+    conv, norm = layer.conv, layer.bn
+    conv.weight = nn.Parameter(conv.weight.detach()[:n_out, :n_in].clone())
+    conv.in_channels, conv.out_channels, norm.num_features = n_in, n_out, n_out
+    norm.weight, norm.bias = (nn.Parameter(each.detach()[:n_out].clone()) for each in (norm.weight, norm.bias))
+    norm.running_mean, norm.running_var = norm.running_mean[:n_out].clone(), norm.running_var[:n_out].clone()
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:convnext_norm_first": convnext_norm_first,
     "zoo:convnext_without_norm": convnext_without_norm,
+    "zoo:regnety_10b": regnety_10b,
     "zoo:resnet50_same_padding": resnet50_same_padding,
     "zoo:vit_without_patch_bias": vit_without_patch_bias,
     "zoo:coca_vit": coca_vit,

@@ -60,7 +60,8 @@ class RepeatedImage(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, px, px) -> (n, tubelets * patches, width), all of the first tubelet first."""
         tubelet = images[:, :, None].expand(-1, -1, self.n_in_tubelet, -1, -1)
-        return self.proj(tubelet).flatten(2).transpose(1, 2).repeat(1, self.n_tubelets, 1)
+        tokens: Tensor = self.proj(tubelet).flatten(2).transpose(1, 2)
+        return tokens.repeat(1, self.n_tubelets, 1)
 
 
 def vit_of_clips(

@@ -12,6 +12,8 @@ from ..optional import lazy
 if TYPE_CHECKING:
     from .derived import seed_means as seed_means
     from .derived import summaries as summaries
+    from .reported import reported_numbers as reported_numbers
+    from .reported_values import ReportedNumber as ReportedNumber
     from .rows import Measurement as Measurement
     from .rows import errata as errata
     from .rows import measurements as measurements
@@ -29,6 +31,8 @@ else:
         __name__,
         {
             "derived": ["seed_means", "summaries"],
+            "reported": ["reported_numbers"],
+            "reported_values": ["ReportedNumber"],
             "rows": ["Measurement", "errata", "measurements"],
             "values": [
                 "PUBLISHED_SOURCE",

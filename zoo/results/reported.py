@@ -61,8 +61,6 @@ class Preferred:
     value: float
     printed: str
     is_doubtful: bool
-    is_of_authors: bool
-    n: int  # how many there are
 
 
 def preferred_numbers() -> dict[str, dict[str, Preferred]]:
@@ -94,9 +92,7 @@ def _made(_: object) -> dict[str, Any]:
     preferred: dict[str, dict[str, list[Any]]] = {}
     for encoder, numbers in by_encoder.items():
         for protocol, one in choose(numbers, cards[encoder]).items():
-            n = sum(other.is_of_imagenet and other.protocol == protocol for other in numbers)
-            by_authors = one.standing in ("authors", "reproduction")
-            preferred.setdefault(encoder, {})[protocol] = [one.value, one.printed, bool(one.doubt), by_authors, n]
+            preferred.setdefault(encoder, {})[protocol] = [one.value, one.printed, bool(one.doubt)]
     texts = {
         f"{_NUMBERS}{encoder}": [[getattr(one, name) for name in _FIELDS] for one in numbers]
         for encoder, numbers in by_encoder.items()

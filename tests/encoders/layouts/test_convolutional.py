@@ -88,13 +88,14 @@ def regnet_file(network: nn.Module, *, stem: str, trunk: str) -> State:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("source", ["VISSL", "SWAG", "VISSL, blue first"])
+@pytest.mark.parametrize("source", ["VISSL", "SWAG", "VISSL, blue first", "VISSL, in shards"])
 def test_a_regnet_has_the_features_that_torchvision_computes(source: str) -> None:
     network: Any = filled(get_model("regnet_y_400mf", weights=None))
     if source == "SWAG":
         content: Any = regnet_file(network, stem="stem.", trunk="trunk_output.block{stage}")
     else:
-        trunk = regnet_file(network, stem="conv1.", trunk="res{res}")
+        shard = ".block0-part0" if source == "VISSL, in shards" else ""
+        trunk = regnet_file(network, stem="conv1.", trunk=f"res{{res}}{shard}")
         model = {"trunk": named("_feature_blocks.", trunk), "heads": {"0.clf.0.weight": torch.ones(3, 3)}}
         content = {"classy_state_dict": {"base_model": {"model": model}}, "type": "consolidated"}
     card = replace(catalogue()["swav_regnety16gf"].architecture, backbone="timm:regnety_004")

@@ -21,6 +21,7 @@ from tests.sources.vit_dialects import (
     as_data2vec2,
     as_dinov2,
     as_mmpretrain,
+    as_radio,
     as_refiner,
     as_swag,
     as_transformers,
@@ -36,7 +37,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 from zoo.encoders.layouts.steps import Misfit
-from zoo.errors import QueryError
+from zoo.errors import QueryError, WeightsRefused
 
 SIZE = Size(64, 4, 4, 16, image_px=64)
 GATED = replace(SIZE, mlp_width=176)  # 4 * 64 * 2 / 3, rounded up to a multiple of 8
@@ -250,6 +251,42 @@ def test_an_image_is_shown_to_vjepa_as_a_clip_of_equal_frames() -> None:
     )
     expected = clip_tokens(weights, IMAGES, n_heads=size.n_heads, n_frames=4).mean(1)
     assert relative_difference(expected, load_reduced(source, content, size=size)(IMAGES)) < SAME
+
+
+def test_radio_has_several_class_tokens_and_positions_of_a_larger_image() -> None:
+    kind = Kind(n_registers=7, has_class_position=False, norms_last=False)
+    weights = weights_of(kind, SIZE, seed=7)
+    weights["patch_embed.proj.bias"] = torch.zeros_like(weights["patch_embed.proj.bias"])
+    source = Source(
+        like="radio_v2_5_vitB16",
+        write=lambda state: as_radio(state, side=4 * SIZE.side),
+        backbone="zoo:vit_without_patch_bias",
+        options={"name": "vit_base_patch16_224", "reg_tokens": 7, "no_embed_class": True, "final_norm": False},
+    )
+    content = source.write(weights)
+    features = load_reduced(source, content, size=SIZE)(IMAGES)
+    assert relative_difference(tokens(weights, IMAGES, kind, n_heads=SIZE.n_heads)[:, 0], features) < SAME
+    content["state_dict"]["base_model.patch_generator.cls_token.token"] = torch.ones(9, SIZE.width)
+    with pytest.raises(WeightsRefused, match="reg_token"):
+        load_reduced(source, content, size=SIZE)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "message"),
+    [
+        ("cls_token.token", None, r"'base_model\.patch_generator\.cls_token\.token' is missing"),
+        ("pos_embed", torch.ones(1, 15, 64), "found 15 positions, expected those of a square"),
+    ],
+)
+def test_a_radio_without_a_part_or_of_another_form_is_refused(name: str, tensor: Any, message: str) -> None:
+    weights = weights_of(Kind(n_registers=7, has_class_position=False, norms_last=False), SIZE, seed=7)
+    content = as_radio(weights, side=SIZE.side)
+    part = f"base_model.patch_generator.{name}"
+    del content["state_dict"][part]
+    content["state_dict"] |= {} if tensor is None else {part: tensor}
+    target = {"patch_embed.proj.weight": weights["patch_embed.proj.weight"], "pos_embed": weights["pos_embed"]}
+    with pytest.raises(Misfit, match=message):
+        layout_named("radio").convert(content, target=target)
 
 
 def capi_shapes(size: Size) -> dict[str, tuple[int, ...]]:

@@ -16,6 +16,8 @@ from .swins import mmpretrain_swin
 def vissl_regnet(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A RegNet of VISSL's, the trunk of a training's checkpoint; or of SWAG, which releases the network alone.
 
+    The trunk of the largest was sharded, and names the shards.
+
     Source: facebookresearch/vissl, ``models/trunks/regnet.py``; facebookresearch/SWAG, ``models/regnet.py``; for timm's
     names, ``_filter_fn`` in its ``models/regnet.py``.
     """
@@ -24,7 +26,7 @@ def vissl_regnet(content: Any, *, target: Mapping[str, Tensor]) -> State:
     if any(name.startswith("_feature_blocks.") for name in state):
         state = below(state, "_feature_blocks.")
     block = r"^(?:res\d|trunk_output\.block\d)\.block(\d)-(\d+)\."
-    numbered = renamed(without(state, "head.", "fc."), (block, r"s\1.b\2."))
+    numbered = renamed(without(state, "head.", "fc."), (r"\.block\d+-part\d+(?=\.)", ""), (block, r"s\1.b\2."))
     return renamed(
         {_counted_from_1(name): tensor for name, tensor in numbered.items()},
         (r"^(?:conv1|stem)\.stem\.0\.", "stem.conv."),

@@ -101,14 +101,14 @@ def mmpretrain_swin(state: State) -> State:
     positions = "patch_embed.norm.positions"
     if positions in merged:
         side = round(merged[positions].shape[1] ** 0.5)
-        merged[positions] = merged[positions].unflatten(1, (side, -1))  # (1, rows, columns, channels)
+        merged[positions] = merged[positions].reshape(1, side, side, -1)  # rows, columns, channels
     return {_next_stage(name): tensor for name, tensor in merged.items()}
 
 
 def _patch_first(tensor: Tensor) -> Tensor:
     """Channels in the last dimension by patch rather than patches by channel: (row, column) 00, 10, 01, 11."""
-    patches = tensor.unflatten(-1, (-1, 4))  # (..., channels, patches row by row)
-    return patches[..., [0, 2, 1, 3]].transpose(-1, -2).flatten(-2)
+    patches = tensor.reshape(*tensor.shape[:-1], -1, 4)  # (..., channels, patches row by row)
+    return patches[..., [0, 2, 1, 3]].transpose(-1, -2).reshape(tensor.shape)
 
 
 LAYOUTS: dict[str, Layout] = {

@@ -6,6 +6,7 @@ register tokens follow it. What a file computes instead of holding (sines and co
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -228,6 +229,36 @@ def aim(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
+def radio(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """A released RADIO without heads and adaptors. Source: NVlabs/RADIO, ``hubconf.py``, ``vit_patch_generator.py``.
+
+    One table of positions, for 2048 pixels, is scaled to the size of the image; to the encoder's own size, here. Class
+    tokens of several teachers are followed by registers; all but the first are registers of timm's network.
+    """
+    whole = state_dict(nested(content, "state_dict_ema" if holds(content, "state_dict_ema") else "state_dict"))
+    base = "base_model."
+    state = {name.removeprefix(base): tensor for name, tensor in whole.items() if name.startswith(base)}
+    made = {
+        name: state.pop(f"patch_generator.{name}", None) for name in ("pos_embed", "embedder.weight", "cls_token.token")
+    }
+    table, kernel, tokens = made.values()
+    wanted_kernel, wanted_table = target.get("patch_embed.proj.weight"), target.get("pos_embed")
+    if table is None or kernel is None or tokens is None or wanted_kernel is None or wanted_table is None:
+        missing = next((name for name, tensor in made.items() if tensor is None), "pos_embed")
+        raise Misfit(f"the tensor '{base}patch_generator.{missing}' is missing")
+    sides = [math.isqrt(each.shape[1]) for each in (table, wanted_table)]
+    if sides[0] ** 2 != table.shape[1] or kernel.numel() != wanted_kernel.numel():
+        raise Misfit(
+            f"found {table.shape[1]} positions, expected those of a square, and patches as large as the encoder's"
+        )
+    grid = table.float().reshape(1, sides[0], sides[0], -1).permute(0, 3, 1, 2)
+    grid = torch.nn.functional.interpolate(grid, size=(sides[1], sides[1]), mode="bilinear", align_corners=False)
+    state["pos_embed"] = grid.flatten(2).transpose(1, 2)
+    state["patch_embed.proj.weight"] = kernel.reshape(wanted_kernel.shape)
+    state["cls_token"], state["reg_token"] = tokens[None, :1], tokens[None, 1:]
+    return state
+
+
 def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of V-JEPA, which is what was released; the target encoder is what is probed.
 
@@ -324,6 +355,7 @@ LAYOUTS: dict[str, Layout] = {
     "mim_refiner": Layout(convert=mim_refiner),
     "data2vec2": Layout(convert=data2vec2),
     "aim": Layout(convert=aim, half=True),
+    "radio": Layout(convert=radio, half=True),
     "vjepa": Layout(convert=vjepa),
     "capi": Layout(convert=capi, half=True),
 }

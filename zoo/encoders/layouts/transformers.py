@@ -68,7 +68,8 @@ def msn(content: Any, *, target: Mapping[str, Tensor]) -> State:
 def ijepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The training script's checkpoint, which is what was released; the authors evaluate the target encoder.
 
-    Source: facebookresearch/ijepa, ``src/train.py``; the positions are numbers of the file, though they are not trained.
+    Source: facebookresearch/ijepa, ``src/train.py``; it has the positions too, though they are not trained.
+    Source: facebookresearch/ijepa, ``src/train.py``; the positions are in the file, though they are not trained.
     """
     return unwrapped(state_dict(nested(content, "target_encoder")))
 
