@@ -34,11 +34,20 @@ def as_timm_reads(state: State, target: Mapping[str, Tensor], backbone: nn.Modul
     rename = _renaming(backbone)
     if rename is None:
         return state
-    sizes = {tensor.numel() for name, tensor in target.items() if name.endswith(_POSITIONS)}
+    counts = {_n_positions(tensor) for name, tensor in target.items() if name.endswith(_POSITIONS)}
+    n_prefix = int(
+        getattr(backbone, "num_prefix_tokens", 0)
+    )  # whose positions a file may have, and timm add to the token
     for name, tensor in state.items():
-        if name.endswith(_POSITIONS) and sizes and tensor.numel() not in sizes:
+        if not name.endswith(_POSITIONS) or not counts:
+            continue
+        if all(abs(_n_positions(tensor) - count) > n_prefix for count in counts):
             raise Misfit(f"{name!r} has shape {tuple(tensor.shape)}, which is for images of another size")
     return _renamed(rename, state, backbone)
+
+
+def _n_positions(tensor: Tensor) -> int:
+    return tensor.numel() // tensor.shape[-1] if tensor.ndim else 0
 
 
 def for_another_size(state: State, backbone: nn.Module) -> State:
