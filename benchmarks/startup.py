@@ -2,26 +2,31 @@
 
     python benchmarks/startup.py [--repetitions 15] [--json]
 
-Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first round warms
-the caches and is not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
+Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
+warm the caches and are not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
 
-Measured on 2026-11-20 with Python 3.11.7 on two cores, medians of 15 in milliseconds. PYTHONDONTWRITEBYTECODE=1 makes
-every start compile the zoo's modules again; otherwise they are kept compiled, from the second start of a checkout on.
+Measured on 2026-11-23 with Python 3.11.7 and 1,085 cards, medians of 5 in milliseconds, modules kept compiled. The two
+cores were shared with a dozen other processes (load 12), so that processes waited longer than they ran: "elapsed" is no
+statement about the zoo, and "processor" is the time that it used, somewhat more than on a quiet machine. Three days
+before, 226 cards on the quiet machine took the time in the last column to start and end.
 
-=======================  ====  ==================  =============
-command                  goal  compiled each time  kept bytecode
-=======================  ====  ==================  =============
-python -c pass                                 11             11
-import zoo                 60                  40             38
-zoo list                  150                 129            117
-zoo list, on a terminal   150                 131            119
-zoo show                  150                  97             86
-zoo list --json           150                 114            104
-zoo results                                   122            113
-zoo recommend                                 141            124
-import pandas                                 354            366
-import timm                                  3763           3825
-=======================  ====  ==================  =============
+========================  ====  =========  =======  =================
+command                   goal  processor  elapsed  quiet, 226 cards
+========================  ====  =========  =======  =================
+python -c pass                         12       33                 11
+import zoo                  60         45      133                 38
+zoo list                   150        121      330                117
+zoo list, on a terminal    150        111      321                119
+zoo list dinov3            150        112      302
+zoo show                   120        110      297                 86
+completion of an encoder   150         95      248
+list of torch.hub         1000         87      230
+zoo list --json            300        220      552                104
+zoo results                           102      276                113
+zoo recommend                         393     1019
+import pandas                         451     1197                366
+import timm                          4460    11244               3825
+========================  ====  =========  =======  =================
 """
 
 from __future__ import annotations

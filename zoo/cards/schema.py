@@ -77,7 +77,7 @@ LAYOUT_NAMES = (
     "vissl", "vissl_converted", "swav", "moco", "mocov3", "simsiam", "vicreg", "vicregl", "pycontrast", "issl",
     "speccl", "mmselfsup", "dino", "ibot", "mugs", "mae", "msn", "beit", "clip", "openclip", "lossyless", "byol",
     "efficientnet", "torchvision", "torchvision_children", "torchvision_vit", "timm", "zoo", "slip", "vissl_regnet",
-    "vissl_regnet_bgr", "vissl_alexnet", "vissl_xcit", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
+    "vissl_regnet_bgr", "vissl_alexnet", "vissl_dino", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
     "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
     "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep", "transformers",
     "mmpretrain_vit", "simmim_vit", "lightly_vit", "vjepa", "capi", "musk", "tinyclip", "ijepa", "radio",

@@ -310,15 +310,25 @@ def cell(fact: Fact, subject: Subject) -> str:
     return text + assumed + (WRONG if subject.is_wrong else "")
 
 
-def marks(facts: Iterable[Fact], among: Iterable[Subject]) -> list[str]:
+def cells(fact: Fact, among: Sequence[Subject]) -> list[str]:
+    """The values of several encoders as a table shows them, quicker than one by one."""
+    if fact.is_risk or fact.is_reported:
+        return [cell(fact, subject) for subject in among]
+    return [shown(fact, value) for value in values(fact, among)]
+
+
+def marks(facts: Iterable[Fact], among: Sequence[Subject]) -> list[str]:
     """What the marks of :func:`cell` in these columns of these encoders mean."""
-    facts, among = list(facts), list(among)
-    risks = [fact for fact in facts if fact.is_risk]
-    cells = [cell(fact, subject) for subject in among for fact in risks if subject.measured is not None]
+    return marks_in({fact: cells(fact, among) for fact in facts})
+
+
+def marks_in(table: Mapping[Fact, Sequence[str]]) -> list[str]:
+    """What the marks in the columns of a table mean."""
+    of_risks = [text for fact, texts in table.items() if fact.is_risk for text in texts]
     wrong = f"{WRONG}  measured wrongly: zoo show NAME says why, --exclude-wrong leaves it out"
     found = {ASSUMED: f"{ASSUMED}  assumed, not measured", WRONG: wrong}
-    lines = [line for mark, line in found.items() if any(mark in text for text in cells)]
-    others = [cell(fact, subject) for subject in among for fact in facts if fact.is_reported]
+    lines = [line for mark, line in found.items() if any(mark in text for text in of_risks)]
+    others = [text for fact, texts in table.items() if fact.is_reported for text in texts]
     return lines + [line for mark, line in _OF_REPORTED.items() if any(mark in text for text in others)]
 
 

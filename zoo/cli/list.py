@@ -23,9 +23,11 @@ from .facts import (
     Fact,
     Subject,
     cell,
+    cells,
     find_fact,
     left_out,
     marks,
+    marks_in,
     matching,
     parsed_condition,
     points,
@@ -56,7 +58,7 @@ from .output import (
 )
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-_CLOSER = (("architecture", None), ("licence", "commercial_use"), ("reported", None), ("commercial_use", None))
+_CLOSER = (("architecture", ""), ("licence", "commercial_use"), ("reported", ""), ("commercial_use", ""))
 """Default columns that a narrow terminal does without, one after the other, and what stands there instead."""
 _VARIANT = "  "  # before the id of one that stands below another variant of its network
 _OF_VARIANTS = "indented: a variant of the network above, of another input size, training or features"
@@ -153,9 +155,9 @@ def list_command(
     elif listed:
         grouped = sort is None and next(iter(wanted)) == "encoder" and sys.stdout.isatty()
         listed, variants = _by_network(listed) if grouped else (listed, set())
-        wanted = _print_subjects(wanted, listed, variants, are_default=columns is None)
+        shown = _print_subjects(wanted, listed, variants, are_default=columns is None)
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
-        explained = [*[_OF_VARIANTS] * bool(variants), *marks(wanted.values(), listed), *left_out(listed)]
+        explained = [*[_OF_VARIANTS] * bool(variants), *marks_in(shown), *left_out(listed)]
         where = "" if dataset is None else f" measured on {dataset}"
         print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
     if not found:
@@ -176,24 +178,24 @@ def _list_families(words: Sequence[str], as_json: bool) -> None:
 
 def _print_subjects(
     wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: Collection[str], *, are_default: bool
-) -> dict[str, Fact]:
+) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns.
 
     Default columns are fewer where they would break cells, above all ids, which people copy.
     """
-    facts = {**wanted, "commercial_use": FACTS["commercial_use"]} if are_default else wanted
-    cells = {name: [cell(fact, subject) for subject in listed] for name, fact in facts.items()}
+    columns = {name: cells(fact, listed) for name, fact in wanted.items()}
     if variants:
-        cells["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in cells["encoder"]]
-    names = list(wanted)
-    for name, instead in [(None, None), *(_CLOSER if are_default else ())]:
-        names = [column for one in names if (column := instead if one == name else one) is not None]
-        rows = list(zip(*(cells[column] for column in names), strict=True))
-        numbers = {position for position, column in enumerate(names) if "number" in facts[column].kind}
-        if is_easy_to_read(names, rows, right=numbers, n_whole=len(names)):
+        columns["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in columns["encoder"]]
+    for name, instead in [("", ""), *(_CLOSER if are_default else ())]:
+        if instead:
+            columns[instead] = cells(FACTS[instead], listed)
+        columns.pop(name, None)
+        rows = list(zip(*columns.values(), strict=True))
+        numbers = {position for position, column in enumerate(columns) if "number" in find_fact(column).kind}
+        if is_easy_to_read(list(columns), rows, right=numbers, n_whole=len(columns)):
             break
-    print_table(names, rows, right=numbers)
-    return {name: facts[name] for name in names}
+    print_table(list(columns), rows, right=numbers)
+    return {find_fact(name): texts for name, texts in columns.items()}
 
 
 def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:

@@ -256,7 +256,7 @@ def test_mixmim_adds_its_positions_and_never_shifts() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("layout", ["dino_xcit", "vissl_xcit"])
+@pytest.mark.parametrize("layout", ["dino_xcit", "vissl_dino"])
 def test_an_xcit_is_what_timm_makes_of_its_file(layout: str) -> None:
     model: Any = filled(timm.create_model("xcit_small_12_p16_224", num_classes=0, depth=2))
     file: State = {}
@@ -267,8 +267,10 @@ def test_an_xcit_is_what_timm_makes_of_its_file(layout: str) -> None:
         elif not (name.startswith("cls_attn_blocks.") and (".attn.k." in name or ".attn.v." in name)):
             file[name.replace("pos_embed.", "pos_embeder.")] = tensor
     reference = xcit.checkpoint_filter_fn(dict(file), model)
-    trunk = {"classy_state_dict": {"base_model": {"model": {"trunk": file, "heads": {}}}}}
-    state = layout_named(layout).convert(file if layout == "dino_xcit" else trunk, target=model.state_dict())
+    teacher = named("momentum_teacher.module.", named("trunk.", file), {"heads.0.last.weight": torch.ones(3, 3)})
+    student = {"base_model": {"model": {"trunk": another(file, Draw()), "heads": {}}}}
+    training = {"loss": teacher | {"center": torch.ones(1, 3)}, "classy_state_dict": student}
+    state = layout_named(layout).convert(file if layout == "dino_xcit" else training, target=model.state_dict())
     assert state.keys() == reference.keys() == model.state_dict().keys()
     assert all(torch.equal(state[name], reference[name]) for name in state)
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tests.each import for_each
+from tests.published import PUBLISHED
 from tests.sources.clip_checkpoints import (
     ARCHIVED_NUMBERS,
     clip_resnet_shapes,
@@ -46,7 +47,7 @@ RESNETS_OF_CLIP = {  # blocks a stage, channels of the stem, dimensions shared w
 PROJECTIONS = {"vitb": 512, "vitl": 768, "vith": 1024, "vitg": 1024}
 ON_IMAGES = ("dino", "ibot", "mugs", "mae", "msn", "beit", "mocov3")
 CONTRASTIVE = ("clip", "openclip", "lossyless")
-CARDS = {name: card for name, card in catalogue().items() if card.weights.converter in (*ON_IMAGES, *CONTRASTIVE)}
+CARDS = {card.id: card for card in PUBLISHED if card.weights.converter in (*ON_IMAGES, *CONTRASTIVE)}
 
 
 def size_of(card: EncoderCard) -> Size:

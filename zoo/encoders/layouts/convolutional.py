@@ -74,9 +74,15 @@ def vissl_alexnet(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return renamed(without(state, "8.", "9."), *((rf"^{place}\.", f"conv{number}.") for number, place in places))
 
 
-def vissl_xcit(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """The trunk of a training's checkpoint. Source: facebookresearch/vissl, ``models/trunks/xcit.py``."""
-    return dino_xcit(nested(content, "classy_state_dict", "base_model", "model", "trunk"), target=target)
+def vissl_dino(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """A training's checkpoint of DINO, a ViT or an XCiT; what is evaluated is the teacher, which is with the loss.
+
+    Source: facebookresearch/vissl, ``losses/dino_loss.py``, ``hooks/hook_utils.py``, and the configurations of its
+    benchmarks with ``nearest_neighbor/models/dino``.
+    """
+    teacher = "momentum_teacher.module."
+    state = below(state_dict(nested(content, "loss")), f"{teacher}trunk.", beside=(f"{teacher}heads.", "center"))
+    return dino_xcit(state, target=target) if any(name.startswith("pos_embeder.") for name in state) else state
 
 
 def dino_xcit(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -219,7 +225,7 @@ LAYOUTS: dict[str, Layout] = {
     "vissl_regnet": Layout(convert=vissl_regnet),
     "vissl_regnet_bgr": Layout(convert=vissl_regnet_bgr),
     "vissl_alexnet": Layout(convert=vissl_alexnet),
-    "vissl_xcit": Layout(convert=vissl_xcit),
+    "vissl_dino": Layout(convert=vissl_dino),
     "dino_xcit": Layout(convert=dino_xcit),
     "lightly": Layout(convert=lightly),
     "pixpro": Layout(convert=pixpro),
