@@ -57,11 +57,6 @@ def vissl_regnet_bgr(content: Any, *, target: Mapping[str, Tensor]) -> State:
 def _counted_from_1(name: str) -> str:
     """timm counts the blocks of a stage from 1."""
     return re.sub(r"^(s\d+)\.b(\d+)(?=\.|$)", lambda match: f"{match[1]}.b{int(match[2]) + 1}", name)
-    if "." not in name:  # of another network
-        return name
-    stage, block, *rest = name.split(".")
-    is_block = stage[:1] == "s" and stage[1:].isdigit() and block[:1] == "b" and block[1:].isdigit()
-    return ".".join((stage, f"b{int(block[1:]) + 1}", *rest)) if is_block else name
 
 
 def vissl_alexnet(content: Any, *, target: Mapping[str, Tensor]) -> State:
