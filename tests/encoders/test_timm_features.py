@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {  # encoder: another backbone
     "dino_resmlp12": ("", {}),
     "sup_deit3_vitS16": ("", SMALL),
     "vitamin_S_224": ("", {}),
-    "siglip2_vitB16_naflex": ("", {}),
+    "siglip2_vitB16_naflex": ("", SMALL),
     "sup_mobilenetv3L_miil_in21k": ("timm:mobilenetv3_small_050", {}),
     "sup_efficientnetb0": ("", {}),
     "swsl_rn18_ig1b_ft1k": ("", {}),

@@ -1,7 +1,7 @@
 """What timm knows of an encoder, as the facts of a card: its pretrained configuration, and its network without numbers.
 
 Two readers share this: ``scripts/derive_cards.py``, which writes cards to be reviewed, and names without a card
-(:mod:`zoo.unlisted`). Nothing is fetched; networks are built on the meta device, where they take no memory.
+(:mod:`zoo.encoders.unlisted`). Nothing is fetched; networks are built on the meta device, where they take no memory.
 """
 
 from __future__ import annotations
