@@ -110,6 +110,7 @@ def test_cards_without_registers_have_their_own_rule_and_those_with_registers_ti
         assert representations(catalogue()[name]).keys() >= {name, f"{name}@avg", f"{name}@cls+avg", f"{name}@4xcls"}
 
 
+@pytest.mark.filterwarnings("ignore::zoo.errors.NameNote")
 @torch.no_grad()
 def test_other_features_and_other_sizes_of_dinov2_come_from_the_same_tokens() -> None:
     card = small()
