@@ -15,6 +15,10 @@ A card file ``metadata/STEM.toml`` with a table ``[derive]`` asks for encoders o
     pretraining.finetuning_dataset = "ImageNet-1K"
     provenance.adapted_from = "fcmae_convnextv2{1}"
 
+    [[derive.facts]]                    a backbone of the zoo that is made from timm's, whose name is then an option
+    of = ["vit_*_patch14_dinov2.lvd142m"]
+    architecture.backbone = "zoo:dinov2"
+
 ``{1}`` is what the first ``*`` stands for, shortened as ids have it: base is B, ft_in22k_in1k is ft22k_ft1k. The first
 pattern that fits a name decides. What timm says (address, input, normalisation, licence) and what its network shows
 when it is built on the meta device (dimensions, parameters, patches, registers, sizes) becomes one entry in
@@ -67,13 +71,14 @@ SHORT = {
 
 FAMILIES = {
     "VisionTransformer": "vit", "VisionTransformerDistilled": "vit", "Eva": "vit", "Beit": "vit", "NaFlexVit": "vit",
+    "PositionsOfDINOv2": "vit",
     "VisionTransformerSAM": "vit", "Gemma4VitClassifier": "vit", "Qwen3VitClassifier": "vit",
     "DeepseekVitClassifier": "vit", "ResNet": "resnet", "ByobNet": "resnet", "ConvNeXt": "convnext",
     "RegNet": "regnet", "Hiera": "hiera", "HieraDet": "hiera", "FastVit": "fastvit", "SwinTransformer": "swin",
     "SwinTransformerV2": "swin", "MlpMixer": "resmlp", "DaVit": "davit", "MobileNetV3": "mobilenet",
     "MobileNetV5": "mobilenet", "EfficientNet": "efficientnet",
 }  # fmt: skip
-"""Kinds of network by timm's class."""
+"""Kinds of network by their class, timm's or the zoo's."""
 
 LICENCES = {
     "apache-2.0": "Apache-2.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause", "cc-by-nc-4.0": "CC-BY-NC-4.0",
@@ -122,6 +127,8 @@ class Family:
                 parts = ["", *map(_short, match.groups())]
                 _merge(facts, _filled({key: value for key, value in more.items() if key != "of"}, parts))
                 break
+        if facts["architecture"]["backbone"].startswith("zoo:"):
+            _merge(facts, {"architecture": {"options": {"name": name.partition(".")[0]}}})
         _merge(facts, of_network(self.reviewed(identifier, facts)))
         return {part: facts[part] for part in ORDER if part in facts}
 
@@ -206,7 +213,7 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
     is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
     family = "hybrid" if is_hybrid else FAMILIES[kind]
     patch_px = _patch_px(module) if family in ("vit", "hybrid") else None
-    name = _coarse(backbone.removeprefix("timm:"), family)
+    name = _coarse(_timms_name(backbone, stated), family)
     tokens = getattr(module, "reg_token", None)
     registers = 0 if tokens is None else tokens.shape[1]
     fine = f"{name}{patch_px or ''}{f'reg{registers}' if registers else ''}"
@@ -227,8 +234,9 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
 
 def _default_options(backbone: str, stated: Facts, layer: str, crop_px: int) -> Facts:
     """Options that say what the zoo must know of a transformer without building it, and let it take other sizes."""
+    own = {key: value for key, value in stated.items() if key != "name"}
     with torch.device("meta"):
-        module: Any = timm.create_model(backbone.removeprefix("timm:"), num_classes=0, **stated)
+        module: Any = timm.create_model(_timms_name(backbone, stated), num_classes=0, **own)
     accepted = inspect.signature(type(module).__init__).parameters
     if not {"depth", "embed_dim"} <= accepted.keys() or not hasattr(module, "fc_norm"):
         return {}
@@ -242,6 +250,12 @@ def _default_options(backbone: str, stated: Facts, layer: str, crop_px: int) -> 
     if "dynamic_img_size" in accepted and crop_px % _patch_px(module) == 0:
         options["dynamic_img_size"] = True
     return options
+
+
+def _timms_name(backbone: str, options: Facts) -> str:
+    """What timm calls the network that a backbone is, or is made from."""
+    library, _, name = backbone.partition(":")
+    return name if library == "timm" else str(options["name"])
 
 
 def output_dim(encoder: Encoder, px: int) -> int:

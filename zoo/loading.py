@@ -673,10 +673,12 @@ def load(
     sized = None if px is None else card_at(own_card(card), px)
     at_px = preprocess if px is None else build_preprocess(preprocess_at(card.preprocess, px))
     target = torch.get_default_device() if device is None else torch.device(device)
-    if not pretrained or target.type == "meta" or (card.is_untrained and not places):
-        encoder = build_encoder(card, seed=seed, device=target)
-        return encoder if sized is None else at_size(encoder, card, sized), at_px
     encoder_card = own_card(card)
+    if not pretrained or target.type == "meta" or (card.is_untrained and not places):
+        encoder = build_encoder(encoder_card, seed=seed, device=target)
+        if sized is not None:
+            encoder = at_size(encoder, encoder_card, sized)
+        return encoder if card is encoder_card else with_features(encoder, card), at_px
     encoder, stored = trained(encoder_card, weights=places, checkpoint_key=checkpoint_key or "", layout=layout or "")
     encoder = encoder.to(target)
     if stored.is_new and not places:

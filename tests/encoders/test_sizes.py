@@ -39,7 +39,9 @@ def test_a_transformer_has_the_features_of_timms_own_change_of_size() -> None:
     assert "px=224, positions interpolated from 160 px" in repr(encoder)
     assert "interpolated" not in repr(native)
     averages, _ = zoo.load(VIT, pretrained=False, seed=4, px=224, features="cls+avg")
+    assert averages(images(224)).shape == (2, 128)
     assert torch.equal(averages(images(224))[:, :64], encoder(images(224)))
+    assert averages.interpolated_px == (160, 224)
 
 
 def test_interpolated_positions_are_told_once_and_only_when_there_are_any() -> None:

@@ -26,7 +26,6 @@ SAME = 1e-5
 
 SMALL: dict[str, Any] = {"depth": 2, "embed_dim": 96, "num_heads": 3}
 KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {  # encoder: another backbone ("" for its own), options
-    "dinov2_vitS14": ("", SMALL),
     "dinov2_vitS14_reg4": ("", SMALL),
     "dinov3_vitS16_lvd1689m": ("", SMALL),
     "dinov3_convnextT_lvd1689m": ("timm:convnext_atto", {}),

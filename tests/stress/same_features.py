@@ -30,7 +30,7 @@ from zoo.errors import QueryError
 
 WITHIN = 1e-5
 ENCODERS = (
-    "dinov2_vitS14", "dinov3_vitS16_lvd1689m", "eupe_vitT16", "lingbot_vitS16", "eva02_vitT14_mim_in22k",
+    "dinov2_vitS14_reg4", "dinov3_vitS16_lvd1689m", "eupe_vitT16", "lingbot_vitS16", "eva02_vitT14_mim_in22k",
     "evaclip02_vitB16_merged2b", "siglip_vitB16_224", "siglip2_vitB16_224", "metaclip_vitB16_2pt5b",
     "dfnclip_vitB16_dfn2b", "tinyclip_vitXS16_yfcc15m", "openclip_vitB32", "clip_vitB16", "beit_vitB16_pt22k_ft22k",
     "mae_hieraT", "fcmae_convnextv2A", "vitamin_S_224", "mobileclip2_s0", "cradio_v3_vitB16", "tipsv2_vitB14",

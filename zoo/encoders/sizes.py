@@ -1,8 +1,8 @@
 """Encoders for images of another size than their card's.
 
-Position embeddings are interpolated, as timm and transformers do it, when a caller asks for another size and never
-otherwise. Networks that were built for one size are built again for the other one; what every network accepts is found
-out by running it on the meta device, where nothing is computed.
+Position embeddings are interpolated, as timm and transformers do it (``zoo:dinov2`` as its authors do), when a caller
+asks for another size and never otherwise. Networks that were built for one size are built again for the other one; what
+every network accepts is found out by running it on the meta device, where nothing is computed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import timm
 import torch
-from timm.models.vision_transformer import Block
+from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from ..errors import QueryError
@@ -147,6 +147,47 @@ def capi(**options: Any) -> tuple[nn.Module, int]:
     return model, width
 
 
+class PositionsOfDINOv2(VisionTransformer):
+    """A transformer with a class token that interpolates its positions as DINOv2's authors do without registers.
+
+    timm's antialiases, and takes the plain ratio of the two numbers of patches.
+    """
+
+    def _pos_embed(self, x: Tensor) -> Tensor:
+        n, rows, columns, _ = x.shape
+        assert self.cls_token is not None and self.pos_embed is not None
+        tokens = torch.cat((self.cls_token.expand(n, -1, -1), x.flatten(1, 2)), dim=1)
+        positions = dinov2_positions(self.pos_embed, self.patch_embed.grid_size, (rows, columns))
+        return cast(Tensor, self.pos_drop(tokens + positions.to(tokens.dtype)))
+
+
+def dinov2_positions(positions: Tensor, learned: tuple[int, int], wanted: tuple[int, int]) -> Tensor:
+    """Positions (1, 1 + patches, width), that of the class token first, for as many rows and columns as wanted.
+
+    Bicubic without antialiasing. The scale is that of a tenth of a patch more than there are, once against errors of
+    rounding, and kept since. Source: facebookresearch/dinov2, ``models/vision_transformer.py``.
+    """
+    if wanted == tuple(learned):
+        return positions
+    of_class, of_patches = positions[:, :1], positions[:, 1:]
+    grid = of_patches.float().transpose(1, 2).reshape(1, -1, *learned)  # (1, width, rows, columns)
+    scales = [(new + 0.1) / old for new, old in zip(wanted, learned, strict=True)]
+    grid = nn.functional.interpolate(grid, scale_factor=scales, mode="bicubic")
+    return torch.cat((of_class, grid.flatten(2).transpose(1, 2).to(of_class.dtype)), dim=1)
+
+
+def dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+    """A DINOv2 without registers, by timm's name, at sizes that its positions are not for as its authors evaluate it.
+
+    With registers they interpolate as timm does.
+    """
+    model, width = _timm_model(name, **({"global_pool": ""} | options | {"dynamic_img_size": True}))
+    if type(model) is not VisionTransformer or model.cls_token is None or model.num_prefix_tokens != 1:
+        raise ValueError(f"{name} has other tokens than a class token and patches")
+    model.__class__ = PositionsOfDINOv2  # timm's function for a name gives its own class alone
+    return model, width
+
+
 def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
     model = timm.create_model(name, pretrained=False, num_classes=0, **options)
     return model, cast(int, model.num_features)
@@ -156,4 +197,5 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:vit_post_norm": vit_post_norm,
     "zoo:vit_of_clips": vit_of_clips,
     "zoo:capi": capi,
+    "zoo:dinov2": dinov2,
 }
