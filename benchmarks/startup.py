@@ -5,28 +5,26 @@
 Every round runs each command once, so that a busy moment of the machine hits all of them alike; the first two rounds
 warm the caches and are not counted. Expected on a quiet machine where `python -c pass` takes 11 ms: every goal met.
 
-Measured on 2026-11-23 with Python 3.11.7 and 1,085 cards, medians of 5 in milliseconds, modules kept compiled. The two
-cores were shared with a dozen other processes (load 12), so that processes waited longer than they ran: "elapsed" is no
-statement about the zoo, and "processor" is the time that it used, somewhat more than on a quiet machine. Three days
-before, 226 cards on the quiet machine took the time in the last column to start and end.
+Measured on 2026-11-23 on two quiet cores with Python 3.11.7 and 1,085 cards, medians of 15 in milliseconds, without
+kept bytecode; in the last column three days before, with 226 cards.
 
-========================  ====  =========  =======  =================
-command                   goal  processor  elapsed  quiet, 226 cards
-========================  ====  =========  =======  =================
-python -c pass                         12       33                 11
-import zoo                  60         45      133                 38
-zoo list                   150        121      330                117
-zoo list, on a terminal    150        111      321                119
-zoo list dinov3            150        112      302
-zoo show                   120        110      297                 86
-completion of an encoder   150         95      248
-list of torch.hub         1000         87      230
-zoo list --json            300        220      552                104
-zoo results                           102      276                113
-zoo recommend                         393     1019
-import pandas                         451     1197                366
-import timm                          4460    11244               3825
-========================  ====  =========  =======  =================
+========================  ====  =======  =========
+command                   goal  elapsed  226 cards
+========================  ====  =======  =========
+python -c pass                       14         11
+import zoo                  60       48         38
+zoo list                   150      118        117
+zoo list, on a terminal    150      113        119
+zoo list dinov3            150      109
+zoo show                   120      112         86
+completion of an encoder   150       98
+list of torch.hub         1000       86
+zoo list --json            300      224        104
+zoo results                         105        113
+zoo recommend                       391
+import pandas                       418        366
+import timm                        4315       3825
+========================  ====  =======  =========
 """
 
 from __future__ import annotations
