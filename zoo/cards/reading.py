@@ -128,6 +128,7 @@ def _add_what_follows(facts: Facts) -> None:
     follows = [
         (weights, "gate", weights["availability"] in ("open", "gone", "unfit", _NONE)),
         (weights, "revision", place not in ("hf", "timm")),
+        (weights, "same_file_as", True),
         (weights, "authors_url", place != "timm"),
         (weights, "authors_availability", place != "timm"),
         (facts["licence"], "timm", place != "timm"),

@@ -366,6 +366,8 @@ def _lines(
             lines += reported_lines(card, reported)
         elif part not in _LAST_SECTIONS:
             lines += _section(part.capitalize(), parts[part])
+        if part == "architecture" and card.patch_grid is not None:
+            lines += entry("patch grid", "{} x {}".format(*card.patch_grid))
     lines += _risks(summary)
     if elsewhere:
         from .risks import section_lines
