@@ -39,7 +39,7 @@ def test_it_is_read_on_a_narrow_terminal(columns: int) -> None:
     lines = on_terminal(columns, "results", "--dataset", "shapes", NO_COLOR="1").splitlines()
     n_encoders = len({row.encoder for row in measurements() if row.dataset == "shapes"})
     assert max(map(len, lines)) <= columns
-    assert sum(line.startswith("pocket_") for line in lines) == n_encoders
+    assert sum(line.startswith(("pocket_", "sup_")) for line in lines) == n_encoders
     assert len(lines) < 2 * n_encoders
     assert ("left out on so narrow a terminal" in " ".join(lines)) == (columns < 100)
 
@@ -121,7 +121,7 @@ def test_csv_and_json_exclude_each_other() -> None:
 
 def test_the_components_of_other_data_sets_follow_from_the_raw_risks() -> None:
     recorded = [mean for mean in seed_means() if mean.metric in PARTS and mean.source != PUBLISHED_SOURCE]
-    assert {mean.dataset for mean in recorded} == {"digits", "shapes"}
+    assert {mean.dataset for mean in recorded} == {"digits", "shapes", "fashionmnist-10k"}
     for mean in recorded:
         parts = summaries(dataset=mean.dataset)[mean.encoder].decomposition
         assert getattr(parts, mean.metric) == pytest.approx(mean.value)

@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from timm.models import xcit
 from torch import Tensor, nn
 from torchvision.models import get_model
+from torchvision.models.swin_transformer import SwinTransformer
 
 from tests.encoder_checks import exact_images, resnet_by_hand, symmetric_conv
 from tests.sources import in_double
@@ -189,9 +190,10 @@ SWINS: dict[str, Callable[[State], Any]] = {
 
 @torch.no_grad()
 def test_every_file_of_a_swin_gives_the_features_that_torchvision_computes() -> None:
-    network: Any = filled(get_model("swin_t", weights=None))
+    depths, n_heads = [2, 2, 2, 2], [3, 6, 12, 24]
+    network: Any = filled(SwinTransformer([4, 4], embed_dim=48, depths=depths, num_heads=n_heads, window_size=[7, 7]))
     swin = original_swin(network)
-    encoder = encoder_of("moby_swint_ep300")
+    encoder = encoder_of("moby_swint_ep300", dim=384, embed_dim=48, depths=depths, num_heads=n_heads)
     target = {name.removeprefix("backbone."): tensor for name, tensor in encoder.state_dict().items()}
     first = layout_named("moby").convert(moby(swin), target=target)
     for layout, write in SWINS.items():  # one at a time, for each may be a copy
