@@ -147,5 +147,5 @@ def test_a_grid_of_settings_is_read_from_the_names_of_protocols() -> None:
 
 def test_rows_of_the_shipped_files_are_those_that_were_measured_here() -> None:
     rows = measured_rows()
-    assert {one.dataset for one in rows} == {"shapes", "digits"}
+    assert {one.dataset for one in rows} == {"shapes", "digits", "fashionmnist-10k"}
     assert {one.source for one in rows} == {"measured"}
