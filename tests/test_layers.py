@@ -22,6 +22,7 @@ ORDER = (
     ("features",),
     ("evaluation",),
     ("analysis",),
+    ("choosing",),
     ("studies",),
     ("hub",),
     ("cli", "__main__"),
