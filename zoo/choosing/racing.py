@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..datasets.subsets import held_out, raw_draws
-from ..errors import DataError, QueryError, ZooError
+from ..errors import CorruptImage, DataError, QueryError, ZooError
 from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, outcomes_of
 from ..optional import requires_extra
 
@@ -536,10 +536,10 @@ class _Racing:
     def left(self) -> float:
         """Seconds of featurising that the race may still spend."""
         by_share = math.inf if self.plan.share is None else self.plan.share * self.full_seconds - self.spent
-        by_clock = math.inf
-        if self.plan.budget_s is not None:
-            by_clock = self.plan.budget_s - (self.clock() - self.started)
-        return min(by_share, by_clock)
+        return min(by_share, self.left_on_clock())
+
+    def left_on_clock(self) -> float:
+        return math.inf if self.plan.budget_s is None else self.plan.budget_s - (self.clock() - self.started)
 
     def step_cost(self, names: Sequence[str], rung: int) -> float:
         """Seconds that a rung (from 0) costs these contenders after the one before."""
@@ -592,11 +592,17 @@ class _Racing:
         gained: dict[str, Any] = {}
         for name in list(self.alive):
             runner = self.runners[name]
+            if len(wrong) >= self.plan.n_final and self.left_on_clock() <= 0:
+                runner.reason = "its turn did not come within the time"
+                self.alive.remove(name)
+                continue
             try:
                 if has_all:
                     wrong[name] = self.probed(runner, train, test)
                 else:
                     wrong[name], gained[name] = self.scored(runner, train, test)
+            except CorruptImage:  # of the images, not of the encoder
+                raise
             except ZooError as error:
                 runner.failed, runner.reason = True, str(error)
                 self.alive.remove(name)
@@ -697,10 +703,11 @@ class _Racing:
         n_all, n_final = len(ranked), min(self.plan.n_final, len(ranked))
         if not self.is_limited or self.cost_to_end(ranked, rung, n_final) <= self.left():
             return ranked
-        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final, -1))
+        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final - 1, -1))
         share = math.ceil(self.plan.keep * n_all)
         if n < share:  # a broader race and one that ends alone
             n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
+        n = n or n_final  # the budget does not reach the end: as far as it goes
         look, kept = self.looks[-1], ranked[:n]
         if look.gained and n > 1:
             rising = min(ranked, key=look.projected)
@@ -709,9 +716,9 @@ class _Racing:
         return kept
 
     def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
-        """The first of these numbers of contenders with which the race can end in its budget, else ``n_final``."""
+        """The first of these numbers of contenders with which the race can end in its budget, or 0."""
         left = self.left()
-        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), n_final)
+        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), 0)
 
     def affords(self, rung: int) -> bool:
         """True if the next rung is within the budget."""
@@ -913,7 +920,7 @@ def race(
     Parameters
     ----------
     contenders : sequence of Contender
-        With different names; the order does not matter.
+        With different names. Those that come first have their turn where the time is short; else the order is free.
     task : Task
     plan : Plan, optional
     probe : callable, optional
@@ -935,5 +942,4 @@ def race(
     if not names or len(set(names)) < len(names):
         raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
-    ordered = sorted(contenders, key=lambda contender: contender.name)
-    return _Racing(ordered, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+    return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
