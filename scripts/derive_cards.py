@@ -33,7 +33,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import math
 import re
 import sys
 import tomllib
@@ -51,6 +50,7 @@ from timm.models import get_pretrained_cfg
 from zoo.cards.catalogue import build_card
 from zoo.cards.reading import check_facts
 from zoo.cards.schema import LAYERS, EncoderCard
+from zoo.cards.timm_facts import PADDED, preprocess_of, spdx
 from zoo.encoders.build import build_backbone
 from zoo.encoders.encoder import Encoder, build_pooling
 
@@ -79,16 +79,6 @@ FAMILIES = {
     "MobileNetV5": "mobilenet", "EfficientNet": "efficientnet",
 }  # fmt: skip
 """Kinds of network by their class, timm's or the zoo's."""
-
-LICENCES = {
-    "apache-2.0": "Apache-2.0", "mit": "MIT", "bsd-3-clause": "BSD-3-Clause", "cc-by-nc-4.0": "CC-BY-NC-4.0",
-    "apple-ascl": "LicenseRef-apple-ascl", "apple-amlr": "LicenseRef-apple-amlr",
-    "dinov3-license": "LicenseRef-DINOv3", "seer-license": "LicenseRef-SEER",
-    "nvidia-open-model-license": "LicenseRef-NVIDIA-Open-Model", "gemma": "LicenseRef-Gemma",
-    "fair-noncommercial-research-license": "LicenseRef-FAIR-Noncommercial-Research",
-    "sapiens2-license": "LicenseRef-Sapiens2", "qwen-community-1.0": "LicenseRef-Qwen-Community-1.0",
-}  # fmt: skip
-"""Names of licences in timm's configurations, and the ids of the cards."""
 
 
 class Family:
@@ -160,27 +150,19 @@ def of_config(name: str) -> Facts:
     config = get_pretrained_cfg(name)
     if config is None:
         raise SystemExit(f"timm {timm.__version__} has no {name}.")
-    px = max(config.input_size[1:])  # the zoo gives squares
     weights: Facts = {"url": f"timm:{name}", "mirrors": [f"hf:{config.hf_hub_id}"]}
     weights |= {"authors_url": config.url or NONE, "format": "safetensors", "converter": "timm"}
     if not config.hf_hub_id:  # nobody has copied the authors' file
         weights = {"url": config.url, "format": "torch pickle"}
     facts: Facts = {
         "architecture": {"backbone": f"timm:{name.partition('.')[0]}"},
-        "preprocess": {
-            "resize_px": math.floor(px / config.crop_pct),  # as timm.data.transforms_factory does
-            "crop_px": px,
-            "interpolation": config.interpolation,
-            "mean": list(config.mean),
-            "std": list(config.std),
-        },
+        "preprocess": preprocess_of(config),
         "weights": weights,
     }
-    if config.crop_mode != "center":
-        done = {"squash": "squeezes the whole image into the square", "border": "pads the whole image to a square"}
-        weights["note"] = f"timm {done[config.crop_mode]}; here its middle is cropped, as of all encoders."
-    if config.license and config.hf_hub_id:
-        facts["licence"] = {"timm": LICENCES.get(config.license, f"LicenseRef-{config.license}")}
+    if config.crop_mode == "border":
+        weights["note"] = PADDED
+    if config.hf_hub_id and (licence := spdx(config.license)):
+        facts["licence"] = {"timm": licence}
     return facts
 
 

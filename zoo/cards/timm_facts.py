@@ -186,21 +186,33 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
             "options": options,
         },
         "representation": {"dim": network.dim, "layer": network.layer, "order": _NONE},
-        "preprocess": {
-            "resize_px": math.floor(px / config.crop_pct),  # as timm's own transform
-            "crop_px": px,
-            "interpolation": config.interpolation,
-            "mean": list(config.mean),
-            "std": list(config.std),
-        },
+        "preprocess": preprocess_of(config),
         "weights": {},
         "licence": {},
     }
     if height != width:
         facts["weights"]["note"] = f"timm's images are {height} x {width} px; here they are squares of {px} px."
+    elif config.crop_mode == "border":
+        facts["weights"]["note"] = PADDED
     if licence := spdx(config.license):
         facts["licence"]["timm"] = licence
     return facts
+
+
+PADDED = "timm pads the whole image to a square; here its middle is cropped."
+
+
+def preprocess_of(config: PretrainedCfg) -> Facts:
+    """From an image to a square input, as timm's own transform does it; a whole image that is padded is cropped."""
+    px = max(config.input_size[1:])
+    facts: Facts = {
+        "resize_px": math.floor(px / config.crop_pct),
+        "crop_px": px,
+        "interpolation": config.interpolation,
+        "mean": list(config.mean),
+        "std": list(config.std),
+    }
+    return facts | ({"fit": "squash"} if config.crop_mode == "squash" else {})
 
 
 def _exact_name(arch: str, network: _Network) -> str:
