@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from ..errors import QueryError
-
-if TYPE_CHECKING:
-    pass
-
-
-LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
-"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
 
 
 def given_options() -> dict[str, str]:
@@ -112,7 +105,7 @@ def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str)
 
 def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completes names of columns, in either spelling."""
-    from .facts import kinds
+    from ..results.facts import kinds
 
     return _beginning(incomplete, kinds())
 
@@ -127,6 +120,7 @@ def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
+    from ..cards.licences import LICENCE_WORDS
     from ..cards.schema import Missing
     from ..errors import ZooError
 

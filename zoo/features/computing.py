@@ -538,6 +538,8 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         classes=images.classes,
         skipped=tuple(skipped),
         contents=None if images.contents is None else images.contents[read],
+        groups=None if images.groups is None else images.groups[read],
+        tags=images.tags,
     )
 
 
@@ -559,14 +561,14 @@ def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
     require_same_origin(folder, features.origin, origin)
     _require_wanted(forward, features.skipped)
     if features.contents is None:  # of a folder from before hashes of the images' content were stored
-        features = replace(features, contents=_contents(forward, features.skipped))
-    return features
+        features = replace(features, contents=_of_rows(forward.images.contents, features.skipped))
+    groups = _of_rows(forward.images.groups, features.skipped)  # those of the images asked for, whatever is stored
+    return replace(features, groups=groups, tags=forward.images.tags)
 
 
-def _contents(forward: Forward, skipped: Sequence[Skipped]) -> np.ndarray | None:
-    """Hashes of the content of the images of the rows."""
-    contents = forward.images.contents
-    return None if contents is None else np.delete(contents, [image.position for image in skipped])
+def _of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
+    """Hashes of the images of the rows, from those of all images."""
+    return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
 
 def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
@@ -609,7 +611,9 @@ def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Inde
         shard_size=forward.shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encode_contents(_contents(forward, skipped)),
+        contents=encode_contents(_of_rows(forward.images.contents, skipped)),
+        groups=encode_contents(_of_rows(forward.images.groups, skipped)),
+        tags=forward.images.tags,
     )
 
 
