@@ -6,8 +6,8 @@ The encoders of the pocket and those whose weights come in Python packages, on d
 than those that the pocket was pretrained on) and the first images of Fashion-MNIST (as Debian's package
 ``dataset-fashion-mnist`` has them). For each image set, number of labels a class and seed a balanced subset of the
 training part is drawn; every score and every probe sees exactly these labels, and the truth is the error on the whole
-test part of the probe that ``zoo evaluate`` trains on all of them (``zoo-logistic-2``, its C chosen on a fifth of
-them). Smaller subsets of a seed lie within its larger ones.
+test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-2``, its C chosen on a
+fifth). Smaller subsets of a seed lie within its larger ones.
 
 What is finished is kept in the scratch folder, seed by seed, so that the script may be killed at any time and a new
 score costs only itself. Seconds are those of the processor with one thread, of all scores and probes alternately in
@@ -38,12 +38,14 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from zoo.cards.catalogue import catalogue
+from zoo.choosing.judging import logistic_probe
+from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
-from zoo.evaluation.evaluating import evaluations_folder, featurise_data, probe_maker
+from zoo.evaluation.evaluating import evaluations_folder, featurise_data
 from zoo.evaluation.label_free.catalogue import function_of, value_of
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.protocols import protocol_named
+from zoo.evaluation.transferability.leave_one_out import neighbour_predictions, ridge_predictions
 from zoo.features import featurise
 from zoo.files import content_folder, replaced
 from zoo.loading import load
@@ -165,19 +167,18 @@ def label_free(name: str) -> Judge:
 JUDGES: dict[str, Judge] = {
     "half": half,
     "folds": folds,
+    "ridge": lambda draw: {"ridge": ridge_predictions(draw.x, draw.y).value},
+    "neighbours": lambda draw: {"neighbours": neighbour_predictions(draw.x, draw.y, device="cpu").value},
     "rankme": label_free("rankme"),
     "width": lambda draw: {"width": float(draw.x.shape[1])},
 }
 
 
-def truth(draw: Draw, cached: Cached) -> tuple[Values, np.ndarray]:
-    """The error of the protocol's probe on the test part, and which of its images it names rightly."""
-    predicted = _probe(draw.seed).fit(draw.x, draw.y).predict(cached.x_test)
-    return {"truth": _error(predicted, cached.y_test)}, predicted == cached.y_test
-
-
-def _probe(seed: int) -> Any:
-    return probe_maker(protocol_named(PROTOCOL), device="cpu", seed=seed)()
+def truth(draw: Draw, cached: Cached) -> np.ndarray:
+    """What the probe of ``zoo choose``, trained on all labels of the draw, predicts of the test part."""
+    task = Task(y_train=draw.y, y_test=cached.y_test)
+    predict = logistic_probe(task, seed=draw.seed, device="cpu")("", np.arange(len(draw.y)), draw.x, draw.y)
+    return np.asarray(predict(cached.x_test))
 
 
 def _error(predicted: np.ndarray, y: np.ndarray) -> float:
@@ -187,7 +188,7 @@ def _error(predicted: np.ndarray, y: np.ndarray) -> float:
 # ---- measuring, cell by cell ----
 
 Cell = tuple[str, int, int]  # image set, labels a class, seed
-Measured = dict[str, dict[str, Any]]  # encoder -> {"values": ..., "judges": ..., "correct": ...}
+Measured = dict[str, dict[str, Any]]  # encoder -> {"values": ..., "judges": ..., "predictions": ...}
 
 
 def cells_of(sets: Sequence[ImageData], n_seeds: int, *, first: int = 0) -> Iterator[Cell]:
@@ -209,10 +210,9 @@ def _cell_file(scratch: Path, cell: Cell) -> Path:
     return scratch / "scores" / f"{'-'.join(map(str, cell))}.json"
 
 
-def correct_of(one: dict[str, Any], n_test: int) -> np.ndarray:
-    """Which test images the probe of the truth names rightly, bool (n_test,)."""
-    octets = np.frombuffer(b64decode(one["correct"]), dtype=np.uint8)
-    return np.unpackbits(octets, count=n_test).astype(bool)
+def predictions_of(one: dict[str, Any]) -> np.ndarray:
+    """What the probe of the truth predicts of the test images, int64 (n_test,)."""
+    return np.frombuffer(b64decode(one["predictions"]), dtype=np.uint8).astype(np.int64)
 
 
 def labelled_rows(y_train: np.ndarray, cell: Cell) -> np.ndarray:
@@ -224,15 +224,15 @@ def measure_cell(cell: Cell, features: dict[str, Cached], scratch: Path) -> None
     """All scores and the truth of one draw of the labels; what is kept is not computed again."""
     found = measured(scratch, cell)
     for name, cached in features.items():
-        one = found.setdefault(name, {"values": {}, "judges": [], "correct": ""})
+        one = found.setdefault(name, {"values": {}, "judges": [], "predictions": ""})
         draw = _draw(cached, cell)
         for judge in [judge for judge in JUDGES if judge not in one["judges"]]:
             one["values"] |= JUDGES[judge](draw)
             one["judges"].append(judge)
-        if not one["correct"]:
-            values, correct = truth(draw, cached)
-            one["values"] |= values
-            one["correct"] = b64encode(np.packbits(correct).tobytes()).decode()
+        if not one["predictions"]:
+            predicted = truth(draw, cached)
+            one["values"]["truth"] = _error(predicted, cached.y_test)
+            one["predictions"] = b64encode(predicted.astype(np.uint8).tobytes()).decode()
     with replaced(_cell_file(scratch, cell)) as file:
         file.write(json.dumps(found).encode())
 
@@ -294,7 +294,7 @@ def write(sets: Sequence[ImageData], names: Sequence[str], n_seeds: int, scratch
     for cell in cells_of(sets, n_seeds):
         found = measured(scratch, cell)
         if all(
-            name in found and found[name]["correct"] and set(JUDGES) <= set(found[name]["judges"]) for name in names
+            name in found and found[name]["predictions"] and set(JUDGES) <= set(found[name]["judges"]) for name in names
         ):
             cells[cell] = found
     if not cells:

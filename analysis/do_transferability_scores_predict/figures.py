@@ -47,7 +47,7 @@ def _dots(quality: Quality, what: str, *, name: str, title: str, caption: str, a
         name=name,
         title=title,
         caption=f"{caption}, of {quality.n_encoders} encoders, with {panels} labels a class. Small marks are the data "
-        f"sets, means over {quality.n_draws} draws of the labels; large dots are the means of these, with 95 % intervals "
+        f"sets, means over {quality.n_draws} draws of the labels; large dots are their means, with 95 % intervals "
         "over encoders and draws, coloured by kind of score.",
         draw=lambda: _draw_dots(quality, what, axis),
     )
@@ -85,7 +85,7 @@ def cost_figure(quality: Quality, measured: Measurements) -> Figure:
         caption="(a) Error, by probes "
         f"with {quality.labels[-1]} labels a class, of the encoder that a score of fewer labels chooses less that of "
         f"the best one, in percentage points: means over {len(quality.data)} data sets and {quality.n_draws} draws, "
-        f"with 95 % intervals over {quality.n_encoders} encoders and draws. (b) Seconds of the processor that a score takes "
+        f"with 95 % intervals over {quality.n_encoders} encoders and draws. (b) Seconds that a score takes "
         "an encoder, on one thread.",
         draw=lambda: _draw_cost(quality, measured),
     )
