@@ -170,7 +170,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Callback of a number of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
+    """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
     if value is None:
         return None
     text = value.strip()
