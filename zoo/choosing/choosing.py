@@ -20,14 +20,15 @@ from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet, open_images
 from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
-from ..datasets.images import copies_of
+from ..datasets.images import copies_of, digest
 from ..errors import QueryError
 from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from .constraints import Constraints
 from .contending import Ground, ImageContender, Load
-from .judging import logistic_probe
+from .judging import PROTOCOL, logistic_probe
+from .keeping import kept
 from .more_labels import LabelCurve, label_curve, label_parts
 from .racing import SCORE, SHARE, Plan, Race, race, rehearsal
 from .shortlist import Entry, shortlist
@@ -303,9 +304,16 @@ def choose(
     )
     task, ground, plan = prepared.task, prepared.ground, prepared.plan.plan
     say(f"{_n(len(prepared.contenders), 'encoder')} on {prepared.plan.data.name}: {', '.join(_names(prepared))}")
-    probe = logistic_probe(task, seed=seed, device=device)
-    found = race(prepared.contenders, task, plan, probe=probe, tell=say)
     by_name = {contender.name: contender for contender in prepared.contenders}
+    probe = kept(
+        logistic_probe(task, seed=seed, device=device),
+        n_test=task.n_test,
+        facts=lambda name: (
+            runs_folder(ground.root, by_name[name].name),
+            {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": _hash(task.groups_train)},
+        ),
+    )
+    found = race(prepared.contenders, task, plan, probe=probe, tell=say)
     curves, curve_notes = _curves(found, task, ground, by_name, seed, time_s, started, say, probe)
     risk, notes = None, [*found.notes, *curve_notes]
     if decompose:
@@ -486,6 +494,10 @@ def _several(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
     return None if numbers is None or len(np.unique(numbers)) == len(numbers) else numbers
 
 
+def _hash(groups: NDArray[np.uint64] | None) -> str | None:
+    return None if groups is None else digest([groups])
+
+
 def _names(prepared: _Prepared) -> list[str]:
     return [contender.name for contender in prepared.contenders]
 
@@ -532,6 +544,7 @@ def _curves(
                 contender.features("train", rows),
                 task.y_train[rows],
                 contender.features("val", test),
+                test,
                 task.y_test[test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
                 clusters=clusters,

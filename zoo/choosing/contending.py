@@ -157,6 +157,7 @@ class ImageContender:
         self.notes: list[str] = []
         self._expected = expected_seconds
         self._weights_hash = ""
+        self._preprocess_hash = ""
         self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
@@ -181,6 +182,12 @@ class ImageContender:
         if cost is None:
             return None, ""
         return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
+
+    @property
+    def facts(self) -> list[str]:
+        """What decides its features, once some were read."""
+        images = [self.ground.part(part).fingerprint for part in PARTS]
+        return [self.name, self._weights_hash, self._preprocess_hash, self.ground.how.precision, *images]
 
     def features(self, part: str, rows: Rows) -> Floats:
         """Features of some images of a part, float32 (len(rows), dim); computed by whole chunks where they are not."""
@@ -255,7 +262,8 @@ class ImageContender:
                 f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
                 "over encoders."
             )
-        self._weights_hash, self.dim = found.origin.weights_hash, found.dim
+        self._weights_hash, self._preprocess_hash = found.origin.weights_hash, found.origin.preprocess_hash
+        self.dim = found.dim
         return found
 
     def _computed(self, images: ImageSet, folder: Path) -> Features:

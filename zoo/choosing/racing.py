@@ -187,7 +187,7 @@ class _Runner:
     n_train: int = 0  # images that were featurised
     n_test: int = 0
     rung: int = 0
-    predict: Predict = None
+    predict: Predict | None = None
     wrong: Truths = field(default_factory=lambda: np.zeros(0, bool))  # of the probe on all labels
     reason: str = ""
     failed: bool = False
@@ -361,7 +361,7 @@ class _Racing:
             )
         new = test[len(runner.wrong) :]
         if len(new):
-            predicted = np.asarray(runner.predict(runner.contender.features("val", new)))
+            predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
             runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
         return runner.wrong[: len(test)]
 
