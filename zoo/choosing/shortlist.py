@@ -193,15 +193,9 @@ def _passed(
         return kept, left_out
     where = constraints.where or ""
     for one in (
-        _unless_asked(
-            "gated, see --where 'access == \"gated\"' or --encoders", _is_gated, asked=_asks(where, "access")
-        ),
-        _unless_asked(
-            "trained on special kinds of images, see --where 'domain == \"pathology H&E\"'",
-            _is_special,
-            asked=_asks(where, "domain"),
-        ),
-        _unless_asked("tiny, of the pocket", _is_of_pocket, asked=_asks(where, "family")),
+        _unless_asked(GATED_REASON, _is_gated, asked=_asks(where, "access")),
+        _unless_asked(SPECIAL_REASON, _is_special, asked=_asks(where, "domain")),
+        _unless_asked("tiny, of the pocket", _is_of_pocket, asked=_asks(where, "card_family")),
     ):
         after = [candidate for candidate in kept if one.keeps(candidate)]
         if after and len(after) < len(kept):
