@@ -457,6 +457,7 @@ def save_probe(
     """
     target = Path(os.path.realpath(folder))
     require_place(target, probe.encoder)
+    require_exporters(export)
     tensors = {name: np.ascontiguousarray(getattr(probe, name)) for name in _TENSORS}
     numbers = safetensors.numpy.save(tensors, metadata={"format": FORMAT})
     facts = {
@@ -515,6 +516,16 @@ def require_place(folder: str | Path, encoder: str) -> None:
                 f"{folder} holds a probe of {there!r}, and nothing of another encoder is overwritten; choose another "
                 f"folder for the one of {encoder!r}."
             )
+
+
+def require_exporters(kinds: Sequence[str]) -> None:
+    """Refuses to export what the libraries for are missing, before anything is computed."""
+    if unknown := sorted(set(kinds) - EXPORTS.keys()):
+        raise QueryError(f"There is no export to {unknown[0]!r}; expected one of {', '.join(EXPORTS)}.")
+    if "onnx" in kinds:
+        from .exporting import require_onnx
+
+        require_onnx()
 
 
 def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
