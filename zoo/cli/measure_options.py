@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..datasets.opening import KINDS, help_on
 from ..errors import QueryError, ZooError
 from .options import refuse_idle
 from .output import say
@@ -174,16 +175,7 @@ def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, 
     return found
 
 
-IMAGE_KINDS = """\
-  digits                   scikit-learn's handwritten digits
-  shapes                   rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0
-  FOLDER                   a folder a class, below train/ and val/, or split by hash
-  FILE.npz                 arrays x and y, or x_train, y_train, x_val and y_val
-  torchvision:NAME:ROOT    a data set of torchvision on the disk
-  huggingface:PATH         what save_to_disk of the library datasets wrote
-"""
-
-IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
+IMAGES_HELP = f"\b\nIMAGES is one of\n{help_on(KINDS)}"
 
 
 def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:

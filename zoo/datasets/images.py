@@ -1,4 +1,4 @@
-"""Image sets, which every source of images makes, and hashes of image contents, by which copies are found.
+"""Image sets, which every source of images makes; and hashes of image contents, by which copies are found.
 
 :class:`ImageSet` has the labelled images of one split, :class:`ImageData` a training and a validation set. The content
 of an image is a hash of the bytes of its file, or of its pixels where there is no file. Images with the same hash are
@@ -16,11 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
+from .groups import together
 from .imagefiles import RULES, Reading
 
 with requires_extra("models", needed_for="Working with images"):
@@ -114,6 +115,45 @@ def has_copies(contents: Contents | None) -> bool:
     return contents is not None and len(np.unique(contents)) < len(contents)
 
 
+NO_TAG = ""
+TAG_SEPARATOR = "|"  # between the tags in the name of a class
+
+
+def indicators_of(labelled: Labelled) -> NDArray[np.bool_]:
+    """Which tags each image of a multi-label set has, bool (n, n_tags), in the order of its ``tags``.
+
+    Parameters
+    ----------
+    labelled : ImageSet or Features
+        Its classes are the combinations of tags that occur.
+
+    Raises
+    ------
+    DataError
+        If it has no tags, or a class is no combination of them.
+
+    >>> images = array_images(np.zeros((3, 2, 2), np.uint8), np.array([1, 0, 2]), name="tagged", split="all",
+    ...                       classes=("", "cat", "cat|dog"), tags=("cat", "dog"))
+    >>> indicators_of(images).astype(int).tolist()
+    [[1, 0], [0, 0], [1, 1]]
+    """
+    tags, classes = labelled.tags, labelled.classes
+    if not tags:
+        raise DataError(
+            "These images have one class each and no tags; expected a multi-label set, such as a CSV file with "
+            "several label columns."
+        )
+    place = {tag: number for number, tag in enumerate(tags)}
+    of_class = np.zeros((len(classes), len(tags)), bool)
+    for number, name in enumerate(classes):
+        for tag in name.split(TAG_SEPARATOR) if name != NO_TAG else ():
+            if tag not in place:
+                raise DataError(f"The class {name!r} has the tag {tag!r}; expected tags among {', '.join(tags[:5])}.")
+            of_class[number, place[tag]] = True
+    labels: NDArray[np.int64] = getattr(labelled, "labels" if hasattr(labelled, "labels") else "y")
+    return np.asarray(of_class[labels])
+
+
 def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
     """Contents (n,) of the images of an array, shape (n, height, width[, channels])."""
     shape = str(pixels.shape[1:]).encode()
@@ -186,6 +226,18 @@ def _numbers(digests: Sequence[bytes]) -> Contents:
 T = TypeVar("T")
 
 
+class Labelled(Protocol):
+    """An image set, which has ``labels``, or features, which have ``y``."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Names of the tags; empty if there are none."""
+
+
 class LazyItems(Sequence[T]):
     """Items that are read or computed each time they are asked for; see :class:`LazyImages`."""
 
@@ -243,6 +295,12 @@ class ImageSet:
     contents : uint64 array, shape (n,), or None
         A hash of what is in each image; copies have the same one. None where images are rendered rather than read, or
         their source does not show what is in them without decoding them.
+    groups : uint64 array, shape (n,), or None
+        A hash of the name of the group of each image, such as its patient. Images of a group are on one side of every
+        split. None where groups are not known.
+    tags : tuple of str
+        Names of the labels of a multi-label set, whose classes are the combinations of tags that occur: joined with
+        "|", and "" for none; see :func:`indicators_of`. Empty where an image has one class.
 
     Raises
     ------
@@ -259,10 +317,13 @@ class ImageSet:
     fingerprint: str
     reading: Reading = field(default_factory=Reading)
     contents: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.images)
-        for what, values in (("labels", self.labels), ("names", self.names), ("contents", self.contents)):
+        one_each = {"labels": self.labels, "names": self.names, "contents": self.contents, "groups": self.groups}
+        for what, values in one_each.items():
             if values is not None and len(values) != n:
                 raise DataError(
                     f"The image set {self.name!r} has {n:,} images and {len(values):,} {what}; "
@@ -273,6 +334,8 @@ class ImageSet:
                 f"The image set {self.name!r} has labels as {self.labels.dtype} of shape {self.labels.shape}; "
                 f"expected int64 of shape ({n},)."
             )
+        if self.groups is not None and self.groups.dtype != np.uint64:
+            raise DataError(f"The image set {self.name!r} has groups as {self.groups.dtype}; expected uint64.")
         wrong = np.flatnonzero((self.labels < 0) | (self.labels >= len(self.classes)))
         if wrong.size:
             raise DataError(
@@ -288,6 +351,11 @@ class ImageSet:
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         return self.images[index], int(self.labels[index])
+
+    @property
+    def together(self) -> np.ndarray | None:
+        """Which images belong on one side of a split; see :func:`together`."""
+        return together(self.contents, self.groups)
 
     def n_per_class(self) -> np.ndarray:
         """How many images each class has, int64 (n_classes,)."""
@@ -330,6 +398,8 @@ class ImageSet:
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
             reading=self.reading.of(names),
             contents=None if self.contents is None else self.contents[chosen],
+            groups=None if self.groups is None else self.groups[chosen],
+            tags=self.tags,
         )
 
 
@@ -343,6 +413,11 @@ class ImageData:
     is_split_here: bool = False  # by the zoo, not by the source of the images
 
     def __post_init__(self) -> None:
+        if self.train.tags != self.val.tags or (self.train.groups is None) != (self.val.groups is None):
+            raise DataError(
+                f"The two parts of {self.name!r} do not have the same tags, or only one of them has groups; expected "
+                "the same in both."
+            )
         if self.train.classes != self.val.classes:
             odd = sorted(set(self.train.classes) ^ set(self.val.classes)) or ["the order"]
             raise DataError(
@@ -379,8 +454,10 @@ def array_images(
     split: str,
     classes: Sequence[str],
     names: Sequence[str] | None = None,
+    groups: np.ndarray | None = None,
+    tags: Sequence[str] = (),
 ) -> ImageSet:
-    """An image set of an array; its fingerprint is over every pixel.
+    """An image set of an array; its fingerprint is over every pixel, and over groups and tags if there are any.
 
     Parameters
     ----------
@@ -389,6 +466,8 @@ def array_images(
     labels : int64 array, shape (n,)
     names : sequence of str, optional
         By default the numbers of the images.
+    groups, tags
+        As for :class:`ImageSet`.
 
     >>> images = array_images(np.zeros((2, 4, 4), np.uint8), np.array([0, 1]), name="black", split="all", classes="ab")
     >>> images[1][0].size, images[1][1], images.names
@@ -407,8 +486,12 @@ def array_images(
         labels=labels,
         classes=tuple(classes),
         names=given,
-        fingerprint=digest(["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels]),
+        fingerprint=digest(
+            ["array", *classes, *given, labels.astype("<i8"), str(pixels.shape), pixels, *of_groups(groups, tags)]
+        ),
         contents=contents_of_pixels(pixels),
+        groups=groups,
+        tags=tuple(tags),
     )
 
 
@@ -446,6 +529,12 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
         total.update(content.nbytes.to_bytes(8, "little"))
         total.update(content)
     return total.hexdigest()
+
+
+def of_groups(groups: np.ndarray | None, tags: Sequence[str]) -> list[str | np.ndarray]:
+    """Parts of a fingerprint; none where there are neither groups nor tags."""
+    parts: list[str | np.ndarray] = [] if groups is None else ["groups", groups.astype("<u8")]
+    return [*parts, "tags", *tags] if tags else parts
 
 
 def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:

@@ -110,6 +110,17 @@ def _huggingface(asked: Request) -> ImageData:
     return huggingface_data(Path(asked.rest), **options)
 
 
+def _idx(asked: Request) -> ImageData:
+    from .idx import DEBIAN, idx_data
+
+    dataset = asked.text.partition(":")[0]
+    if not asked.rest and (dataset != "fashion-mnist" or not DEBIAN.is_dir()):
+        raise QueryError(
+            f"The image set {asked.text!r} is not complete; expected {dataset}:PATH, the folder of its files."
+        )
+    return idx_data(dataset, Path(asked.rest or DEBIAN))
+
+
 def _shapes_with_maps(asked: Request) -> DenseData:
     from .dense import with_geometry
 
@@ -130,6 +141,9 @@ KINDS: dict[str, Kind[ImageData]] = {
     "shapes": Kind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
     "FOLDER": Kind("a folder a class, below train/ and val/, or split by hash", _folder),
     "FILE.npz": Kind("arrays x and y, or x_train, y_train, x_val and y_val", _npz),
+    "fashion-mnist:PATH": Kind("the folder of its four idx files, or the one above FashionMNIST/raw", _idx),
+    "mnist:PATH": Kind("the same of MNIST", _idx),
+    "kmnist:PATH": Kind("the same of Kuzushiji-MNIST", _idx),
     "torchvision:NAME:ROOT": Kind("a data set of torchvision on the disk", _torchvision),
     "huggingface:PATH": Kind("what save_to_disk of the library datasets wrote", _huggingface),
 }

@@ -173,10 +173,21 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _votes(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> Iterator[tuple[int, Array]]:
         """For each block of queries and each k the votes, float64 (m, n_classes), the nearest neighbour's being 1."""
         for similarities, neighbours in self._reference.nearest(queries, max(tried), left_out=left_out):
-            weights = np.exp((similarities - similarities[:, :1]) / self.temperature)  # (m, largest k)
             labels = self._reference.data.y[neighbours]
-            rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
             for k in tried:
-                votes = np.zeros((len(labels), len(self.classes_)))
-                np.add.at(votes, (rows[:, :k], labels[:, :k]), weights[:, :k])
-                yield k, votes
+                yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature)
+
+
+def votes_of(
+    similarities: Array, labels: Array, n_classes: int, temperature: float, voting: Array | None = None
+) -> Array:
+    """Votes float64 (m, n_classes) of neighbours (m, k) from their similarities, descending, and class numbers.
+
+    The nearest neighbour's is 1. With ``voting``, bool (m, k), only those vote, and the nearest of them has 1.
+    """
+    if voting is not None:
+        similarities = np.where(voting, similarities, -np.inf)
+    weights = np.exp((similarities - similarities.max(axis=1, keepdims=True)) / temperature)
+    votes = np.zeros((len(labels), n_classes))
+    np.add.at(votes, (np.broadcast_to(np.arange(len(labels))[:, None], labels.shape), labels), weights)
+    return votes

@@ -1,9 +1,10 @@
 """Features on disk: the folder that :class:`Features` are saved to and loaded from, its index, and hashes of origins.
 
 ``index.json`` makes a folder of shards complete. It is written last and never changed: format, origin, classes, the
-shards with their sizes and hashes, the images that were skipped, a hash of the content of each other image if it is
-known, and a checksum of all this. ``run.json`` is there during a run: its origin and the size of its shards. Of several
-processes that finish one folder, the first to write the index is right, and the others read it.
+shards with their sizes and hashes, the images that were skipped, hashes of the content and of the group of each other
+image if they are known, the tags of a multi-label set, and a checksum of all this. ``run.json`` is there during a run:
+its origin and the size of its shards. Of several processes that finish one folder, the first to write the index is
+right, and the others read it.
 
 Hashes of an encoder's weights and of a preprocessing are part of the origin.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from ..datasets.groups import together
 from ..errors import DataError
 from ..files import replaced
 from ..optional import requires_extra
@@ -70,10 +72,15 @@ class Index:
     shards: tuple[Listed, ...]
     skipped: tuple[Skipped, ...]
     contents: str | None = None  # base64 of uint64, little-endian: a hash of what is in the image of each row
+    groups: str | None = None  # the same of the name of its group; left out of the file where groups are not known
+    tags: tuple[str, ...] = ()  # of a multi-label set; left out of the file where there are none
+
+
+_OPTIONAL = ("groups", "tags")
 
 
 def encode_contents(contents: np.ndarray | None) -> str | None:
-    """Hashes of the content of images, uint64 (n_rows,), as base64 for an index."""
+    """Hashes of the content of images, or of their groups, uint64 (n_rows,), as base64 for an index."""
     return None if contents is None else base64.b64encode(contents.astype("<u8").tobytes()).decode()
 
 
@@ -85,6 +92,7 @@ def decode_contents(contents: str | None) -> np.ndarray | None:
 def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
     """Makes a folder complete; False if another process did that first."""
     facts = {"format": FORMAT, **asdict(index)}
+    facts = {name: fact for name, fact in facts.items() if fact or name not in _OPTIONAL}
     text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1, ensure_ascii=True)
     try:
         with replaced(folder / INDEX, must_be_new=not replacing) as file:
@@ -117,6 +125,8 @@ def read_index(folder: Path) -> Index | None:
             shards=tuple(Listed(**shard) for shard in facts["shards"]),
             skipped=tuple(Skipped(**image) for image in facts["skipped"]),
             contents=facts.get("contents"),  # older folders have none
+            groups=facts.get("groups"),
+            tags=tuple(facts.get("tags", ())),
         )
     except DataError:
         raise
@@ -270,6 +280,10 @@ class Features:
     contents : uint64 array, shape (n_images,), or None
         A hash of what is in each image, as :class:`~zoo.datasets.ImageSet` has it; copies have the same one. None
         where it is not known.
+    groups : uint64 array, shape (n_images,), or None
+        A hash of the name of the group of each image, such as its patient; None where groups are not known.
+    tags : tuple of str
+        Names of the labels of a multi-label set, as :class:`~zoo.datasets.ImageSet` has them; else empty.
     """
 
     x: np.ndarray | Rows
@@ -280,6 +294,8 @@ class Features:
     skipped: tuple[Skipped, ...] = ()
     folder: Path | None = None
     contents: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         x, y = self.x, self.y
@@ -293,11 +309,12 @@ class Features:
                 f"The features of {self.origin.dataset!r} have {len(y):,} rows and {len(self.names):,} names of "
                 "images; expected one a row."
             )
-        if self.contents is not None and (self.contents.dtype, self.contents.shape) != (np.dtype(np.uint64), y.shape):
-            raise DataError(
-                f"The features of {self.origin.dataset!r} have {len(y):,} rows and contents of images as "
-                f"{self.contents.dtype} {self.contents.shape}; expected uint64, one a row."
-            )
+        for what, hashes in (("contents", self.contents), ("groups", self.groups)):
+            if hashes is not None and (hashes.dtype, hashes.shape) != (np.dtype(np.uint64), y.shape):
+                raise DataError(
+                    f"The features of {self.origin.dataset!r} have {len(y):,} rows and {what} of images as "
+                    f"{hashes.dtype} {hashes.shape}; expected uint64, one a row."
+                )
 
     def __len__(self) -> int:
         return len(self.y)
@@ -306,6 +323,11 @@ class Features:
     def dim(self) -> int:
         """Dimensions."""
         return int(self.x.shape[1])
+
+    @property
+    def together(self) -> np.ndarray | None:
+        """Which images belong on one side of a split, as copies and groups do; see zoo.datasets.images.together."""
+        return together(self.contents, self.groups)
 
     def batches(self, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Rows and labels in order, ``n_rows`` at a time: float32 (n_rows, dim) and int64 (n_rows,)."""
@@ -378,6 +400,8 @@ class Features:
             shards=tuple(listed),
             skipped=self.skipped,
             contents=encode_contents(self.contents),
+            groups=encode_contents(self.groups),
+            tags=self.tags,
         )
 
 
@@ -406,6 +430,8 @@ def load_features(folder: str | Path) -> Features:
         skipped=index.skipped,
         folder=source,
         contents=decode_contents(index.contents),
+        groups=decode_contents(index.groups),
+        tags=index.tags,
     )
 
 
