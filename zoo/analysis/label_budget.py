@@ -140,7 +140,7 @@ def imagenet_budget(n_labels: int, n_classes: int) -> ImageNetBudget:
         raise QueryError(f"Got {n_classes} class, expected at least 2: nothing is to be told apart.")
     if n_labels < n_classes:
         raise QueryError(
-            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one a class, for nothing was measured "
+            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one a class: nothing was measured "
             "with classes that have no label."
         )
     exact = round(n_labels * N_CLASSES / n_classes)

@@ -97,6 +97,7 @@ class Filter:
     keeps: Callable[[HasCard], bool]
     has: Callable[[EncoderCard], str] | None = None  # what a candidate has instead, in words; None: no number
     excess: Callable[[EncoderCard], float] | None = None  # how often the limit that is; above 1 for those that fail
+    is_asked: bool = True  # False where it only says that a number is not known
 
 
 LeftOut = dict[str, list[str]]
@@ -174,7 +175,7 @@ def filtered(
             near = ", ".join(map(str, nearest(everyone, filters)))
             advice = f"; the nearest: {near}" if near else ""
             return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
-        passed.append(f"'{one.reason}'")
+        passed += [f"'{one.reason}'"] * one.is_asked
         kept = after
     return kept, gone, ""
 
@@ -273,12 +274,12 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
         if known is None:
             return "memory not known"
         fitting = largest_batch_size(known, limit, device=device, most=n)
-        smaller = f", of {fitting} it fits" if fitting else ""
+        smaller = f", {fitting} fit" if fitting else ""
         return f"{as_bytes(needed(card))} of memory with batches of {n}{smaller}"
 
     reason = f"--max-memory {as_bytes(limit)}"
     return [
-        Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None),
+        Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None, is_asked=False),
         Filter(reason, lambda one: needed(one.card) <= limit, words, lambda card: needed(card) / limit),
     ]
 
@@ -296,7 +297,7 @@ def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
 
     reason = f"--min-images-per-second {limit:g}"
     return [
-        Filter(f"speed not known, for {reason}", lambda one: speed(one.card) is not None),
+        Filter(f"speed not known, for {reason}", lambda one: speed(one.card) is not None, is_asked=False),
         Filter(reason, lambda one: slowness(one.card) <= 1, words, slowness),
     ]
 

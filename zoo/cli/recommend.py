@@ -219,9 +219,9 @@ def recommend_command(
     --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
     nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
 
-    With --classes, labels are yours: the rank is that with as many labels a class of ImageNet. --max-memory and --device
-    show and limit what batches of --batch-size take, computed from each network. The last line measures the first three
-    on your images.
+    With --classes, labels are yours: the rank is that with as many labels a class of ImageNet. --max-memory and
+    --device show and limit what batches of --batch-size take, computed from each network. The last line is the command
+    that measures the first three networks on your images.
     """
     constraints = constraints_of(options)
     if n_labels is None and by is None:
@@ -297,8 +297,17 @@ def _next_command(asked: _Asked, ranked: Sequence[_Ranked]) -> str | None:
     """The command that measures the first encoders on the user's images; None without any."""
     if not ranked:
         return None
-    first = ",".join(one.candidate.card.id for one in ranked[:_N_FIRST])
-    return " ".join(["zoo choose IMAGES --encoders", first, *spelled(asked.constraints)])
+    first: dict[str, str] = {}  # other features of the same weights are no other choice
+    for one in ranked:
+        first.setdefault(_file_of(one.candidate.card), one.candidate.card.id)
+    names = ",".join([*first.values()][:_N_FIRST])
+    return " ".join(["zoo choose IMAGES --encoders", names, *spelled(asked.constraints)])
+
+
+def _file_of(card: EncoderCard) -> str:
+    """What two encoders with the same weights share."""
+    url = card.weights.url
+    return card.id if isinstance(url, Missing) else url
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
@@ -396,12 +405,12 @@ def _translation(asked: _Asked) -> list[str]:
     lines = [str(budget)]
     if asked.too_few is not None:
         lines.append(
-            f"An extrapolation to {asked.too_few:,} labels tells fewer than half of the encoders from the first, so the "
-            f"order below is that with {_FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
+            f"An extrapolation to {asked.too_few:,} labels tells fewer than half of the encoders from the first: the "
+            f"order is that with {_FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
         )
     lines.append(
-        f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images they "
-        "are others, and the order may be too: take it for a shortlist."
+        f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images "
+        "they are others, and the order may be too: take it for a shortlist."
     )
     return lines
 
