@@ -98,7 +98,7 @@ def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", 
     their bytes.
 
     >>> memory_bytes(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
-        868
+    868
     """
     if batch_size < 1:
         raise QueryError(f"Found a batch of {batch_size} images, expected at least 1.")
