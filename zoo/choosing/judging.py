@@ -148,6 +148,10 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
         again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
         again.fit(x, y)
-        return lambda x_test, rows_test: again.predict(x_test)
+
+        def predict(x_test: Any, rows_test: Any = None) -> Any:
+            return again.predict(x_test)
+
+        return predict
 
     return fitted

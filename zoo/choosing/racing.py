@@ -67,6 +67,21 @@ _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
 
 
+class NoneLeft(DataError):
+    """No contender could be used.
+
+    Attributes
+    ----------
+    failed : dict
+        The error of each by its name.
+    """
+
+    def __init__(self, failed: dict[str, ZooError]) -> None:
+        self.failed = failed
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        super().__init__(f"None of the {len(failed)} encoders could be used. {reasons}")
+
+
 class Contender(Protocol):
     """An encoder in the race."""
 
@@ -220,6 +235,7 @@ class _Racing:
         self.looks: list[Look] = []
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
+        self.failed: dict[str, ZooError] = {}
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -278,8 +294,7 @@ class _Racing:
         for rung in range(n_rungs):
             self.climb(rung)
             if not self.alive:
-                reasons = "; ".join(f"{runner.name}: {runner.reason}" for runner in self.runners.values())
-                raise DataError(f"None of the {len(self.runners)} encoders could be used. {reasons}")
+                raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
             if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
@@ -315,6 +330,7 @@ class _Racing:
                 raise
             except ZooError as error:
                 runner.failed, runner.reason = True, str(error)
+                self.failed[name] = error
                 self.alive.remove(name)
                 self.tell(f"{name} is out: {error}")
                 continue
@@ -579,8 +595,8 @@ def race(
     ------
     QueryError
         If there is no contender, or two have one name.
-    DataError
-        If none can be used; says why of each.
+    NoneLeft
+        If none can be used; a DataError that says why of each.
     """
     chosen = plan or Plan()
     names = [contender.name for contender in contenders]
