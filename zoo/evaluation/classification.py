@@ -134,7 +134,7 @@ class Classification:
             "left_out": dict(self.left_out),
             "per_class": [asdict(one) for one in self.per_class],
             "confusion": {"classes": list(self.classes), "counts": self.confusion.tolist()},
-            "calibration": asdict(self.calibration),
+            "calibration": asdict(self.calibration) | {"bins": [asdict(one) for one in self.calibration.bins]},
         }
 
     def confusions(self, n: int = 10) -> list[tuple[str, str, int]]:
