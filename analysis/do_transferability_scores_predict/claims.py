@@ -134,7 +134,7 @@ def logme_is_fast(found: Found) -> Answer:
     found.there("logme")
     times = found.taken(REFERENCE) / found.taken("logme")
     return Answer(
-        ours=f"{times:.1f} times as fast as a probe in five folds on the same labels",
+        ours=f"{times:.1f} times as fast as a probe in three folds on the same labels",
         holds=times > 1,
         contradicted=times < 1,
         value=times,

@@ -31,8 +31,8 @@ class Score:
 
 
 SCORES: dict[str, Score] = {
-    "folds": Score(label="probe, 5 folds, error", kind=PROBE, judge="folds", lower_is_better=True),
-    "folds_loss": Score(label="probe, 5 folds, log loss", kind=PROBE, judge="folds", lower_is_better=True),
+    "folds": Score(label="probe, 3 folds, error", kind=PROBE, judge="folds", lower_is_better=True),
+    "folds_loss": Score(label="probe, 3 folds, log loss", kind=PROBE, judge="folds", lower_is_better=True),
     "half": Score(label="probe, half, error", kind=PROBE, judge="half", lower_is_better=True),
     "half_loss": Score(label="probe, half, log loss", kind=PROBE, judge="half", lower_is_better=True),
     "ridge": Score(label="ridge, leave one out", kind=PROBE, judge="ridge", source="Allen 1974"),

@@ -210,8 +210,9 @@ def _ends(error: Interval) -> tuple[float, float]:
 
 
 def _short(name: str, width: float) -> str:
+    """A name that fits; a dollar would begin a formula."""
     most = _LONGEST_NAME[width > _WIDE]
-    return name if len(name) <= most else f"{name[: most - 8]}…{name[-7:]}"
+    return (name if len(name) <= most else f"{name[: most - 8]}…{name[-7:]}").replace("$", r"\$")
 
 
 def _name(axes: Axes, points: Sequence[Point], width: float) -> None:

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
+SCORE = "ridge"  # judges before all labels are there
+SHARE = 0.2  # of the cost of measuring everything
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
@@ -87,12 +89,13 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = "ridge"  # judges before all labels are there: a name of SCORES
+    score: str = SCORE  # judges before all labels are there: a name of SCORES
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
     margin: float = 2.0  # points of error that a cheap score may be wrong by
-    share: float | None = 0.2  # of the cost of measuring everything; None: no limit
+    share: float | None = SHARE  # of the cost of measuring everything; None: no limit
+    least_s: float = 0.0  # seconds of featurising that the race may spend whatever the share
     budget_s: float | None = None  # of the clock; None: no limit
     n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
@@ -184,7 +187,7 @@ class _Runner:
     n_train: int = 0  # images that were featurised
     n_test: int = 0
     rung: int = 0
-    predict: Predict = None
+    predict: Predict | None = None
     wrong: Truths = field(default_factory=lambda: np.zeros(0, bool))  # of the probe on all labels
     reason: str = ""
     failed: bool = False
@@ -239,7 +242,9 @@ class _Racing:
 
     def left(self) -> float:
         """Seconds of featurising that the race may still spend."""
-        by_share = math.inf if self.plan.share is None else self.plan.share * self.full_seconds - self.spent
+        by_share = math.inf
+        if self.plan.share is not None:
+            by_share = max(self.plan.share * self.full_seconds, self.plan.least_s) - self.spent
         return min(by_share, self.left_on_clock())
 
     def left_on_clock(self) -> float:
@@ -356,7 +361,7 @@ class _Racing:
             )
         new = test[len(runner.wrong) :]
         if len(new):
-            predicted = np.asarray(runner.predict(runner.contender.features("val", new)))
+            predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
             runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
         return runner.wrong[: len(test)]
 
@@ -387,6 +392,7 @@ class _Racing:
         look, ranked = self.looks[-1], self.ranked()
         leader, dropped = ranked[0], {}
         if is_last:
+            self.alive = ranked
             return {}
         for name in ranked[1:]:
             if self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
@@ -576,3 +582,16 @@ def race(
         raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
     return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+
+
+def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:
+    """Seconds of featurising that a race is expected to take, and that measuring everything would.
+
+    By the contenders' expected seconds an image, if the first ones given were the best; nothing is featurised.
+    """
+    made = _Racing(contenders, task, plan, probe=logistic_probe(task), tell=lambda text: None, clock=time.monotonic)
+    full = made.full_seconds
+    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
+    if not made.is_limited:
+        return full, full
+    return max(min(planned, made.left()), made.step_cost(made.alive, 0)), full

@@ -45,6 +45,7 @@ VERBS = {
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),
     "features": Verb("evaluate", "Compute features of labelled images, once."),
+    "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
     "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
     "metric": Verb("metric", "Measure how good features are, without labels."),
@@ -69,6 +70,7 @@ AFTER_INTERRUPT = {
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "predict": f"No predictions were written{_AGAIN}",
     "features": f"Finished shards of features are kept{_GO_ON}",
+    "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
     "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
@@ -91,6 +93,7 @@ Examples:
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
+  zoo layers pocket_simclr_vit_shapes digits
   zoo metric all pocket_simclr_rn_shapes shapes
   zoo curve pocket_simclr_rn_shapes shapes --task normals
   zoo study where_the_risk_lies
