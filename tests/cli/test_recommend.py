@@ -325,7 +325,8 @@ def test_when_nothing_is_left_the_filter_that_removed_the_last_is_named() -> Non
     result = run("recommend", *options, code=1)
     assert result.stdout == ""
     assert result.stderr.startswith("Error: No encoder is left: '--max-parameters 1M' removes all ")
-    assert result.stderr.endswith("that pass '--licence MIT'.\n")
+    assert "that pass '--licence MIT'; the nearest: " in result.stderr
+    assert "barlow_rn50 (23.5M parameters)" in result.stderr
     assert run("recommend", *options, "--json", code=1).stderr == result.stderr
     found = document("recommend", *options, code=1)
     assert (found["encoders"], found["n_candidates"]) == ([], 0)

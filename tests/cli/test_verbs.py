@@ -7,8 +7,8 @@ import pytest
 from tests.cli_runner import document, names, run, table
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import COLUMNS, Missing
-from zoo.cli.facts import FACTS
 from zoo.results.derived import summaries
+from zoo.results.facts import FACTS
 from zoo.results.values import SETTINGS, RiskDecomposition
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"

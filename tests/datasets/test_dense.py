@@ -62,6 +62,23 @@ def test_a_map_goes_exactly_where_torchvision_puts_the_pixels_of_the_image(sizes
     assert not found[:, ~valid].any()
 
 
+@pytest.mark.parametrize("sizes", [(48, 64, 24, 24), (47, 61, 25, 21), (97, 31, 20, 28)], ids=str)
+def test_a_map_is_squashed_as_torchvision_squashes_the_image(sizes: tuple[int, int, int, int]) -> None:
+    height, width, resize_px, crop_px = sizes
+    image, places = coordinates(height, width)
+    nearest = transforms.Compose(
+        [
+            transforms.Resize((resize_px, resize_px), interpolation=transforms.InterpolationMode.NEAREST),
+            transforms.CenterCrop(crop_px),
+        ]
+    )
+    expected = np.asarray(nearest(image)).astype(np.float32)[:, :, :2] / 2
+    squashed = replace(about(resize_px, crop_px), fit="squash")
+    found, valid = aligned(places, np.ones((height, width), bool), squashed)
+    np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
+    assert valid.all() == (resize_px >= crop_px)
+
+
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("sizes", GEOMETRIES, ids=str)
 def test_what_the_encoder_sees_at_a_pixel_is_what_its_map_tells_of(

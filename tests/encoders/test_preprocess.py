@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -39,7 +40,10 @@ def classic(preprocess: Preprocess) -> transforms.Compose:
     }[preprocess.interpolation]
     return transforms.Compose(
         [
-            transforms.Resize(preprocess.resize_px, interpolation=interpolation),
+            transforms.Resize(
+                (preprocess.resize_px, preprocess.resize_px) if preprocess.fit == "squash" else preprocess.resize_px,
+                interpolation=interpolation,
+            ),
             transforms.CenterCrop(preprocess.crop_px),
             transforms.ToTensor(),
             transforms.Normalize(preprocess.mean, preprocess.std),
@@ -57,6 +61,18 @@ def test_an_rgb_image_is_treated_as_by_the_classic_transforms_to_the_last_bit(
     assert ours.shape == (3, preprocess.crop_px, preprocess.crop_px)
     assert ours.dtype == torch.float32
     assert torch.equal(ours, classic(preprocess)(image))
+
+
+@pytest.mark.parametrize("resize_px", [224, 256])
+@pytest.mark.parametrize("size", [(500, 375), (60, 91), (224, 224), (3, 4000)], ids=str)
+def test_a_squashed_image_is_whole(resize_px: int, size: tuple[int, int]) -> None:
+    squashed = replace(USUAL, fit="squash", resize_px=resize_px)
+    image = noise(*size)
+    assert torch.equal(build_preprocess(squashed)(image), classic(squashed)(image))
+    assert torch.equal(pickle.loads(pickle.dumps(build_preprocess(squashed)))(image), classic(squashed)(image))
+    assert preprocess_hash(build_preprocess(squashed)) != preprocess_hash(
+        build_preprocess(replace(squashed, fit="crop"))
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -145,7 +145,7 @@ def test_a_repository_of_transformers_loads_by_its_configuration_at_one_commit(h
     card = zoo.card("hf:own/vit")
     assert (card.id, card.weights.url, card.weights.revision) == ("hf_own_vit", f"hf:own/vit@{COMMIT}", COMMIT)
     assert (card.preprocess.crop_px, card.preprocess.interpolation, card.preprocess.std[0]) == (32, "bicubic", 0.25)
-    assert "squeezes whole images" in str(card.weights.note)
+    assert card.preprocess.fit == "squash"
     assert card.architecture.n_parameters == sum(p.numel() for p in encoder.parameters())
     averaged, _ = zoo.load("hf:own/vit@avg")
     own = vit().vit(pixel_values=images).last_hidden_state[:, 1:].mean(dim=1)

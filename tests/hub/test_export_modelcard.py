@@ -90,6 +90,7 @@ CASES = {
     "torchvision": ("simclr_rn50", {"backbone": "torchvision:resnet18"}, {"dim": 512}),
     "torchvision with options": ("sup_rn50", {"options": {"width_per_group": 16, "zero_init_residual": True}}, {}),
     "timm, pooled": ("sup_convnextS", {"options": SMALL_CONVNEXT}, {"dim": 32}),
+    "timm, squashed": ("fcmae_convnextv2H_ft22k_ft1k_384", {"options": SMALL_CONVNEXT}, {"dim": 32}),
     "timm, as it pools": ("fcmae_convnextv2N_ft1k", {"options": SMALL_CONVNEXT}, {"dim": 32}),
     "mean of patch tokens": ("ijepa_vitH14_in1k", {"options": TINY | WITHOUT_CLASS_TOKEN}, {"dim": 32}),
     "pooled by attention": ("clip_rn50", {"options": {"width_factor": 0.25}}, {"dim": 512}),

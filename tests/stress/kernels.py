@@ -49,7 +49,7 @@ NOT_NUMERICAL = (
     "cli/mirror",
     "cli/process",
     "cli/refusals",
-    "cli/where",
+    "results/where",
     "datasets/subsets",
     "datasets/dense_folders",
     "datasets/copies",

@@ -148,6 +148,8 @@ def _add_what_follows(facts: Facts) -> None:
 
 def _unstated(field: str, hint: Any) -> Any:
     """What a fact is that no table states: nothing of what may be empty, not recorded if it may be without a value."""
+    if field == "preprocess.fit":
+        return "crop"
     if field in _MAY_BE_EMPTY:
         return {} if field == "architecture.options" else []
     return _NOT_RECORDED if Missing in get_args(hint) else None

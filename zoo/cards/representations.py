@@ -15,9 +15,17 @@ Dubois et al. 2023 do in Figure 8 and Table 4. Other features are written behind
 ``clip...@proj+cls``        the projection and the class token; the class token comes first, as in the cards
 ==========================  ===================================================================================
 
-Tokens of every block go through the final norm. Where a backbone norms after its pooling (``fc_norm``, in backbones
-that average by themselves), the pooled tokens of each block go through that norm instead. An average beside a class
-token follows it and is not interleaved with it, as some cards have it; a linear probe does not distinguish the two.
+Networks without tokens of one width, as ResNets, EfficientNets and Swin, have names for means of their blocks' maps:
+
+==========================  ===================================================================================
+``sup_rn50@avg:12``         the mean over all positions of what block 12 of all stages gives, counted from 0
+``sup_rn50@avg:12+15``      two blocks, the earliest first; ``2xavg`` and negative numbers count from the end
+==========================  ===================================================================================
+
+Tokens of every block of a transformer go through the final norm; maps are as the block gives them. Where a backbone
+norms after its pooling (``fc_norm``, in backbones that average by themselves), the pooled tokens of each block go
+through that norm instead. An average beside a class token follows it and is not interleaved with it, as some cards have
+it; a linear probe does not distinguish the two.
 
 Many spellings, without regard to case, are one name, and the name of the card's features is the id of the card.
 Everything but the features is that of the encoder: weights, where they are stored, and what is recorded of them. An
@@ -37,9 +45,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from operator import index
-from typing import NoReturn, cast
+from typing import NoReturn, TypeAlias, cast
 
 from ..errors import QueryError
+from .blocks import Stages, stages_of_card
 from .schema import LAYERS, NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Layer, Missing, Reported, Representation
 
 PROJECTED = ("proj", "proj+cls")
@@ -97,7 +106,7 @@ def transformer(card: EncoderCard) -> Transformer | None:
     """The vision transformer of a card, without building it; None for networks without tokens or of unknown width.
 
     Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of other names the width
-    follows from the dimensions of the card, and the depth is unknown.
+    follows from the dimensions of the card, and the depth is that of :mod:`zoo.cards.blocks`, or unknown.
     """
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
@@ -113,6 +122,8 @@ def transformer(card: EncoderCard) -> Transformer | None:
     width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
     if width is None:
         return None
+    if n_blocks is None and (stages := stages_of_card(card)) is not None and set(stages.of_blocks) == {width}:
+        n_blocks = len(stages.of_blocks)
     network = Transformer(
         width=width,
         n_blocks=n_blocks,
@@ -125,6 +136,53 @@ def transformer(card: EncoderCard) -> Transformer | None:
     if not kind.tokens or kind.is_quantised:
         return network
     return replace(network, of_card=Tokens(kind.tokens, network.last(kind.n_blocks)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A network of blocks whose maps have widths of their own."""
+
+    stages: Stages
+    of_card: Tokens | None  # the features of the card; None if they are more than the mean of a map
+
+    @property
+    def n_projected(self) -> int:
+        """Dimensions of the projection: there is none."""
+        return 0
+
+    @property
+    def words(self) -> list[str]:
+        """Features of every block."""
+        return ["avg"]
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.stages.of_blocks)
+
+    def last(self, n: int = 1) -> tuple[int, ...]:
+        """The last blocks."""
+        return tuple(range(self.n_blocks - n, self.n_blocks))
+
+    def dim(self, tokens: Tokens) -> int:
+        """Dimensions of such features."""
+        return sum(self.stages.of_blocks[block] for block in tokens.blocks)
+
+
+Network: TypeAlias = Transformer | Staged
+
+
+def network_of(card: EncoderCard) -> Network | None:
+    """The blocks of a card's network, without building it; None where they are not known."""
+    found = transformer(card)
+    if found is not None:
+        return found
+    stages = stages_of_card(card)
+    if stages is None:
+        return None
+    network = Staged(stages=stages, of_card=None)
+    if card.representation.layer == "avgpool" and stages.pools_last:
+        return replace(network, of_card=Tokens("avg", network.last()))
+    return network
 
 
 def tokens_of(layer: str) -> Tokens | None:
@@ -167,7 +225,7 @@ def derived(card: EncoderCard, *, features: str | None, layers: int | Iterable[i
         )
     if features is None:
         raise QueryError(f"Found layers of {card.id!r} and no features; say which, such as features='cls'.")
-    network = transformer(card)
+    network = network_of(card)
     text = _TEXT.fullmatch(features.strip().casefold()) if isinstance(features, str) else None
     if text is None:
         _refuse(card, network, f"There are no features {features!r}")
@@ -235,7 +293,7 @@ def own_id(name: str) -> str:
     return name.partition(MARK)[0]
 
 
-def _blocks(card: EncoderCard, network: Transformer, layers: int | Iterable[int]) -> tuple[int, ...]:
+def _blocks(card: EncoderCard, network: Network, layers: int | Iterable[int]) -> tuple[int, ...]:
     """Blocks counted from 0, the earliest first."""
     n = network.n_blocks
     if n is None:
@@ -266,7 +324,7 @@ def _blocks(card: EncoderCard, network: Transformer, layers: int | Iterable[int]
     return tuple(sorted(blocks))
 
 
-def _derived_card(card: EncoderCard, network: Transformer, tokens: Tokens) -> EncoderCard:
+def _derived_card(card: EncoderCard, network: Network, tokens: Tokens) -> EncoderCard:
     """The same facts, but for those about the features."""
     layer = tokens.words
     if tokens == Tokens("cls", network.last(4)):
@@ -299,7 +357,7 @@ def _joined(blocks: Iterable[int]) -> str:
     return "+".join(map(str, blocks))
 
 
-def _refuse(card: EncoderCard, network: Transformer | None, what: str) -> NoReturn:
+def _refuse(card: EncoderCard, network: Network | None, what: str) -> NoReturn:
     layer = card.representation.layer
     if network is None:
         raise QueryError(f"{what} of {card.id!r}, which has no tokens to choose from and gives {layer!r} alone.")

@@ -69,6 +69,7 @@ Head: TypeAlias = Literal["mlp", "linear", "identity"]
 Layer: TypeAlias = Literal[
     "avgpool", "attnpool", "pooled", "cls", "avg", "cls+avg", "4xcls", "proj", "pred", "proj+cls"
 ]
+Fit: TypeAlias = Literal["crop", "squash"]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
 Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
@@ -200,11 +201,17 @@ class Pretraining:
 class Preprocess:
     """From an image file to the encoder's input."""
 
-    resize_px: int  # shorter side
+    resize_px: int  # shorter side, or both sides
     crop_px: int  # centre crop, and the side of the input
     interpolation: Literal["bilinear", "bicubic"]  # of the resize
     mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
     std: tuple[float, ...]  # a channel, likewise
+    fit: Fit = "crop"  # crop: the shorter side is resized; squash: both sides are, whatever the image's shape
+
+    @property
+    def resize_size(self) -> int | tuple[int, int]:
+        """What torchvision's ``Resize`` takes."""
+        return (self.resize_px, self.resize_px) if self.fit == "squash" else self.resize_px
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

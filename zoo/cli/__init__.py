@@ -44,6 +44,7 @@ VERBS = {
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "features": Verb("evaluate", "Compute features of labelled images, once."),
+    "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
     "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
     "metric": Verb("metric", "Measure how good features are, without labels."),
@@ -67,6 +68,7 @@ _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "features": f"Finished shards of features are kept{_GO_ON}",
+    "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
     "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
@@ -89,6 +91,7 @@ Examples:
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
+  zoo layers pocket_simclr_vit_shapes digits
   zoo metric all pocket_simclr_rn_shapes shapes
   zoo curve pocket_simclr_rn_shapes shapes --task normals
   zoo study where_the_risk_lies

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
 from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, agreement_of, chosen_numbers, pairs_with_measured
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
+from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
 from ..results.reported import Preferred, preferred_numbers, reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
-from .facts import DOUBTFUL, REPORTED, points, short_number
 from .output import print_json, print_notes, print_table, record, wrapped
 from .reported import how
 
 BY = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
 """Protocols that say something of frozen features."""
 _MOST_NAMED = 3
-
-
-class HasCard(Protocol):
-    """What filters of the user look at."""
-
-    @property
-    def card(self) -> EncoderCard: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +193,7 @@ def not_ranked_notes(cards: Sequence[EncoderCard]) -> list[str]:
     for protocol in BY:
         best = _best(ids, reported, protocol)
         if best:
-            named = ", ".join(f"{encoder} {one.printed}{_mark(one)}" for encoder, one in best[:_MOST_NAMED])
+            named = ", ".join(f"{encoder} {one.printed}{reported_mark(one)}" for encoder, one in best[:_MOST_NAMED])
             more = f" and {len(best) - _MOST_NAMED} more" if len(best) > _MOST_NAMED else ""
             lines.append(f"{REPORTED}  {protocol}, accuracy: {named}{more}; --by {protocol} shows them")
     return lines
@@ -227,7 +220,3 @@ def _best(
 ) -> list[tuple[str, Preferred]]:
     found = [(encoder, reported[encoder][protocol]) for encoder in ids if protocol in reported.get(encoder, {})]
     return sorted(found, key=lambda pair: (-pair[1].value, pair[0]))
-
-
-def _mark(one: Preferred) -> str:
-    return DOUBTFUL if one.is_doubtful else REPORTED

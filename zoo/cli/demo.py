@@ -15,9 +15,9 @@ from ..cards.schema import Maybe, Missing
 from ..files import content_folder
 from ..optional import requires_extra
 from ..results.derived import summaries
+from ..results.facts import points, short_number
 from ..results.rows import measurements
 from ..results.values import SETTINGS, Summary
-from .facts import points, short_number
 from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:

@@ -13,28 +13,30 @@ import click
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.derived import seed_means
-from ..results.reported import reported_numbers
-from ..results.reported_values import ReportedNumber
-from ..results.values import SETTINGS, SeedMean, Summary
-from .facts import (
+from ..results.facts import (
     FACTS,
-    LEGEND,
-    WRONG,
     Fact,
     Subject,
-    cell,
-    cells,
     find_fact,
-    left_out,
-    marks,
-    marks_in,
-    matching,
     parsed_condition,
     points,
     satisfying,
     sorted_by,
     subjects,
     values,
+)
+from ..results.reported import reported_numbers
+from ..results.reported_values import ReportedNumber
+from ..results.values import SETTINGS, SeedMean, Summary
+from .facts import (
+    LEGEND,
+    WRONG,
+    cell,
+    cells,
+    left_out,
+    marks,
+    marks_in,
+    matching,
 )
 from .options import (
     column_name,

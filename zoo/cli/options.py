@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from ..errors import QueryError
-
-if TYPE_CHECKING:
-    pass
-
-
-LICENCE_WORDS = ("any", "permissive", "commercial", "conditions")
-"""What ``--licence`` takes beside ids of licences; several are joined by commas, and one of them is enough."""
 
 
 def given_options() -> dict[str, str]:
@@ -112,7 +105,7 @@ def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str)
 
 def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completes names of columns, in either spelling."""
-    from .facts import kinds
+    from ..results.facts import kinds
 
     return _beginning(incomplete, kinds())
 
@@ -127,6 +120,7 @@ def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
     from ..cards.catalogue import catalogue
+    from ..cards.licences import LICENCE_WORDS
     from ..cards.schema import Missing
     from ..errors import ZooError
 
@@ -169,3 +163,43 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     got = repr(value) if len(value) <= _LONGEST_COUNT else f"{value[:_LONGEST_COUNT]!r}... ({len(value):,} characters)"
     expected = "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8"
     raise click.BadParameter(f"got {got}, expected {expected}.", ctx, parameter)
+
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
+    if value is None:
+        return None
+    text = value.strip()
+    match = _MEMORY.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
+    if match:
+        n_bytes = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+        if 1 <= n_bytes <= 10**15:
+            return n_bytes
+    raise click.BadParameter(
+        f"got {value[:_LONGEST_COUNT]!r}, expected memory such as 8GB, 512MB or 8GiB.", ctx, parameter
+    )
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?m(?:in)?)? ?(?:(\d+(?:\.\d+)?) ?s)?", re.ASCII)
+_LONGEST_DURATION_S = 366 * 86_400
+
+
+def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``."""
+    if value is None:
+        return None
+    text = value.strip().casefold()
+    match = _DURATION.fullmatch(text) if 0 < len(text) <= _LONGEST_COUNT else None
+    if match:
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        total = 3600 * hours + 60 * minutes + seconds
+        if 0 < total <= _LONGEST_DURATION_S:
+            return total
+    hint = "; say which unit" if text.replace(".", "", 1).isdigit() else ""
+    raise click.BadParameter(
+        f"got {value[:_LONGEST_COUNT]!r}, expected a time such as 30m, 2h, 90s or 1h30m{hint}.", ctx, parameter
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -24,22 +24,21 @@ from ..analysis.label_budget import (
     rank_odds,
 )
 from ..cards.catalogue import catalogue
-from ..cards.licences import PERMISSIVE
 from ..cards.schema import EncoderCard, Missing
-from ..errors import UnknownName
+from ..choosing.constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
 from ..results.derived import summaries
+from ..results.facts import points, short_number
 from ..results.values import SETTINGS, ResultErratum
 from .by_reported import (
     BY,
-    HasCard,
     not_ranked,
     not_ranked_document,
     not_ranked_notes,
     print_by_reported,
     reported_candidates,
 )
-from .facts import WRONG, parsed_condition, points, satisfying, short_number, subjects
-from .options import LICENCE_WORDS, as_count, dataset_names, licences, refuse_idle
+from .facts import WRONG
+from .options import as_count, dataset_names, licences, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
@@ -58,65 +57,6 @@ class Candidate:
     curve: Curve  # what was measured
     predicted: PredictedError
     errata: tuple[ResultErratum, ...]  # of its measurements
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A condition on candidates, and the words for those that fail it."""
-
-    reason: str
-    keeps: Callable[[HasCard], bool]
-
-
-LeftOut = dict[str, list[str]]
-"""Ids of encoders by the reason why they are no candidates."""
-
-
-def requested(
-    licence: str, max_parameters: int | None, max_dim: int | None, condition: str | None = None
-) -> list[Filter]:
-    """The filters of the user's options; UnknownName if no encoder has that licence."""
-    filters = []
-    wanted = [_known_licence(word.strip()) for word in licence.split(",") if word.strip()] or [_known_licence("")]
-    if "any" not in wanted:
-        reason = f"--licence {','.join(wanted)}"
-        filters.append(Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted)))
-    if max_parameters is not None:
-        reason = f"--max-parameters {short_number(max_parameters)}"
-        filters.append(Filter(reason, lambda one: one.card.architecture.n_parameters <= max_parameters))
-    if max_dim is not None:
-        filters.append(Filter(f"--max-dim {max_dim}", lambda one: one.card.representation.dim <= max_dim))
-    if condition is not None:
-        parsed, reads_results = parsed_condition(condition)
-        among = subjects(catalogue(), with_risks=reads_results)
-        satisfied = {subject.card.id for subject in satisfying(parsed, among)}
-        filters.append(Filter(f"--where {condition}", lambda one: one.card.id in satisfied))
-    return filters
-
-
-def _is_licensed(card: EncoderCard, word: str) -> bool:
-    """Whether an encoder may be used as a word of ``--licence`` says; an id is that of its weights."""
-    match word:
-        case "permissive":
-            return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
-        case "commercial":
-            return card.commercial_use == "yes"
-        case "conditions":
-            return card.commercial_use in ("yes", "conditions")
-    return card.licence.weights == word
-
-
-def _known_licence(name: str) -> str:
-    """The id of a licence that some encoder has, or a word for several; case does not matter."""
-    found = set(catalogue().column("licence.weights").values())
-    known = {str(licence).casefold(): str(licence) for licence in found if not isinstance(licence, Missing)}
-    if name.casefold() in LICENCE_WORDS:
-        return name.casefold()
-    if name.casefold() not in known:
-        words = ", ".join(map(repr, LICENCE_WORDS))
-        hint = f"Expected {words} or one of: {', '.join(sorted(known.values()))}."
-        raise UnknownName("licence", name, [*LICENCE_WORDS, *known.values()], hint=hint)
-    return known[name.casefold()]
 
 
 def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
@@ -172,30 +112,6 @@ def _why_unusable(curve: Curve, n_labels: int) -> str | None:
     if len(curve) < _FEWEST_SETTINGS and n_labels not in curve:
         return _TOO_FEW
     return None
-
-
-Found = TypeVar("Found", bound=HasCard)
-
-
-def filtered(
-    everyone: Sequence[Found], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
-) -> tuple[list[Found], LeftOut, str]:
-    """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
-    kept, gone = list(everyone), dict(left_out)
-    passed: list[str] = []
-    if not kept:
-        reasons = ", ".join(f"{len(names)} {reason}" for reason, names in gone.items()) or "none was measured"
-        return [], gone, f"No encoder can be ranked: {reasons}."
-    for one in filters:
-        after = [candidate for candidate in kept if one.keeps(candidate)]
-        if len(after) < len(kept):
-            gone[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
-        if not after:
-            which = f"that pass {' and '.join(passed)}" if passed else "there are"
-            return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}."
-        passed.append(f"'{one.reason}'")
-        kept = after
-    return kept, gone, ""
 
 
 _SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
@@ -280,21 +196,22 @@ def recommend_command(
         check_n_labels(n_labels)
     elif by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
-    filters = requested(licence, max_parameters, max_dim, condition)
+    asked = Constraints(licence=licence, max_parameters=max_parameters, max_dim=max_dim, where=condition)
+    conditions = filters(asked)
     if not include_gone:
-        filters.append(Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone"))
+        conditions.append(NOT_GONE)
     if by is not None:
         refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
-        _by_reported(by, filters, n_labels, top=top, as_json=as_json)
+        _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
     own = _full_shot_errors(dataset)
-    of_cards = list(filters)
+    of_cards = list(conditions)
     if not include_wrong:
         right = summaries(exclude_wrong=True)
-        filters.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
+        conditions.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
     curves, everyone, without = candidates(n_labels)
-    kept, left_out, why_nobody = filtered(everyone, filters, without)
+    kept, left_out, why_nobody = filtered(everyone, conditions, without)
     uncertainty = held_out_error(curves, n_labels)
     ranked = _ranked(curves, kept, uncertainty)
     unmeasured = not_ranked(summaries(), _NO_CANDIDATES, of_cards)
@@ -313,12 +230,12 @@ def recommend_command(
         raise NothingFound(why_nobody)
 
 
-def _by_reported(by: str, filters: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
+def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
     """The ranking by a reported number, with measured errors beside it where there are any."""
     everyone = reported_candidates(by, _NO_CANDIDATES)
     if not everyone:
         raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
-    kept, left_out, why_nobody = filtered(everyone, filters, {})
+    kept, left_out, why_nobody = filtered(everyone, conditions, {})
     if n_labels is None:
         measured = _full_shot_errors("imagenet-1k")
     else:

@@ -10,8 +10,8 @@ from dataclasses import asdict
 import click
 
 from ..cards.schema import EncoderCard, Missing
+from ..results.facts import DOUBTFUL, REPORTED
 from ..results.reported_values import CARD, COLUMNS, PROTOCOLS, TOP_1, ReportedNumber
-from .facts import DOUBTFUL, REPORTED
 from .output import entry, print_json, print_notes, print_table, wrapped
 from .risks import setting_name
 

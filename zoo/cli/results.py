@@ -17,10 +17,11 @@ from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
+from ..results.facts import points
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
-from .facts import ASSUMED, WRONG, named, points
+from .facts import ASSUMED, WRONG, named
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 from .reported import print_reported

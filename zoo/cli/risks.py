@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from ..cards.schema import NOT_PUBLISHED, Missing
+from ..results.facts import points
 from ..results.values import SETTINGS, ResultErratum, RiskDecomposition, SeedMean, Summary
-from .facts import WRONG, points
+from .facts import WRONG
 from .output import entry, record, wrapped
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"

@@ -217,10 +217,10 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
     """A map on the grid of an encoder's input: values float32 (channels, crop_px, crop_px), valid pixels bool.
 
     ``values`` (height, width, channels) and ``valid`` (height, width) go through the geometry of
-    :func:`zoo.encoders.preprocess.build_preprocess`: the shorter side becomes ``resize_px``, the centre is cropped, and
-    what is smaller than the crop is padded. Each pixel takes the value of the map's pixel that its centre falls into,
-    none is blended: directions keep their length, and no depth lies between an object and what is behind it. Values are
-    0 where not valid, as in the padding.
+    :func:`zoo.encoders.preprocess.build_preprocess`: the shorter side, or both, become ``resize_px``, the centre is
+    cropped, and what is smaller than the crop is padded. Each pixel takes the value of the map's pixel that its centre
+    falls into, none is blended: directions keep their length, and no depth lies between an object and what is behind
+    it. Values are 0 where not valid, as in the padding.
 
     >>> ramp, everywhere = np.arange(8.0).reshape(2, 4, 1), np.ones((2, 4), bool)
     >>> about = Preprocess(resize_px=2, crop_px=2, interpolation="bilinear", mean=(0, 0, 0), std=(1, 1, 1))
@@ -233,7 +233,8 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
             "expected (height, width, channels) and bool (height, width)."
         )
     height, width, n_channels = values.shape
-    source = _source_pixels(height, width, preprocess.resize_px, preprocess.crop_px)  # (px, px)
+    about = preprocess.resize_px, preprocess.crop_px, preprocess.fit == "squash"
+    source = _source_pixels(height, width, *about)  # (px, px)
     valid_there = valid.reshape(-1)[source] & (source >= 0)
     moved = values.reshape(-1, n_channels)[source].astype(np.float32)  # (px, px, c)
     moved[~valid_there] = 0
@@ -241,13 +242,14 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
 
 
 @lru_cache(maxsize=16)
-def _source_pixels(height: int, width: int, resize_px: int, crop_px: int) -> np.ndarray:
+def _source_pixels(height: int, width: int, resize_px: int, crop_px: int, is_squashed: bool) -> np.ndarray:
     """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
 
     Torchvision resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
     """
     short, long = min(height, width), max(height, width)
-    resized = {long: int(resize_px * long / short), short: resize_px}  # px of each side, as torchvision rounds it
+    longer_px = resize_px if is_squashed else int(resize_px * long / short)  # as torchvision rounds it
+    resized = {long: longer_px, short: resize_px}  # px of each side
 
     def moved(side: int) -> np.ndarray:
         numbers = Image.fromarray(np.arange(1, side + 1, dtype=np.int32)[:, None])

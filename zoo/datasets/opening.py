@@ -252,7 +252,7 @@ def open_images(
         "label_columns": label_columns,
         "multi_label": multi_label,
     }
-    if kind is not KINDS["FILE.csv"] and (idle := [option for option, given in of_tables.items() if given]):
+    if not is_table(text) and (idle := [option for option, given in of_tables.items() if given]):
         raise QueryError(f"{idle[0]} is of CSV files, and {text!r} is none; leave it out.")
     data = kind.open(
         Request(
@@ -340,6 +340,11 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]]) -> Kind[T] | None:
         return kinds.get("FOLDER")
     endings = {".npz": "FILE.npz", ".csv": "FILE.csv", ".tsv": "FILE.csv"}
     return kinds.get(endings.get(os.path.splitext(text)[1].lower(), ""))
+
+
+def is_table(text: str) -> bool:
+    """Whether a text names a CSV or TSV file of images, which has columns."""
+    return _kind_of(text, KINDS) is KINDS["FILE.csv"]
 
 
 def _names(kinds: Mapping[str, Kind[T]]) -> list[str]:

@@ -241,14 +241,26 @@ def narrowed(image: Image.Image, resize_px: int, crop_px: int, interpolation: st
 
 
 class RGB:
-    """First step of a preprocessing: :func:`to_rgb`, then :func:`narrowed` for the resize and crop that follow."""
+    """First step of a preprocessing: :func:`to_rgb`, then :func:`narrowed` for the resize and crop that follow.
 
-    def __init__(self, resize_px: int, crop_px: int, interpolation: str, scale: Scale | None = None) -> None:
-        self.window = resize_px, crop_px, interpolation
+    Where the resize squashes the image into a square, nothing of it is cut away.
+    """
+
+    def __init__(
+        self,
+        resize_px: int,
+        crop_px: int,
+        interpolation: str,
+        scale: Scale | None = None,
+        *,
+        is_squashed: bool = False,
+    ) -> None:
+        self.window = None if is_squashed else (resize_px, crop_px, interpolation)
         self.scale = None if scale is None else checked_scale(scale)
 
     def __call__(self, image: Image.Image | np.ndarray) -> Image.Image:
-        return narrowed(to_rgb(image, scale=self.scale), *self.window)
+        upright = to_rgb(image, scale=self.scale)
+        return upright if self.window is None else narrowed(upright, *self.window)
 
     def __repr__(self) -> str:
         """Enters the hash of a preprocessing; the window follows from the next steps, so that it is left out."""
@@ -257,12 +269,13 @@ class RGB:
     def __reduce__(self) -> tuple[Any, ...]:
         """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        return eval, (_UNPICKLE, {"text": text, "arguments": (*self.window, self.scale)})
+        arguments = *(self.window or (0, 0, "")), self.scale
+        return eval, (_UNPICKLE, {"text": text, "arguments": arguments, "is_squashed": self.window is None})
 
 
 _UNPICKLE = """(
     exec(text, names := {"__name__": "zoo.datasets.rgb", "__package__": "zoo.datasets", "_TEXT": text})
-    or names["RGB"](*arguments)
+    or names["RGB"](*arguments, is_squashed=is_squashed)
 )"""
 
 

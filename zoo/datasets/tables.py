@@ -277,9 +277,7 @@ def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int
         return _indicated(table, [table.column(name) for name in wanted.labels], rows)
     at = table.column(wanted.label) if wanted.label is not None else table.usual(LABEL_NAMES)
     if at is not None and at in taken:
-        raise DataError(
-            f"{table.file} was to have labels in the column {table.header[at]!r}, which says something else."
-        )
+        raise QueryError(f"The column {table.header[at]!r} of {table.file} was named for two things; name another one.")
     if wanted.multi_label:
         if at is not None:
             return _written(table, at, rows)

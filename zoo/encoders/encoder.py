@@ -28,9 +28,11 @@ import torch
 from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
-from ..cards.representations import PROJECTED, tokens_of
+from ..cards.catalogue import own_card
+from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError, QueryError
+from .blocks import block_means
 from .resnet import SmallResNet
 
 if TYPE_CHECKING:
@@ -121,6 +123,8 @@ def other_pooling(card: EncoderCard, backbone: Any) -> Pooling:
     """The pooling of a card that :mod:`zoo.cards.representations` has derived, on the backbone of the encoder."""
     layer, dim = card.representation.layer, card.representation.dim
     tokens, n_blocks = tokens_of(layer), len(getattr(backbone, "blocks", ()))
+    if tokens is not None and isinstance(network_of(own_card(card)), Staged):
+        return partial(block_means, blocks=tokens.blocks)
     if tokens is None or not all(-n_blocks <= block < n_blocks for block in tokens.blocks):
         raise BuildError(
             f"Encoder {card.id!r}: found the layer {layer!r}, but {card.architecture.backbone!r} has {n_blocks} blocks "

@@ -6,6 +6,9 @@ Workers of a data loader that are started afresh could not import the zoo if it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..cards.schema import Preprocess
 from ..datasets.rgb import RGB, Scale
 from ..optional import requires_extra
@@ -25,14 +28,16 @@ def build_preprocess(preprocess: Preprocess, *, scale: Scale | None = None) -> t
     Pixels that were turned by hand are turned again if the image still has an orientation: turn them with
     ``PIL.ImageOps.exif_transpose``, which removes it.
     """
-    return transforms.Compose(
-        [
-            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation, scale),
-            transforms.Resize(
-                preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
-            ),
-            transforms.CenterCrop(preprocess.crop_px),
-            transforms.ToTensor(),
-            transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std)),
-        ]
-    )
+    normalize = transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std))
+    return transforms.Compose([*geometry(preprocess, scale=scale), transforms.ToTensor(), normalize])
+
+
+def geometry(preprocess: Preprocess, *, scale: Scale | None = None) -> list[Callable[[Any], Any]]:
+    """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
+    how = transforms.InterpolationMode(preprocess.interpolation)
+    window = preprocess.resize_px, preprocess.crop_px, preprocess.interpolation
+    return [
+        RGB(*window, scale, is_squashed=preprocess.fit == "squash"),
+        transforms.Resize(preprocess.resize_size, interpolation=how),
+        transforms.CenterCrop(preprocess.crop_px),
+    ]

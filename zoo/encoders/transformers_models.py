@@ -11,7 +11,7 @@ last map.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -238,7 +238,9 @@ class TokenNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """What the network pools by itself: its head's output, its class token, or the mean of its patches."""
-        output = self._output(images)
+        return self._pooled(self._output(images))
+
+    def _pooled(self, output: Any) -> Tensor:
         pooled = getattr(output, "pooler_output", None)
         if pooled is not None:
             return cast(Tensor, pooled)
@@ -263,13 +265,7 @@ class TokenNetwork(nn.Module):
         """Tokens of blocks, as timm's networks give them; every block is computed."""
         n = len(self._layers)
         taken = range(n - indices, n) if isinstance(indices, int) else [i % n for i in indices or range(n)]
-        seen: dict[int, Tensor] = {}
-        hooks = [self._layers[i].register_forward_hook(partial(_keep, seen, i)) for i in taken]
-        try:
-            self._output(images)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        seen = self._watched(images, taken)[1]
         of_block = [self._final_norm(seen[i]) if norm else seen[i] for i in taken]
         n_prefix = self.num_prefix_tokens
         given: list[Any] = []
@@ -280,6 +276,21 @@ class TokenNetwork(nn.Module):
                 patches = patches.transpose(1, 2).reshape(len(tokens), -1, rows, columns)
             given.append((patches, tokens[:, :n_prefix]) if return_prefix_tokens else patches)
         return given
+
+    def one_pass(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """What the network pools, its tokens after the final norm, and those of blocks, likewise; of one forward pass."""
+        output, seen = self._watched(images, blocks)
+        return self._pooled(output), self._normed(output.last_hidden_state), [self._final_norm(seen[i]) for i in blocks]
+
+    def _watched(self, images: Tensor, blocks: Iterable[int]) -> tuple[Any, dict[int, Tensor]]:
+        """The output of the network, and of blocks by their numbers."""
+        seen: dict[int, Tensor] = {}
+        hooks = [self._layers[i].register_forward_hook(partial(_keep, seen, i)) for i in blocks]
+        try:
+            return self._output(images), seen
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def _output(self, images: Tensor) -> Any:
         more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}

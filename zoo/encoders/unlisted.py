@@ -73,8 +73,7 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
         facts, converter = facts_of_config(config, place=asked), "timm"
     else:
         facts, converter = _of_transformers(config, asked), "transformers"
-        facts["preprocess"], note = _preprocess(asked, facts)
-        facts["weights"] = {"note": note} if note else {}
+        facts["preprocess"] = _preprocess(asked)
     pinned = f"hf:{repository}@{commit}" if commit else asked
     facts["weights"] = facts.get("weights", {}) | {
         "url": pinned,
@@ -133,8 +132,8 @@ def _read(place: str, name: str) -> tuple[dict[str, Any], str]:
     return config, commit[1] if commit else ""
 
 
-def _preprocess(place: str, facts: Facts) -> tuple[Facts, str]:
-    """From image to input, as the repository says, and in which point the zoo does otherwise."""
+def _preprocess(place: str) -> Facts:
+    """From image to input, as the repository says."""
     try:
         config, _ = _read(place, "preprocessor_config.json")
     except WeightsUnavailable as error:
@@ -162,23 +161,15 @@ def _preprocess(place: str, facts: Facts) -> tuple[Facts, str]:
             f"crop_size {crop!r}, resample {config.get('resample')!r}, image_mean {config.get('image_mean')!r}); run "
             "'zoo register' with --like on its file."
         )
-    note = ""
-    if (
-        isinstance(size, dict)
-        and "height" in size
-        and config.get("do_resize", True)
-        and not config.get("do_center_crop")
-    ):
-        note = (
-            "transformers squeezes whole images into squares; here the shorter side is scaled and the centre cut out."
-        )
+    is_square = "height" in size if isinstance(size, dict) else not config.get("do_center_crop")
     return {
         "resize_px": max(resize, side),
         "crop_px": side,
         "interpolation": interpolation,
         "mean": mean,
         "std": std,
-    }, note
+        "fit": "squash" if is_square and config.get("do_resize", True) else "crop",
+    }
 
 
 def _side(size: Any, names: tuple[str, ...]) -> int | None:

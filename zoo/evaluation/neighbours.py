@@ -111,8 +111,8 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if groups is not None:
                 _, number, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
                 alone = order[counts[number[order]] == 1]
-                if 2 * len(alone) >= len(order):
-                    order, number = alone, None
+                if 2 * len(alone) >= len(order) or len(counts) == 1:
+                    order, number = alone if len(alone) else order, None
             drawn = np.sort(order[: self.n_left_out])
             tried, more = self._clipped(tried, len(data) - 1)
             notes += [note for note in more if note not in notes]
@@ -184,18 +184,30 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if apart is not None:  # of the neighbours, as many may be of the group of the query
             wanted = min(len(self._reference.data) - 1, wanted + int(np.bincount(apart[1]).max()) - 1)
         for similarities, neighbours in self._reference.nearest(queries, wanted, left_out=left_out):
-            own = np.zeros(neighbours.shape, bool)
+            others = None
             if apart is not None:
                 own = apart[1][neighbours] == apart[0][at : at + len(neighbours), None]
                 last = np.argsort(own, axis=1, kind="stable")  # those of the group behind all others
-                similarities, neighbours, own = (
-                    np.take_along_axis(table, last, axis=1) for table in (similarities, neighbours, own)
+                similarities, neighbours, others = (
+                    np.take_along_axis(table, last, axis=1) for table in (similarities, neighbours, ~own)
                 )
             at += len(neighbours)
-            weights = np.where(own, 0.0, np.exp((similarities - similarities[:, :1]) / self.temperature))
             labels = self._reference.data.y[neighbours]
-            rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
             for k in tried:
-                votes = np.zeros((len(labels), len(self.classes_)))
-                np.add.at(votes, (rows[:, :k], labels[:, :k]), weights[:, :k])
-                yield k, votes
+                voting = None if others is None else others[:, :k]
+                yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature, voting)
+
+
+def votes_of(
+    similarities: Array, labels: Array, n_classes: int, temperature: float, voting: Array | None = None
+) -> Array:
+    """Votes float64 (m, n_classes) of neighbours (m, k) from their similarities, descending, and class numbers.
+
+    The nearest neighbour's is 1. With ``voting``, bool (m, k), only those vote, and the nearest of them has 1.
+    """
+    if voting is not None:
+        similarities = np.where(voting, similarities, -np.inf)
+    weights = np.exp((similarities - similarities.max(axis=1, keepdims=True)) / temperature)
+    votes = np.zeros((len(labels), n_classes))
+    np.add.at(votes, (np.broadcast_to(np.arange(len(labels))[:, None], labels.shape), labels), weights)
+    return votes

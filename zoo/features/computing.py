@@ -526,7 +526,7 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
         read.extend(part.positions)
         skipped.extend(part.skipped)
 
-    with _reported(forward, origin, n_done=0):
+    with reported(forward, origin, n_done=0):
         compute(forward, range(forward.n_shards), keep)
     if x is None:
         raise _nothing_readable(images, skipped)
@@ -550,7 +550,7 @@ def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
             _fill(forward, origin, folder)
         else:
             require_same_origin(folder, index.origin, origin)
-            with _reported(forward, origin, n_done=len(forward.images)):
+            with reported(forward, origin, n_done=len(forward.images)):
                 pass
     except OSError as error:
         raise DataError(
@@ -559,14 +559,14 @@ def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
         ) from error
     features = load_features(folder)
     require_same_origin(folder, features.origin, origin)
-    _require_wanted(forward, features.skipped)
+    require_wanted(forward, features.skipped)
     if features.contents is None:  # of a folder from before hashes of the images' content were stored
-        features = replace(features, contents=_of_rows(forward.images.contents, features.skipped))
-    groups = _of_rows(forward.images.groups, features.skipped)  # those of the images asked for, whatever is stored
+        features = replace(features, contents=of_rows(forward.images.contents, features.skipped))
+    groups = of_rows(forward.images.groups, features.skipped)  # those of the images asked for, whatever is stored
     return replace(features, groups=groups, tags=forward.images.tags)
 
 
-def _of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
+def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
     """Hashes of the images of the rows, from those of all images."""
     return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
@@ -577,7 +577,7 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     forward = replace(forward, shard_size=claim(folder, origin, shard_size=forward.shard_size))
     remove_leftovers(folder)
     shards = finished_shards(folder, origin, n_images=len(images), shard_size=forward.shard_size)
-    _require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
+    require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
     run = run_hash(origin, shard_size=forward.shard_size)
     labels = np.asarray(images.labels)
 
@@ -590,15 +590,15 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
 
     missing = [number for number in range(forward.n_shards) if number not in shards]
     n_done = sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())
-    with _reported(forward, origin, n_done=n_done):
+    with reported(forward, origin, n_done=n_done):
         compute(forward, missing, keep)
-    write_index(folder, _index(forward, origin, [shards[number] for number in sorted(shards)]))
+    write_index(folder, index_of(forward, origin, [shards[number] for number in sorted(shards)]))
     published = read_index(folder)  # this one, or that of a process that was faster
     if published is not None:
         tidy(folder, published)
 
 
-def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Index:
+def index_of(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Index:
     skipped = tuple(image for shard in shards for image in shard.skipped)
     dims = {shard.dim for shard in shards if shard.listed.n_rows}
     if not dims:
@@ -611,14 +611,14 @@ def _index(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Inde
         shard_size=forward.shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encode_contents(_of_rows(forward.images.contents, skipped)),
-        groups=encode_contents(_of_rows(forward.images.groups, skipped)),
+        contents=encode_contents(of_rows(forward.images.contents, skipped)),
+        groups=encode_contents(of_rows(forward.images.groups, skipped)),
         tags=forward.images.tags,
     )
 
 
 @contextmanager
-def _reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
+def reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
     """Begins and ends the progress of a run."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
@@ -628,7 +628,7 @@ def _reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None
         forward.progress.end()
 
 
-def _require_wanted(forward: Forward, skipped: Sequence[Skipped]) -> None:
+def require_wanted(forward: Forward, skipped: Sequence[Skipped]) -> None:
     """Refuses features without some of the images where all were asked for."""
     if skipped and not forward.skip_corrupt:
         raise CorruptImage(skipped[0].image, skipped[0].reason)

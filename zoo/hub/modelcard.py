@@ -84,7 +84,7 @@ def _preprocess(card: EncoderCard) -> list[str]:
     return [
         "preprocess = transforms.Compose([",
         "    v2.RGB(),",
-        f"    transforms.Resize({how.resize_px}, "
+        f"    transforms.Resize({how.resize_size}, "
         f"interpolation=transforms.InterpolationMode.{how.interpolation.upper()}),",
         f"    transforms.CenterCrop({how.crop_px}),",
         "    transforms.ToTensor(),",
@@ -435,9 +435,10 @@ def _use(card: EncoderCard) -> str:
 
 def _preprocessing(card: EncoderCard) -> str:
     how = card.preprocess
+    side = "both sides" if how.fit == "squash" else "shorter side"
     rows = [
         ("mode", "RGB"),
-        ("resize", f"shorter side to {how.resize_px} px, {how.interpolation}, antialiased"),
+        ("resize", f"{side} to {how.resize_px} px, {how.interpolation}, antialiased"),
         ("crop", f"centre, {how.crop_px} x {how.crop_px} px"),
         ("scale", "pixels from 0 to 1"),
         ("mean", ", ".join(map(str, how.mean))),

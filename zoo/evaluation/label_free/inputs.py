@@ -17,8 +17,8 @@ from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
 from ...datasets.imagefiles import notes_on
 from ...datasets.recipes import Recipe, recipe_of
-from ...datasets.rgb import RGB
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
+from ...encoders.preprocess import geometry
 from ...errors import DataError, QueryError, UnknownName
 from ...features import Features, featurise, load_features
 from ...features.store import INDEX
@@ -318,16 +318,7 @@ def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: in
     (451, 3, 32, 32)
     """
     px = min(largest_px, preprocess.crop_px)
-    shown = transforms.Compose(
-        [
-            RGB(preprocess.resize_px, preprocess.crop_px, preprocess.interpolation),
-            transforms.Resize(
-                preprocess.resize_px, interpolation=transforms.InterpolationMode(preprocess.interpolation)
-            ),
-            transforms.CenterCrop(preprocess.crop_px),
-            transforms.Resize(px),
-        ]
-    )
+    shown = transforms.Compose([*geometry(preprocess), transforms.Resize(px)])
     found = np.empty((len(images), 3, px, px), np.float32)
     for place, image in enumerate(images.images):
         found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255

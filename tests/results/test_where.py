@@ -8,8 +8,8 @@ import pytest
 
 from tests.each import for_each
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, Kind
-from zoo.cli.where import parse_condition
 from zoo.errors import QueryError, UnknownName
+from zoo.results.where import parse_condition
 
 KINDS: dict[str, Kind] = {
     "encoder": "text",

@@ -1,0 +1,157 @@
+"""What an encoder costs to run: floating point operations, parameters and activations, computed from its network.
+
+``metadata/costs.tsv`` has a row a network: the numbers do not depend on the weights, so encoders that share backbone,
+options, features and size of images share a row. ``scripts/derive_costs.py`` writes it with
+:func:`zoo.encoders.costs.computed_cost`, which runs each network on tensors without content. Nothing here imports
+torch.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ..errors import ContentError, QueryError
+from ..files import content_folder
+from .catalogue import own_card
+from .schema import EncoderCard
+
+TABLE = "costs.tsv"
+COLUMNS = (
+    "network", "backbone", "layer", "px", "gflops", "parameter_bytes", "activation_bytes", "fixed_bytes",
+    "written_bytes", "n_operations", "unknown",
+)  # fmt: skip
+"""Of the table; ``unknown`` says why a network has no numbers."""
+
+_WHOLE = ("px", "parameter_bytes", "activation_bytes", "fixed_bytes", "written_bytes", "n_operations")
+Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
+CONTEXT_BYTES = 800_000_000
+"""Reserved on a GPU for CUDA's context, its libraries and their workspaces."""
+AUTOCAST_SHARE = 0.8
+"""Of the bytes of activations that autocast leaves: 0.53 were counted of a ResNet-50, 0.78 of a ViT-S with its norms."""
+MARGIN = 1.2
+"""By which activations are multiplied for what an allocator wastes in rounding and in gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one forward pass costs, without gradients, in float32, one operation after the other."""
+
+    px: int  # side of the images
+    gflops: float  # 1e9 operations an image; a multiplication and the addition behind it are two
+    parameter_bytes: int  # parameters and buffers
+    activation_bytes: int  # most bytes of images and intermediate results alive at once, an image of the batch
+    fixed_bytes: int  # most bytes of intermediate results that do not grow with the batch, such as biases of positions
+    written_bytes: int  # by all operations, an image
+    n_operations: int  # calls of one forward pass, whatever the batch
+
+
+def network_key(card: EncoderCard) -> str:
+    """What a network's costs depend on, as 16 hexadecimal digits: backbone, options, features and size of images."""
+    about = [
+        card.architecture.backbone,
+        card.architecture.options,
+        card.representation.layer,
+        card.representation.dim,
+        card.preprocess.crop_px,
+    ]
+    return blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
+
+
+def cost_of(card: EncoderCard) -> Cost | None:
+    """The cost of an encoder at the size of images of its card; None if it is not in the table.
+
+    Other features of an encoder (``dino_vitS16@cls``) have the cost of its card's: their last layers alone differ.
+    ContentError if the table is damaged.
+    """
+    found = _of(card)
+    return found if isinstance(found, Cost) else None
+
+
+def why_unknown(card: EncoderCard) -> str:
+    """Why the table has no numbers of an encoder's network; "" if it has, or does not have the network."""
+    found = _of(card)
+    return found if isinstance(found, str) else ""
+
+
+def _of(card: EncoderCard) -> Cost | str | None:
+    found = _costs().get(network_key(card))
+    if found is None:
+        whole = own_card(card)
+        if whole is not card and whole.preprocess.crop_px == card.preprocess.crop_px:
+            found = _costs().get(network_key(whole))
+    return found
+
+
+def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", *, device: str = "cuda") -> int:
+    """Memory that features of batches of that size take, in bytes.
+
+    Contained are parameters and buffers, the images and the most activations alive at once (times ``MARGIN``, for gaps
+    in the allocator's blocks), and on a GPU ``CONTEXT_BYTES`` for CUDA's context, its libraries and their workspaces.
+    Not contained are, on a CPU, Python and its libraries (about 0.5 GB) and images decoded ahead; nor anything of
+    training. In half precision activations count with ``AUTOCAST_SHARE``, as under autocast, where parameters keep
+    their bytes.
+
+    >>> memory_bytes(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
+        868
+    """
+    if batch_size < 1:
+        raise QueryError(f"Found a batch of {batch_size} images, expected at least 1.")
+    share = 1.0 if precision == "float32" else AUTOCAST_SHARE
+    alive = cost.fixed_bytes + batch_size * cost.activation_bytes
+    context = CONTEXT_BYTES if device.startswith("cuda") else 0
+    return context + cost.parameter_bytes + round(MARGIN * share * alive)
+
+
+def largest_batch_size(
+    cost: Cost, max_memory: int, precision: Precision = "float32", *, device: str = "cuda", most: int = 1024
+) -> int:
+    """The most images a batch, up to ``most``, that fit into so many bytes by :func:`memory_bytes`; 0 if not one does.
+
+    >>> largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 868, device="cpu")
+    64
+    """
+    fitting, too_many = 0, most + 1
+    while too_many - fitting > 1:
+        middle = (fitting + too_many) // 2
+        if memory_bytes(cost, middle, precision, device=device) <= max_memory:
+            fitting = middle
+        else:
+            too_many = middle
+    return fitting
+
+
+def costs_table() -> Path:
+    """The file of the shipped table."""
+    return content_folder("metadata") / TABLE
+
+
+def read_costs(path: Path) -> dict[str, dict[str, str]]:
+    """Rows of such a table by network; empty if there is no file."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if rows and tuple(rows[0]) != COLUMNS:
+        raise ContentError(f"{path} has the columns {', '.join(rows[0])}, expected {', '.join(COLUMNS)}; restore it.")
+    return {row["network"]: row for row in rows}
+
+
+@cache
+def _costs() -> Mapping[str, Cost | str]:
+    path = costs_table()
+    return {key: row["unknown"] or as_cost(row, path) for key, row in read_costs(path).items()}
+
+
+def as_cost(row: Mapping[str, str], path: Path) -> Cost:
+    """The numbers of a row of the table; ContentError if one cannot be read."""
+    try:
+        return Cost(gflops=float(row["gflops"]), **{name: int(row[name]) for name in _WHOLE})
+    except ValueError as error:
+        raise ContentError(f"{path} has unreadable numbers of {row['network']} ({error}); restore it.") from error

@@ -1,0 +1,328 @@
+"""What an encoder must satisfy: licence, access, sizes, memory, speed and a condition, as filters over candidates.
+
+``zoo recommend`` and ``zoo choose`` read the same constraints. Each becomes one :class:`Filter`; :func:`filtered` lets
+candidates through them one after the other and says which one removed whom, and :func:`nearest` which encoders miss by
+least. Memory is computed from the network (:mod:`zoo.cards.costs`); the expected speed needs torch, and is asked for
+only where a constraint names it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ..cards.catalogue import catalogue
+from ..cards.costs import Cost, cost_of, largest_batch_size, memory_bytes
+from ..cards.licences import LICENCE_WORDS, PERMISSIVE
+from ..cards.schema import EncoderCard, Missing
+from ..errors import QueryError, UnknownName
+from ..results.facts import parsed_condition, satisfying, short_number, subjects
+
+ACCESS_WORDS = ("any", "open")
+DEVICES = ("cuda", "cpu")
+BATCH_SIZE = 64
+_N_NEAREST = 3
+
+
+class HasCard(Protocol):
+    """What filters look at."""
+
+    @property
+    def card(self) -> EncoderCard: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What the user asks of an encoder; None is no limit.
+
+    QueryError or UnknownName for a word or a number that cannot be meant.
+    """
+
+    licence: str = "any"  # any, permissive, commercial, conditions, or ids of licences, joined by commas
+    access: str = "any"  # any, or open: weights that are given to everybody
+    max_parameters: int | None = None
+    max_dim: int | None = None  # dimensions of the features
+    max_memory: int | None = None  # bytes on the device, with batches of batch_size
+    min_images_per_second: float | None = None  # on the device
+    device: str | None = None  # "cpu", "cuda" or "cuda:1"; None: memory is that of a GPU, speed that of this machine
+    where: str | None = None  # a condition as in zoo list --where
+    batch_size: int = BATCH_SIZE  # images of one forward pass
+
+    def __post_init__(self) -> None:
+        if self.access not in ACCESS_WORDS:
+            raise QueryError(f"Found access {self.access!r}, expected {' or '.join(map(repr, ACCESS_WORDS))}.")
+        if self.device is not None and self.device.partition(":")[0] not in DEVICES:
+            raise QueryError(f"Found device {self.device!r}, expected {' or '.join(map(repr, DEVICES))}.")
+        numbers = {
+            "max_parameters": self.max_parameters,
+            "max_dim": self.max_dim,
+            "max_memory": self.max_memory,
+            "min_images_per_second": self.min_images_per_second,
+            "batch_size": self.batch_size,
+        }
+        for name, number in numbers.items():
+            if number is not None and not 0 < number < math.inf:
+                raise QueryError(f"Found {name} {number!r}, expected a number above 0.")
+
+    @property
+    def memory_device(self) -> str:
+        """The device whose memory is limited."""
+        return self.device or "cuda"
+
+    def memory_of(self, card: EncoderCard) -> int | None:
+        """Bytes that an encoder takes with these batches on this device, as computed; None if that is not known."""
+        cost = cost_of(card)
+        return None if cost is None else memory_bytes(cost, self.batch_size, device=self.memory_device)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on candidates, and the words for those that fail it."""
+
+    reason: str  # an option and its value, or words
+    keeps: Callable[[HasCard], bool]
+    has: Callable[[EncoderCard], str] | None = None  # what a candidate has instead, in words; None: no number
+    excess: Callable[[EncoderCard], float] | None = None  # how often the limit that is; above 1 for those that fail
+
+
+LeftOut = dict[str, list[str]]
+"""Ids of encoders by the reason why they are no candidates."""
+
+NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone")
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A limit that an encoder misses."""
+
+    limit: str  # "--max-memory 8GB"
+    value: str  # "9.1GB"; "" where the constraint is no number
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """An encoder that passes nearly all filters."""
+
+    encoder: str
+    misses: tuple[Miss, ...]
+
+    def __str__(self) -> str:
+        """Its name and what it misses by, as in a sentence."""
+        return f"{self.encoder} ({', '.join(miss.value or f'not {miss.limit}' for miss in self.misses)})"
+
+
+SpeedOf = Callable[[EncoderCard], float | None]
+"""Images a second of an encoder; None if that is not known."""
+
+
+def filters(constraints: Constraints, *, speed_of: SpeedOf | None = None) -> list[Filter]:
+    """The filters of constraints, in the order of their fields; UnknownName if no encoder has that licence.
+
+    ``speed_of`` gives measured speeds, say; by default they are what :mod:`zoo.encoders.costs` expects of the device,
+    for which it runs two small networks there for two seconds.
+    """
+    found = _of_licence(constraints.licence)
+    if constraints.access == "open":
+        found.append(Filter("--access open", lambda one: one.card.weights.availability == "open", _access))
+    if constraints.max_parameters is not None:
+        found.append(
+            _at_most("--max-parameters", constraints.max_parameters, lambda card: card.architecture.n_parameters)
+        )
+    if constraints.max_dim is not None:
+        found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, plain=True))
+    if constraints.max_memory is not None:
+        found += _of_memory(constraints, constraints.max_memory)
+    if constraints.min_images_per_second is not None:
+        found += _of_speed(constraints.min_images_per_second, speed_of or _expected_speed(constraints.device))
+    if constraints.where is not None:
+        found.append(_of_condition(constraints.where))
+    return found
+
+
+Found = TypeVar("Found", bound=HasCard)
+
+
+def filtered(
+    everyone: Sequence[Found], filters: Sequence[Filter], left_out: Mapping[str, list[str]]
+) -> tuple[list[Found], LeftOut, str]:
+    """Candidates that pass every filter, all that are left out so far, and why none remains ("" if one does)."""
+    kept, gone = list(everyone), dict(left_out)
+    passed: list[str] = []
+    if not kept:
+        reasons = ", ".join(f"{len(names)} {reason}" for reason, names in gone.items()) or "none was measured"
+        return [], gone, f"No encoder can be ranked: {reasons}."
+    for one in filters:
+        after = [candidate for candidate in kept if one.keeps(candidate)]
+        if len(after) < len(kept):
+            gone[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
+        if not after:
+            which = f"that pass {' and '.join(passed)}" if passed else "there are"
+            near = ", ".join(map(str, nearest(everyone, filters)))
+            advice = f"; the nearest: {near}" if near else ""
+            return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
+        passed.append(f"'{one.reason}'")
+        kept = after
+    return kept, gone, ""
+
+
+def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = _N_NEAREST) -> list[Nearest]:
+    """The ``n`` candidates that miss by least: those that fail the fewest filters, then by the smallest factor.
+
+    A filter without a number, such as a licence, counts as missed by more than any number; among candidates that miss
+    by the same, their order is kept.
+    """
+    found = []
+    for candidate in everyone:
+        card = candidate.card
+        failed = [one for one in filters if not one.keeps(candidate)]
+        if not failed:
+            continue
+        factors = [math.inf if one.excess is None else one.excess(card) for one in failed]
+        misses = tuple(Miss(one.reason, "" if one.has is None else one.has(card)) for one in failed)
+        found.append((sum(map(math.isinf, factors)), len(failed), max(factors), Nearest(card.id, misses)))
+    return [near for *_, near in sorted(found, key=lambda one: one[:3])[:n]]
+
+
+def as_bytes(n_bytes: float) -> str:
+    """Bytes as the options of memory take them.
+
+    >>> as_bytes(8_000_000_000), as_bytes(512_000_000)
+    ('8GB', '512MB')
+    """
+    return f"{short_number(n_bytes)}B"
+
+
+def _of_licence(text: str) -> list[Filter]:
+    wanted = [_known_licence(word.strip()) for word in text.split(",") if word.strip()] or [_known_licence("")]
+    if "any" in wanted:
+        return []
+    reason = f"--licence {','.join(wanted)}"
+    return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence)]
+
+
+def _is_licensed(card: EncoderCard, word: str) -> bool:
+    """Whether an encoder may be used as a word of ``--licence`` says; an id is that of its weights."""
+    match word:
+        case "permissive":
+            return card.licence.weights in PERMISSIVE and card.licence.code in PERMISSIVE
+        case "commercial":
+            return card.commercial_use == "yes"
+        case "conditions":
+            return card.commercial_use in ("yes", "conditions")
+    return card.licence.weights == word
+
+
+def _known_licence(name: str) -> str:
+    """The id of a licence that some encoder has, or a word for several; case does not matter."""
+    found = set(catalogue().column("licence.weights").values())
+    known = {str(licence).casefold(): str(licence) for licence in found if not isinstance(licence, Missing)}
+    if name.casefold() in LICENCE_WORDS:
+        return name.casefold()
+    if name.casefold() not in known:
+        words = ", ".join(map(repr, LICENCE_WORDS))
+        hint = f"Expected {words} or one of: {', '.join(sorted(known.values()))}."
+        raise UnknownName("licence", name, [*LICENCE_WORDS, *known.values()], hint=hint)
+    return known[name.casefold()]
+
+
+def _licence(card: EncoderCard) -> str:
+    licence = card.licence.weights
+    return f"licence {licence.value}" if isinstance(licence, Missing) else licence
+
+
+def _access(card: EncoderCard) -> str:
+    access = card.weights.availability
+    return f"access {access.value if isinstance(access, Missing) else access}"
+
+
+def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], *, plain: bool = False) -> Filter:
+    words: Callable[[float], str] = str if plain else short_number
+    unit = option.removeprefix("--max-")
+    return Filter(
+        f"{option} {words(limit)}",
+        lambda one: of(one.card) <= limit,
+        lambda card: f"{words(of(card))} {unit}",
+        lambda card: of(card) / limit,
+    )
+
+
+def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
+    cost: Callable[[EncoderCard], Cost | None] = _remembered(cost_of)
+    device, n = constraints.memory_device, constraints.batch_size
+
+    def needed(card: EncoderCard) -> float:
+        known = cost(card)
+        return math.inf if known is None else memory_bytes(known, n, device=device)
+
+    def words(card: EncoderCard) -> str:
+        known = cost(card)
+        if known is None:
+            return "memory not known"
+        fitting = largest_batch_size(known, limit, device=device, most=n)
+        smaller = f", of {fitting} it fits" if fitting else ""
+        return f"{as_bytes(needed(card))} of memory with batches of {n}{smaller}"
+
+    reason = f"--max-memory {as_bytes(limit)}"
+    return [
+        Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None),
+        Filter(reason, lambda one: needed(one.card) <= limit, words, lambda card: needed(card) / limit),
+    ]
+
+
+def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
+    speed = _remembered(speed_of)
+
+    def slowness(card: EncoderCard) -> float:
+        known = speed(card)
+        return math.inf if not known else limit / known
+
+    def words(card: EncoderCard) -> str:
+        known = speed(card)
+        return "speed not known" if known is None else f"{short_number(float(f'{known:.3g}'))} images a second"
+
+    reason = f"--min-images-per-second {limit:g}"
+    return [
+        Filter(f"speed not known, for {reason}", lambda one: speed(one.card) is not None),
+        Filter(reason, lambda one: slowness(one.card) <= 1, words, slowness),
+    ]
+
+
+def _expected_speed(device: str | None) -> SpeedOf:
+    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+
+    def speed(card: EncoderCard) -> float | None:
+        cost = cost_of(card)
+        return None if cost is None else expected_images_per_second(cost, device).images_per_second
+
+    return speed
+
+
+Value = TypeVar("Value")
+
+
+def _remembered(of: Callable[[EncoderCard], Value]) -> Callable[[EncoderCard], Value]:
+    """The same function, called once an encoder; cards are no keys, for they hold dictionaries."""
+    known: dict[str, Value] = {}
+
+    def remembered(card: EncoderCard) -> Value:
+        if card.id not in known:
+            known[card.id] = of(card)
+        return known[card.id]
+
+    return remembered
+
+
+def _of_condition(text: str) -> Filter:
+    parsed, reads_results = parsed_condition(text)
+    everyone = set(catalogue())
+    listed = {one.id for one in satisfying(parsed, subjects(everyone, with_risks=reads_results))}
+
+    def keeps(one: HasCard) -> bool:
+        name = one.card.id
+        if name in listed or name in everyone:
+            return name in listed
+        return bool(satisfying(parsed, subjects([name], with_risks=reads_results)))
+
+    return Filter(f"--where {text}", keeps)

@@ -1,0 +1,597 @@
+"""A race: many contenders featurise few images, few contenders many, until the best on all labels is known well enough.
+
+Successive halving over contenders and images. Training images are visited in a seeded random order that is stratified
+by class, test images in a random one, whole groups together; a rung has twice as many images as the one before and only
+adds to them. Measuring everything would cost all images of all contenders; the race spends ``Plan.share`` of that, or
+``Plan.budget_s`` seconds.
+
+What judges. Where a rung has all training images, the probe itself does, on the test images of the rung: with few
+labels that is so from the first rung on, and what is added are test images. Before that a cheap score does
+(:data:`SCORES`), with an outcome for each image, so that contenders are compared on the same images.
+
+Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
+by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
+end within its budget with all that are left, those with the largest errors; that says nothing of them, unless a test
+does. The budget reckons with a race that keeps the best ``Plan.keep`` at each doubling of the images (sequential
+halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where that would cost half a rung's field.
+
+Learning curves cross: a wide encoder may need more labels. So before all labels are there (1) beyond doubt means that
+the contender stays behind by more than ``Plan.margin`` points, which a cheap score may be wrong by, even if it went on
+gaining on the leader as fast as over the last two doublings of the labels, slowing as n^-0.15 does, the exponent of the
+published scaling law; and (2) one place among those that are kept is for the contender that would lead if that went on.
+
+How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
+(or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
+contender leads, as intervals of one look at the data; early drops add a fifth of the level. The leader's own error is
+the lowest of several, and so too low: ``Race.optimism`` is by how much, by the bootstrap (what the contender that leads
+in a resample loses on the images themselves). Intervals are over test images; other training labels would move errors
+in addition.
+
+References
+----------
+K. Jamieson and A. Talwalkar 2016, Non-stochastic Best Arm Identification and Hyperparameter Optimization.
+Z. Karnin, T. Koren and O. Somekh 2013, Almost Optimal Exploration in Multi-Armed Bandits (sequential halving).
+J. Hsu 1996, Multiple Comparisons (with the best).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..evaluation.bootstrap import Interval
+from ..optional import requires_extra
+from .comparing import Look, behind_alone, compared, error_of
+from .judging import SCORES, Chunk, Predict, Probe, logistic_probe
+from .visiting import Schedule, Task, clusters_of, schedule
+
+with requires_extra("evaluate", needed_for="Choosing an encoder"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Rows = NDArray[np.int64]
+    Truths = NDArray[np.bool_]
+
+SCORE = "ridge"  # judges before all labels are there
+SHARE = 0.2  # of the cost of measuring everything
+EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
+_SLOWING = 2**-0.15  # of the gain a doubling of labels
+Tell = Callable[[str], None]
+
+
+class Contender(Protocol):
+    """An encoder in the race."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seconds_per_image(self) -> float:
+        """Expected before images were featurised, measured afterwards; any unit that is the same for all."""
+
+    def features(self, part: str, rows: Rows) -> Floats:
+        """Features of these images of "train" or "val", float32 (len(rows), dim); a ZooError takes it out of the race.
+
+        The race asks again for rows that it had, so that they had better be kept.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a race is run."""
+
+    seed: int = 0
+    level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
+    score: str = SCORE  # judges before all labels are there: a name of SCORES
+    first_images: int = 256  # of the first rung, half of them to train on
+    keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
+    tolerance: float = 0.5  # points of error that do not matter
+    margin: float = 2.0  # points of error that a cheap score may be wrong by
+    share: float | None = SHARE  # of the cost of measuring everything; None: no limit
+    least_s: float = 0.0  # seconds of featurising that the race may spend whatever the share
+    budget_s: float | None = None  # of the clock; None: no limit
+    n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
+    n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise QueryError(f"There is no score {self.score!r}; expected one of {', '.join(SCORES)}.")
+        for what, value, low, high in (
+            ("level", self.level, 0.5, 1.0),
+            ("keep", self.keep, 0.0, 1.0),
+            ("share", 0.5 if self.share is None else self.share, 0.0, math.inf),
+            ("budget_s", 1.0 if self.budget_s is None else self.budget_s, 0.0, math.inf),
+            ("first_images", self.first_images, 3, math.inf),
+            ("n_final", self.n_final, 0, math.inf),
+        ):
+            if not low < value < high:
+                raise QueryError(
+                    f"A race was asked for with {what} {value:g}; expected above {low:g} and below {high:g}."
+                )
+
+    def schedule(self, task: Task) -> Schedule:
+        """The order of the images and the sizes of the rungs."""
+        return schedule(task, first_images=self.first_images, seed=self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How one contender ended.
+
+    ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with a 95 %
+    interval of its own; ``behind`` in points, paired with the leader over the same images, simultaneous over the
+    probed; both are of the contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie",
+    "worse", "not told apart" (dropped for the budget, and no test tells it from the leader), or "failed".
+    """
+
+    name: str
+    status: str
+    error: Interval | None
+    behind: Interval | None
+    verdict: str
+    n_train: int
+    n_test: int
+    rung: int
+    score: str  # what judged it last: "probe", or a name of SCORES
+    reason: str  # why it was dropped or failed; empty of the probed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One step of the race."""
+
+    number: int  # from 1
+    n_train: int
+    n_test: int
+    score: str  # "probe", or a name of SCORES
+    errors: dict[str, float]  # percent, of all that ran, best first
+    dropped: dict[str, str]  # reasons by name
+    seconds: float  # spent so far, images times seconds an image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """The end of a race, best first."""
+
+    standings: tuple[Standing, ...]
+    rungs: tuple[Rung, ...]
+    images: dict[str, int]  # featurised, by contender
+    seconds: dict[str, float]  # these times the contender's seconds an image
+    full_seconds: float  # the same of all images and all contenders
+    optimism: float | None  # points by which the leader's error is too low, as the lowest of several
+    is_complete: bool  # the survivors were probed on all labels
+    notes: tuple[str, ...]
+
+    @property
+    def leader(self) -> Standing:
+        return self.standings[0]
+
+    @property
+    def share(self) -> float:
+        """Cost of the race as a share of that of measuring everything."""
+        return sum(self.seconds.values()) / self.full_seconds if self.full_seconds else 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Runner:
+    """A contender with what is known of it."""
+
+    contender: Contender
+    n_train: int = 0  # images that were featurised
+    n_test: int = 0
+    rung: int = 0
+    predict: Predict | None = None
+    wrong: Truths = field(default_factory=lambda: np.zeros(0, bool))  # of the probe on all labels
+    reason: str = ""
+    failed: bool = False
+    hopeless: bool = False  # dropped beyond doubt
+
+    @property
+    def name(self) -> str:
+        return self.contender.name
+
+    @property
+    def n_images(self) -> int:
+        return self.n_train + self.n_test
+
+    @property
+    def seconds(self) -> float:
+        return self.n_images * self.contender.seconds_per_image
+
+
+class _Racing:
+    """The state of a race."""
+
+    def __init__(
+        self, contenders: Sequence[Contender], task: Task, plan: Plan, *, probe: Probe, tell: Tell, clock: Any
+    ) -> None:
+        self.task, self.plan, self.probe, self.tell, self.clock = task, plan, probe, tell, clock
+        self.runners = {contender.name: _Runner(contender) for contender in contenders}
+        self.alive = list(self.runners)
+        self.schedule = plan.schedule(task)
+        self.looks: list[Look] = []
+        self.rungs: list[Rung] = []
+        self.notes: list[str] = []
+        self.started = clock()
+        self.clusters = {
+            "train": clusters_of(task.groups_train, self.schedule.train),
+            "test": clusters_of(task.groups_test, self.schedule.test),
+        }
+
+    # --- what it costs -----------------------------------------------------------------------------------------
+
+    @property
+    def spent(self) -> float:
+        return sum(runner.seconds for runner in self.runners.values())
+
+    @property
+    def full_seconds(self) -> float:
+        n = self.task.n_train + self.task.n_test
+        return sum(n * runner.contender.seconds_per_image for runner in self.runners.values() if not runner.failed)
+
+    @property
+    def is_limited(self) -> bool:
+        return self.plan.share is not None or self.plan.budget_s is not None
+
+    def left(self) -> float:
+        """Seconds of featurising that the race may still spend."""
+        by_share = math.inf
+        if self.plan.share is not None:
+            by_share = max(self.plan.share * self.full_seconds, self.plan.least_s) - self.spent
+        return min(by_share, self.left_on_clock())
+
+    def left_on_clock(self) -> float:
+        return math.inf if self.plan.budget_s is None else self.plan.budget_s - (self.clock() - self.started)
+
+    def step_cost(self, names: Sequence[str], rung: int) -> float:
+        """Seconds that a rung (from 0) costs these contenders after the one before."""
+        n = sum(self.schedule.sizes[rung]) - (sum(self.schedule.sizes[rung - 1]) if rung else 0)
+        return sum(n * self.runners[name].contender.seconds_per_image for name in names)
+
+    def cost_to_end(self, names: Sequence[str], rung: int, n_final: int) -> float:
+        """Seconds from this rung on, if the best share is kept after each, until the last have all labels."""
+        total, alive = 0.0, list(names)
+        for number in range(rung, len(self.schedule.sizes)):
+            n_train, n_test = self.schedule.sizes[max(number - 1, 0)]
+            if len(alive) <= n_final and n_train == self.task.n_train and n_test >= self.n_report:
+                break
+            total += self.step_cost(alive, number)
+            alive = alive[: max(n_final, math.ceil(self.plan.keep * len(alive)))]
+        return total
+
+    @property
+    def n_report(self) -> int:
+        return min(self.task.n_test, self.plan.n_report)
+
+    # --- the rungs ---------------------------------------------------------------------------------------------
+
+    def run(self) -> Race:
+        n_rungs = len(self.schedule.sizes)
+        for rung in range(n_rungs):
+            self.climb(rung)
+            if not self.alive:
+                reasons = "; ".join(f"{runner.name}: {runner.reason}" for runner in self.runners.values())
+                raise DataError(f"None of the {len(self.runners)} encoders could be used. {reasons}")
+            dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
+            self.report(dropped)
+            if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
+                break
+        if self.looks[-1].score != "probe":
+            self.probe_what_is_there()
+        return self.ended()
+
+    def climb(self, rung: int) -> None:
+        """Featurises the images of a rung with all that are left, and judges them."""
+        n_train, n_test = self.schedule.sizes[rung]
+        has_all = n_train == self.task.n_train
+        score = "probe" if has_all else self.plan.score
+        train, test = self.schedule.train[:n_train], self.schedule.test[:n_test]
+        self.tell(
+            f"rung {rung + 1}: {_n(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test images"
+            + (" (all labels)" if has_all else f" (of {self.task.n_train:,} and {self.task.n_test:,})")
+        )
+        wrong: dict[str, Truths] = {}
+        gained: dict[str, Any] = {}
+        for name in list(self.alive):
+            runner = self.runners[name]
+            if len(wrong) >= self.plan.n_final and self.left_on_clock() <= 0:
+                runner.reason = "its turn did not come within the time"
+                self.alive.remove(name)
+                continue
+            try:
+                if has_all:
+                    wrong[name] = self.probed(runner, train, test)
+                else:
+                    wrong[name], gained[name] = self.scored(runner, train, test)
+            except CorruptImage:  # of the images, not of the encoder
+                raise
+            except ZooError as error:
+                runner.failed, runner.reason = True, str(error)
+                self.alive.remove(name)
+                self.tell(f"{name} is out: {error}")
+                continue
+            runner.n_train, runner.n_test, runner.rung = n_train, n_test, rung + 1
+        self.look(rung + 1, n_train, n_test, score, wrong, {} if has_all else gained)
+
+    def look(
+        self, number: int, n_train: int, n_test: int, score: str, wrong: dict[str, Truths], gained: dict[str, Any]
+    ) -> None:
+        gained = {name: gain for name, gain in gained.items() if len(gain)}
+        clusters = None
+        n_outcomes = len(next(iter(wrong.values()))) if wrong else 0
+        train, test = self.clusters["train"], self.clusters["test"]
+        if train is not None or test is not None:
+            of_train = np.arange(n_train) if train is None else train[:n_train]
+            of_test = np.arange(n_test) if test is None else test[:n_test]
+            parts = [of_train] if score != "probe" and n_outcomes != n_test else []
+            parts += [of_test + (n_train if parts else 0)] if n_outcomes != n_train or not parts else []
+            clusters = np.unique(np.concatenate(parts), return_inverse=True)[1].reshape(-1)
+        left = math.log2(self.task.n_train / n_train)
+        slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
+        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, slowed))
+
+    def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any]:
+        """Whether the cheap score is wrong on each image, and what a quarter of the labels gets wrong beyond that."""
+        clusters = self.clusters["train"]
+        chunk = Chunk(
+            x_train=runner.contender.features("train", train),
+            y_train=self.task.y_train[train],
+            x_test=runner.contender.features("val", test),
+            y_test=self.task.y_test[test],
+            groups=None if clusters is None else clusters[: len(train)],
+        )
+        judge = SCORES[self.plan.score]
+        left_out, on_test = judge(chunk)
+        before = judge(chunk.quarter())[1]
+        return np.concatenate([left_out, on_test]), before.astype(np.int8) - on_test
+
+    def probed(self, runner: _Runner, train: Rows, test: Rows) -> Truths:
+        """Whether the probe on these labels is wrong on each test image; trained once, then asked of new images."""
+        if runner.predict is None:
+            rows = np.sort(train)
+            runner.predict = self.probe(
+                runner.name, rows, runner.contender.features("train", rows), self.task.y_train[rows]
+            )
+        new = test[len(runner.wrong) :]
+        if len(new):
+            predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
+            runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
+        return runner.wrong[: len(test)]
+
+    def probe_what_is_there(self) -> None:
+        """Probes the survivors on the labels that the budget allowed."""
+        last = self.looks[-1]
+        train, test = self.schedule.train[: last.n_train], self.schedule.test[: last.n_test]
+        self.tell(f"probes of {_n(len(self.alive), 'encoder')} on {last.n_train:,} labels")
+        wrong = {name: self.probed(self.runners[name], train, test) for name in self.alive}
+        self.look(last.number, last.n_train, last.n_test, "probe", wrong, {})
+
+    # --- who is dropped ----------------------------------------------------------------------------------------
+
+    def ranked(self) -> list[str]:
+        look = self.looks[-1]
+        return sorted(
+            self.alive, key=lambda name: (look.error(name), self.runners[name].contender.seconds_per_image, name)
+        )
+
+    def is_worse(self, look: Look, name: str, leader: str, *, n_looks: int) -> bool:
+        """True if it is beyond doubt, at one of so many looks at all contenders."""
+        margin = 0.0 if look.score == "probe" else self.plan.margin
+        level = EARLY_SHARE * (1 - self.plan.level) / (n_looks * max(len(self.runners) - 1, 1))
+        return look.worse(name, leader, margin=margin) < level
+
+    def drop(self, *, is_last: bool, rung: int) -> dict[str, str]:
+        """Drops the hopeless and what the budget does not allow; returns the reasons."""
+        look, ranked = self.looks[-1], self.ranked()
+        leader, dropped = ranked[0], {}
+        if is_last:
+            self.alive = ranked
+            return {}
+        for name in ranked[1:]:
+            if self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
+                self.runners[name].hopeless = True
+                dropped[name] = f"{look.behind(name, leader)[0]:.1f} points behind {leader}, beyond doubt"
+        rest = [name for name in ranked if name not in dropped]
+        kept = self.kept(rest, rung + 1)
+        for name in rest:
+            if name not in kept:
+                dropped[name] = f"{look.behind(name, leader)[0]:.1f} points behind {leader}, to stay within the budget"
+        for name, reason in dropped.items():
+            self.runners[name].reason = reason
+        self.alive = [name for name in ranked if name not in dropped]
+        return dropped
+
+    def kept(self, ranked: list[str], rung: int) -> list[str]:
+        """Those that the budget allows to go on, best first."""
+        n_all, n_final = len(ranked), min(self.plan.n_final, len(ranked))
+        if not self.is_limited or self.cost_to_end(ranked, rung, n_final) <= self.left():
+            return ranked
+        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final - 1, -1))
+        share = math.ceil(self.plan.keep * n_all)
+        if n < share:  # a broader race and one that ends alone
+            n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
+        n = n or n_final  # the budget does not reach the end: as far as it goes
+        look, kept = self.looks[-1], ranked[:n]
+        if look.gained and n > 1:
+            rising = min(ranked, key=look.projected)
+            if rising not in kept:
+                kept = [*kept[:-1], rising]
+        return kept
+
+    def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
+        """The first of these numbers of contenders with which the race can end in its budget, or 0."""
+        left = self.left()
+        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), 0)
+
+    def affords(self, rung: int) -> bool:
+        """True if the next rung is within the budget."""
+        return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
+
+    def is_decided(self) -> bool:
+        """True if nobody that is left can be better than the leader by what matters."""
+        look = self.looks[-1]
+        if not self.is_limited or look.score != "probe" or look.n_test < self.n_report:
+            return False
+        if len(self.alive) == 1:
+            return True
+        level = 1 - (1 - self.plan.level) / len(self.schedule.sizes)
+        found = compared(look, self.ranked(), level=level, seed=self.plan.seed)
+        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
+            self.notes.append(
+                f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
+                f"{self.plan.tolerance:g} points."
+            )
+        return decided
+
+    # --- what it says ------------------------------------------------------------------------------------------
+
+    def report(self, dropped: dict[str, str]) -> None:
+        look = self.looks[-1]
+        errors = dict(sorted(((name, look.error(name)) for name in look.wrong), key=lambda pair: pair[1]))
+        self.rungs.append(
+            Rung(
+                number=look.number,
+                n_train=look.n_train,
+                n_test=look.n_test,
+                score=look.score,
+                errors=errors,
+                dropped=dropped,
+                seconds=self.spent,
+            )
+        )
+        leader = self.alive[0]
+        text = f"rung {look.number}: {leader} leads with {look.error(leader):.1f} % wrong by {look.score}"
+        for reason, why in (("beyond doubt", "worse beyond doubt"), ("the budget", "to stay within the budget")):
+            if some := [name for name, given in dropped.items() if given.endswith(reason)]:
+                text += f"; dropped, {why}: {', '.join(some)}"
+        self.tell(text)
+
+    def ended(self) -> Race:
+        look = self.looks[-1]
+        names = self.ranked()
+        known = compared(look, names, level=self.plan.level, seed=self.plan.seed)
+        leader, behind = names[0], known.behind
+        found = [
+            Standing(
+                name=name,
+                status="probed",
+                error=known.errors[name],
+                behind=behind.get(name, Interval(value=0.0, ci_low=None, ci_high=None)),
+                verdict="leader" if name == leader else "worse" if (behind[name].ci_low or 0.0) > 0 else "tie",
+                n_train=look.n_train,
+                n_test=look.n_test,
+                rung=look.number,
+                score=look.score,
+                reason="",
+            )
+            for name in names
+        ]
+        others = [runner for name, runner in self.runners.items() if name not in self.alive]
+        found += sorted(
+            (self.left_behind(runner, leader) for runner in others),
+            key=lambda one: (one.status == "failed", -one.rung, one.error.value if one.error else 0.0, one.name),
+        )
+        is_complete = look.n_train == self.task.n_train
+        if not is_complete:
+            self.notes.append(
+                f"The budget ended the race at {look.n_train:,} of {self.task.n_train:,} labels; with all of them the "
+                "order may be another."
+            )
+        return Race(
+            standings=tuple(found),
+            rungs=tuple(self.rungs),
+            images={name: runner.n_images for name, runner in self.runners.items()},
+            seconds={name: runner.seconds for name, runner in self.runners.items()},
+            full_seconds=self.full_seconds,
+            optimism=known.optimism,
+            is_complete=is_complete,
+            notes=tuple(self.notes),
+        )
+
+    def left_behind(self, runner: _Runner, leader: str) -> Standing:
+        """The standing of one that was dropped or failed, against the leader of the end."""
+        look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
+        status = "failed" if runner.failed else "dropped"
+        error = behind = None
+        verdict = status
+        if look is not None and runner.n_images:
+            error = error_of(look, runner.name, seed=self.plan.seed)
+            behind = behind_alone(look, runner.name, leader, level=self.plan.level)
+            if not runner.failed:
+                known = runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)
+                verdict = "worse" if known else "not told apart"
+        return Standing(
+            name=runner.name,
+            status=status,
+            error=error,
+            behind=behind,
+            verdict=verdict,
+            n_train=runner.n_train,
+            n_test=runner.n_test,
+            rung=runner.rung,
+            score=look.score if look else self.plan.score,
+            reason=runner.reason,
+        )
+
+
+def _n(n: int, what: str) -> str:
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def race(
+    contenders: Sequence[Contender],
+    task: Task,
+    plan: Plan | None = None,
+    *,
+    probe: Probe | None = None,
+    tell: Tell | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Race:
+    """The best of several encoders on labelled images, at a part of the cost of measuring all.
+
+    Parameters
+    ----------
+    contenders : sequence of Contender
+        With different names. Those that come first have their turn where the time is short; else the order is free.
+    task : Task
+    plan : Plan, optional
+    probe : callable, optional
+        Trains the probes; by default :func:`logistic_probe`.
+    tell : callable, optional
+        Called with a sentence on what is done next, and on who leads and who was dropped after each rung.
+    clock : callable
+        Seconds, for ``plan.budget_s``.
+
+    Raises
+    ------
+    QueryError
+        If there is no contender, or two have one name.
+    DataError
+        If none can be used; says why of each.
+    """
+    chosen = plan or Plan()
+    names = [contender.name for contender in contenders]
+    if not names or len(set(names)) < len(names):
+        raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
+    made = probe or logistic_probe(task, seed=chosen.seed)
+    return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+
+
+def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:
+    """Seconds of featurising that a race is expected to take, and that measuring everything would.
+
+    By the contenders' expected seconds an image, if the first ones given were the best; nothing is featurised.
+    """
+    made = _Racing(contenders, task, plan, probe=logistic_probe(task), tell=lambda text: None, clock=time.monotonic)
+    full = made.full_seconds
+    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
+    if not made.is_limited:
+        return full, full
+    return max(min(planned, made.left()), made.step_cost(made.alive, 0)), full

@@ -1,0 +1,155 @@
+"""Blocks of networks that have no tokens of one width, and the means of their maps.
+
+A block is what its authors repeat: a residual block of a ResNet, an inverted bottleneck of an EfficientNet, a block of
+ConvNeXt, Swin or Hiera. What is read is its output as the next block gets it, without the layers behind the last block:
+the mean over all positions. For a ResNet, that of the last block is what the network pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchvision.models.resnet import ResNet
+
+from ..cards.blocks import Stages
+from ..cards.schema import EncoderCard
+from .resnet import SmallResNet
+
+Seen = Callable[[int, Tensor], None]
+"""Called with the number of a block and its output."""
+
+_CONTAINERS = ("stages", "layers", "blocks")
+_CLASS_LATER = ("cls_attn_blocks", "blocks_token_only")  # of networks whose other blocks see patches alone
+_ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of networks on meta
+
+
+def block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
+    """The blocks of each stage, the first first; none where they are not known."""
+    if isinstance(backbone, ResNet | SmallResNet):
+        stages = [list(layer) for name, layer in backbone.named_children() if name.startswith("layer")]
+        stages[-1] += list(backbone.avgpool.children())[:-1]  # zoo:resnet50_last_block has a block before its average
+        return stages
+    network = getattr(backbone, "network", None)
+    if isinstance(network, nn.Module):  # of transformers, whose class the zoo wraps
+        return [list(backbone.blocks)] if hasattr(backbone, "blocks") else []  # type: ignore[arg-type]
+    for prefix in ("layer", "s"):  # of timm's ResNets and RegNets
+        found = [part for name, part in backbone.named_children() if name.removeprefix(prefix) in "12345678"]
+        found = [part for part in found if len(list(part.children()))]
+        if len(found) > 1:
+            return [_inside(stage) for stage in found]
+    for name in _CONTAINERS:
+        container = getattr(backbone, name, None)
+        if isinstance(container, nn.Sequential | nn.ModuleList) and len(container):
+            return _stages_in(container)
+    return []
+
+
+def _stages_in(container: nn.Module) -> list[list[nn.Module]]:
+    """Stages of a container, or one stage if what it holds are blocks."""
+    parts = list(container.children())
+    is_staged = all(isinstance(part, nn.Sequential) or _blocks_within(part) is not None for part in parts)
+    return [_inside(part) for part in parts] if is_staged else [parts]
+
+
+def _inside(stage: nn.Module) -> list[nn.Module]:
+    within = _blocks_within(stage)
+    return list((stage if within is None else within).children())
+
+
+def _blocks_within(stage: nn.Module) -> nn.Module | None:
+    within = getattr(stage, "blocks", None)
+    return within if isinstance(within, nn.Sequential | nn.ModuleList) and len(within) else None
+
+
+class _Enough(Exception):
+    """All that was asked for has been computed."""
+
+
+@contextmanager
+def watched(modules: Sequence[nn.Module], seen: Seen) -> Iterator[None]:
+    """Calls ``seen`` for every block of these that runs within."""
+
+    def hook(number: int) -> Callable[..., None]:
+        def after(module: nn.Module, arguments: Any, output: Any) -> None:
+            seen(number, output[0] if isinstance(output, tuple) else output)
+
+        return after
+
+    handles = [module.register_forward_hook(hook(number)) for number, module in enumerate(modules)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def mean_of_map(backbone: Any, output: Tensor) -> Tensor:
+    """The mean over all positions of a block's output, (n, channels); class and register tokens do not count.
+
+    A map is (n, channels, height, width), or has its channels last; tokens are (n, tokens, channels).
+    """
+    if output.ndim == 4 and not _has_channels_last(backbone, output):
+        return output.mean(dim=(2, 3))
+    has_prefix = output.ndim == 3 and not any(hasattr(backbone, name) for name in _CLASS_LATER)
+    n_prefix = getattr(backbone, "num_prefix_tokens", 0) if has_prefix else 0
+    return output.flatten(1, -2)[:, n_prefix:].mean(dim=1)
+
+
+def _has_channels_last(backbone: Any, output: Tensor) -> bool:
+    if getattr(backbone, "output_fmt", "NCHW") == "NHWC":
+        return True
+    about = getattr(backbone, "feature_info", None)
+    known = {stage["num_chs"] for stage in about} if isinstance(about, list) else set()
+    return output.shape[1] not in known and output.shape[-1] in known
+
+
+def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
+    """Means of the maps of blocks, the earliest first; what comes after the last of them is not computed."""
+    modules = [module for stage in block_modules(backbone) for module in stage]
+    numbers = [block % len(modules) for block in blocks]
+    means: dict[int, Tensor] = {}
+
+    def seen(number: int, output: Tensor) -> None:
+        if number in numbers:
+            means[number] = mean_of_map(backbone, output)
+            if len(means) == len(numbers):
+                raise _Enough
+
+    try:
+        with watched(modules, seen):
+            backbone(images)
+    except _Enough:
+        pass
+    return torch.cat([means[number] for number in numbers], dim=-1)
+
+
+def stages_of(card: EncoderCard) -> Stages | None:
+    """The blocks of a card's network, found by running it on the meta device; None if they cannot be read.
+
+    Those can be read that run one after the other, each once, and give one vector an image.
+    """
+    from .build import build_encoder  # which reads the means of blocks itself
+
+    network = build_encoder(card, device="meta")
+    stages = block_modules(network.backbone)
+    modules = [module for stage in stages for module in stage]
+    px, order, widths = card.preprocess.crop_px, [], []
+
+    def seen(number: int, output: Tensor) -> None:
+        order.append(number)
+        widths.append(mean_of_map(network.backbone, output).shape[1])
+
+    try:
+        with watched(modules, seen), torch.device("meta"):
+            network(torch.empty(2, 3, px, px))
+    except _ERRORS:
+        return None
+    if not modules or order != list(range(len(modules))):
+        return None
+    given = iter(widths)
+    pools_last = isinstance(network.backbone, ResNet | SmallResNet)
+    return Stages(tuple(tuple(next(given) for _ in stage) for stage in stages), pools_last)

@@ -1,0 +1,191 @@
+"""Choosing one of many variants on few images, and what the choice is worth on others.
+
+The best of many is best partly by luck: its error on the images that chose it is too low, the more so the more variants
+and the fewer images there are. So the variants are compared on the training images, each classified by a probe of all
+others, and what was chosen is judged on test images that no choice has seen. The two estimates of the same difference,
+of the chosen variant's error and of the default's, stand beside each other: naive, from the images that chose, and
+nested, from those that did not. The nested one is unbiased for the variant that was chosen.
+
+Intervals are those of :mod:`.bootstrap`, over images; where images come in groups, over groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import DataError
+from ..optional import requires_extra
+from .bootstrap import N_DRAWS, Interval, error_draws, interval
+
+with requires_extra("evaluate", needed_for="Choosing a layer"):
+    import numpy as np
+    from scipy.stats import beta, binomtest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+LEVEL = 0.05  # p-values below it tell two variants apart
+_DRAWS_AT_A_TIME = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """The variant that training images choose, and what test images say of it. Differences are points of error."""
+
+    chosen: int  # fewest errors on training images; of equals the default, then the cheapest
+    cheapest: int  # cheapest of those that training images do not tell apart from the chosen one
+    naive: Interval  # chosen less default, on the training images that chose
+    nested: Interval  # the same on the test images
+    p_value: float | None  # that test images make them differ so much by chance; None if they are one
+    behind: tuple[Interval, ...]  # each variant less the chosen one, on the test images
+    p_values: tuple[float | None, ...]  # of each of these, by itself
+    tied: tuple[bool, ...]  # not told apart from the chosen one on the test images
+
+    @property
+    def optimism(self) -> float:
+        """How much better the naive estimate makes the choice look, in points of error."""
+        return self.nested.value - self.naive.value
+
+
+def choose(
+    train_wrong: Bools,
+    test_wrong: Bools,
+    *,
+    default: int,
+    costs: Floats,
+    train_groups: NDArray[np.uint64] | None = None,
+    test_groups: NDArray[np.uint64] | None = None,
+    seed: int = 0,
+) -> Choice:
+    """Chooses a variant on training images, and judges the choice on test images.
+
+    Parameters
+    ----------
+    train_wrong : bool array, shape (n_train, n_variants)
+        Whether each training image was classified wrongly by what was learnt from others.
+    test_wrong : bool array, shape (n_test, n_variants)
+        The same of test images, which nothing was learnt from.
+    default : int
+        The variant to compare with.
+    costs : float array, shape (n_variants,)
+        What each costs to compute, in any unit.
+    train_groups, test_groups : array, shape (n,), optional
+        Images with the same number, as those of one patient, are resampled together.
+    seed : int
+        Of the bootstrap.
+
+    Raises
+    ------
+    DataError
+        If the tables do not fit each other, or have no row.
+
+    >>> wrong = np.array([[True, False]] * 6 + [[False, False]] * 4)
+    >>> found = choose(wrong, wrong, default=0, costs=np.array([1.0, 1.0]))
+    >>> found.chosen, found.nested.value, found.p_value
+    (1, -60.0, 0.03125)
+    """
+    shape = np.shape(train_wrong)
+    if len(shape) != 2 or np.shape(test_wrong)[1:] != shape[1:] or not all((*shape, len(test_wrong))):
+        raise DataError(
+            f"Outcomes of variants have the shapes {shape} and {np.shape(test_wrong)}; expected images x variants, of "
+            "the same variants and at least one image each."
+        )
+    order = [(int(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
+    chosen = min(order)[-1]
+    told_apart = apart(train_wrong, chosen, groups=train_groups, seed=seed)
+    cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if not told_apart[one])[-1]
+    p_values = tuple(paired_p(test_wrong[:, one], test_wrong[:, chosen]) for one in range(shape[1]))
+    behind = differences(test_wrong, chosen, groups=test_groups, seed=seed)
+    tied = tuple(not one for one in apart(test_wrong, chosen, groups=test_groups, seed=seed))
+    return Choice(
+        chosen=chosen,
+        cheapest=cheapest,
+        naive=difference(train_wrong, chosen, default, groups=train_groups, seed=seed),
+        nested=difference(test_wrong, chosen, default, groups=test_groups, seed=seed),
+        p_value=None if chosen == default else p_values[default],
+        behind=behind,
+        p_values=tuple(None if one == chosen else p for one, p in enumerate(p_values)),
+        tied=tied,
+    )
+
+
+def difference(
+    wrong: Bools, one: int, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+) -> Interval:
+    """The error of one variant less that of another on the same images, in points, with its 95 % interval."""
+    pair = wrong[:, [other, one]]
+    return differences(pair, 0, groups=groups, seed=seed)[1]
+
+
+def differences(
+    wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+) -> tuple[Interval, ...]:
+    """The error of each variant less that of ``other`` on the same images, in points, with its 95 % interval.
+
+    The difference of what is the same on every image is 0, and known.
+    """
+    draws = _draws(wrong, groups, seed)
+    errors = 100 * wrong.mean(axis=0)
+    found = []
+    for column in range(wrong.shape[1]):
+        if np.array_equal(wrong[:, column], wrong[:, other]):
+            found.append(Interval(value=0.0, ci_low=0.0, ci_high=0.0))
+        else:
+            value = float(errors[column] - errors[other])
+            found.append(interval(value, draws[:, column] - draws[:, other]))
+    return tuple(found)
+
+
+def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None, seed: int = 0) -> tuple[Interval, ...]:
+    """The error of each variant in percent, with its 95 % interval: Jeffreys', or of a bootstrap over groups."""
+    n = len(wrong)
+    counts = wrong.sum(axis=0)
+    if groups is not None:
+        draws = _draws(wrong, groups, seed)
+        return tuple(interval(100 * int(k) / n, draws[:, column]) for column, k in enumerate(counts))
+    ends = [100 * beta.ppf(end, counts + 0.5, n - counts + 0.5) for end in (0.025, 0.975)]
+    values = 100 * counts / n
+    return tuple(
+        Interval(value=float(value), ci_low=float(min(low, value)), ci_high=float(max(high, value)))
+        for value, low, high in zip(values, *ends, strict=True)
+    )
+
+
+def paired_p(one: Bools, other: Bools) -> float:
+    """The exact p-value, two-sided, that one is wrong where the other is right as often as the reverse (McNemar)."""
+    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    if only_one == only_other:
+        return 1.0
+    return float(binomtest(only_one, only_one + only_other).pvalue)
+
+
+def apart(wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0) -> tuple[bool, ...]:
+    """Which variants these images tell apart from ``other``: by the exact paired test, or by intervals over groups.
+
+    Each by itself: of twenty that are as good, one is told apart by chance.
+    """
+    if groups is None:
+        return tuple(paired_p(column, wrong[:, other]) < LEVEL for column in wrong.T)
+    found = differences(wrong, other, groups=groups, seed=seed)
+    return tuple(not (one.ci_low or 0) <= 0 <= (one.ci_high or 0) for one in found)
+
+
+def _draws(wrong: Bools, groups: NDArray[np.uint64] | None, seed: int) -> Floats:
+    """Errors with resampled images, in percent, float64 (n_draws, n_variants)."""
+    if groups is None:
+        names = [str(column) for column in range(wrong.shape[1])]
+        found = error_draws(wrong.astype(np.int8), {name: [int(name)] for name in names}, seed=seed)
+        return np.stack([found[name] for name in names], axis=1)
+    number = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(number).astype(np.float64)
+    sums = np.stack([np.bincount(number, weights=column) for column in wrong.T], axis=1)  # (n_groups, n_variants)
+    random = np.random.default_rng(seed)
+    blocks = []
+    for _ in range(0, N_DRAWS, _DRAWS_AT_A_TIME):
+        weights = random.standard_exponential((_DRAWS_AT_A_TIME, len(sizes)))
+        blocks.append(weights @ sums / (weights @ sizes)[:, None])
+    return 100 * np.concatenate(blocks)

@@ -1,0 +1,491 @@
+"""Which block, pooling and size of images: every variant of an encoder's features on one's own images.
+
+All blocks and poolings of one size come from one forward pass over the images, and are stored where ``zoo evaluate``
+looks for them under their names. A ridge probe classifies each training image from all others, in closed form; by these
+errors a variant is chosen, and the test images, which chose nothing, say what the choice brings. The chosen variant, the
+next ones and the default then get the tuned logistic probe of ``zoo evaluate``, all training images and all test images.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..cards.catalogue import catalogue
+from ..cards.representations import MARK
+from ..cards.schema import EncoderCard
+from ..datasets import ImageData, ImageSet
+from ..datasets.subsets import fraction
+from ..encoders.sizes import card_at
+from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
+from ..errors import QueryError
+from ..features import Features
+from ..features.computing import device_for, number_type
+from ..features.several import Part, featurise_parts, joined
+from ..optional import requires_extra
+from ..progress import Progress
+from .bootstrap import Interval
+from .evaluating import Featurising, evaluations_folder, features_folder, probe_maker, runs_folder
+from .layer_choice import Choice, choose, errors
+from .measuring import ProbeCache, check_pair, label_setting, measure
+from .protocols import PROTOCOLS
+from .transferability import ridge_predictions
+
+with requires_extra("evaluate", needed_for="Measuring layers"):
+    import numpy as np
+    import torch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools = NDArray[np.bool_]
+
+N_TRAIN, N_TEST = 5_000, 2_000  # images whose features are computed at most
+FACTORS = (0.75, 1.5)  # sizes beside the card's, as shares of it
+N_PROBED = 3  # variants that get a tuned probe beside the default
+PROBE = "zoo-logistic-2"
+_N_LOOKED_AT = 20  # images whose size is looked at
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One block, pooling and size of images, and what was measured of it. Errors are in percent."""
+
+    name: str  # as zoo.load takes it
+    px: int  # side of the images
+    pooling: str  # "cls", "avg", "cls+avg", ...
+    block: str  # "11", or stage and block in it, "4.3"; "head" for what comes after the blocks
+    number: int | None  # of the block, counted from 0; None for what needs the whole network
+    dim: int
+    gflops: float  # 1e9 operations an image up to there
+    seconds: float  # of an image up to there, without decoding it
+    penalty: float  # of the ridge probe, as a share of the sum of squares of the features
+    train_error: Interval  # of ridge probes on all other training images
+    test_error: Interval  # of the ridge probe on the test images
+    behind: Interval  # its test error less that of the chosen variant, in points
+    p_value: float | None  # of the paired test against the chosen variant, by itself; None for that one
+    is_tied: bool  # test images do not tell it apart from the chosen one
+    probe_error: Interval | None  # of the tuned logistic probe on the test images, of the first few
+
+    @property
+    def command(self) -> str:
+        """The Python that loads it."""
+        card = catalogue()[self.name]
+        return f"zoo.load({self.name!r})" if self.px == card.preprocess.crop_px else self._sized
+
+    @property
+    def _sized(self) -> str:
+        return f"zoo.load({self.name!r}, px={self.px})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayersReport:
+    """The variants of an encoder on a data set, and the choice among them."""
+
+    encoder: str
+    dataset: str
+    n_train: int
+    n_test: int
+    n_classes: int
+    variants: tuple[Variant, ...]  # by size of images, then in the order of the blocks
+    default: int  # number of the variant that is the card's
+    choice: Choice
+    probe_naive: Interval | None  # the least tuned test error less the default's, as a table invites to read it
+    probe_nested: Interval | None  # the chosen variant's tuned test error less the default's, in points
+    device: str
+    batch_size: int  # of the seconds
+    notes: tuple[str, ...]
+    seconds: float  # that all of it took
+
+    @property
+    def chosen(self) -> Variant:
+        return self.variants[self.choice.chosen]
+
+    @property
+    def is_default_tied(self) -> bool:
+        """The test images do not tell the default apart from the choice."""
+        return self.choice.tied[self.default]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but arrays, for JSON."""
+        choice = self.choice
+        facts = {name: getattr(self, name) for name in ("encoder", "dataset", "n_train", "n_test", "n_classes")}
+        return facts | {
+            "default": self.variants[self.default].name,
+            "chosen": {"name": self.chosen.name, "px": self.chosen.px, "load": self.chosen.command},
+            "cheapest": {
+                "name": self.variants[choice.cheapest].name,
+                "px": self.variants[choice.cheapest].px,
+                "load": self.variants[choice.cheapest].command,
+            },
+            "default_is_tied": self.is_default_tied,
+            "p_value": choice.p_value,
+            "gain_naive": asdict(choice.naive),
+            "gain_nested": asdict(choice.nested),
+            "optimism": choice.optimism,
+            "probe": PROBE,
+            "probe_gain_naive": None if self.probe_naive is None else asdict(self.probe_naive),
+            "probe_gain_nested": None if self.probe_nested is None else asdict(self.probe_nested),
+            "device": self.device,
+            "batch_size": self.batch_size,
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "variants": [
+                asdict(variant)
+                | {"load": variant.command, "is_default": i == self.default, "is_chosen": i == choice.chosen}
+                for i, variant in enumerate(self.variants)
+            ],
+        }
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Measured:
+    """One variant while it is measured."""
+
+    tap: Tap
+    px: int
+    stop: Stop
+    penalty: float
+    train_wrong: Bools
+    test_wrong: Bools
+
+
+def layers_of(
+    name: str,
+    data: ImageData,
+    *,
+    resolutions: Sequence[int] | None = None,
+    blocks: Sequence[int] | None = None,
+    n_train: int = N_TRAIN,
+    n_test: int = N_TEST,
+    n_probed: int = N_PROBED,
+    seed: int = 0,
+    root: Path | None = None,
+    how: Featurising | None = None,
+    progress: Callable[[str], Progress] | None = None,
+    tell: Tell | None = None,
+) -> LayersReport:
+    """Measures every block, pooling and size of images of an encoder on labelled images, and chooses one.
+
+    Parameters
+    ----------
+    name : str
+        Id of the encoder, without features.
+    data : ImageData
+    resolutions : sequence of int, optional
+        Sides of the images in pixels; the card's is always among them. By default also 0.75 and 1.5 times that, as far
+        as the network takes them.
+    blocks : sequence of int, optional
+        Of these alone, counted from 0 or, negative, from the end; the card's features are always among the variants.
+    n_train, n_test : int
+        Images at most, drawn in the proportions of their classes.
+    n_probed : int
+        Variants that get a tuned probe beside the default: the chosen one and those with the next fewest errors on
+        training images.
+    seed : int
+        Of the draws of images, of the probes and of the bootstrap.
+    root : Path, optional
+        Folder of all evaluations, in the cache by default.
+    how : Featurising, optional
+    progress, tell : callable, optional
+        The first gives, for a label, what reports the progress over images; the second is called with a few words on
+        what is done next.
+
+    Raises
+    ------
+    QueryError
+        If the encoder has one variant alone, or no such block or size; if ``name`` says which features are taken.
+    DataError
+        If the images cannot be used: one class, test images of a class without training images, unreadable files.
+    """
+    begun_s = time.perf_counter()
+    say = tell or (lambda text: None)
+    card = catalogue()[name]
+    if MARK in card.id:
+        raise QueryError(
+            f"{card.id!r} says already which features are taken; name {card.id.partition(MARK)[0]!r} to compare all."
+        )
+    for what, number, least in (("n_train", n_train, 2), ("n_test", n_test, 1), ("n_probed", n_probed, 0)):
+        if number < least:
+            raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
+    chosen_how = how or Featurising()
+    taps = taps_of(card, blocks=blocks)
+    cards, notes = sized_cards(card, resolutions)
+    if len(taps) * len(cards) == 1:
+        raise QueryError(
+            f"{card.id!r} has one variant alone here: the zoo knows no blocks of its network, and it was to be measured "
+            f"at {card.preprocess.crop_px} px; ask for other resolutions, or use 'zoo evaluate'."
+        )
+    parts = {"train": drawn(data.train, n_train, seed=seed), "val": drawn(data.val, n_test, seed=seed)}
+    notes += notes_on_sizes(parts["train"], list(cards))
+    folder = root or evaluations_folder()
+    found: list[_Measured] = []
+    features: dict[int, dict[str, dict[str, Features]]] = {}
+    device = ""
+    for px, sized in cards.items():
+        of_px, stops, device = _featurised(card, sized, taps, parts, folder, chosen_how, progress, say)
+        features[px] = of_px
+        found += _measured(of_px, taps, px, stops, say)
+    train, test = (features[card.preprocess.crop_px][part][card.id] for part in ("train", "val"))
+    default = next(i for i, one in enumerate(found) if one.px == card.preprocess.crop_px and one.tap.name == card.id)
+    groups = {"train_groups": shared(train.together), "test_groups": shared(test.together)}
+    train_wrong, test_wrong = (
+        np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
+    )
+    costs = np.array([one.stop.gflops for one in found])
+    choice = choose(train_wrong, test_wrong, default=default, costs=costs, **groups, seed=seed)
+    order = np.lexsort((costs, train_wrong.sum(axis=0)))
+    probed = list(dict.fromkeys([choice.chosen, default, *order.tolist()]))[: n_probed + 1] if n_probed else []
+    runs = {}
+    for number in probed:
+        one = found[number]
+        say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
+        runs[number] = _probed(one, features[one.px], folder, chosen_how, seed=seed)
+    notes += _alone(train)
+    of_train = errors(train_wrong, groups=groups["train_groups"], seed=seed)
+    of_test = errors(test_wrong, groups=groups["test_groups"], seed=seed)
+    wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
+    of_probe = dict(zip(runs, errors(wrong_probed, groups=groups["test_groups"], seed=seed), strict=True))
+    variants = tuple(
+        Variant(
+            name=one.tap.name,
+            px=one.px,
+            pooling=one.tap.words,
+            block=one.tap.label,
+            number=one.tap.block,
+            dim=one.tap.dim,
+            gflops=one.stop.gflops,
+            seconds=one.stop.seconds,
+            penalty=one.penalty,
+            train_error=of_train[i],
+            test_error=of_test[i],
+            behind=choice.behind[i],
+            p_value=choice.p_values[i],
+            is_tied=choice.tied[i],
+            probe_error=of_probe.get(i),
+        )
+        for i, one in enumerate(found)
+    )
+    probe_naive, probe_nested = _of_probes(runs, choice.chosen, default, groups["test_groups"], seed=seed)
+    return LayersReport(
+        encoder=card.id,
+        dataset=data.name,
+        n_train=len(train.y),
+        n_test=len(test.y),
+        n_classes=len(np.unique(train.y)),
+        variants=variants,
+        default=default,
+        choice=choice,
+        probe_naive=probe_naive,
+        probe_nested=probe_nested,
+        device=device,
+        batch_size=chosen_how.batch_size,
+        notes=tuple(dict.fromkeys(notes)),
+        seconds=time.perf_counter() - begun_s,
+    )
+
+
+def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[dict[int, EncoderCard], list[str]]:
+    """The cards of an encoder for some sides of images, ascending, the card's own among them; and what cannot be had.
+
+    Without ``resolutions``, the sizes nearest to :data:`FACTORS` times the card's that its network takes.
+    """
+    own = card.preprocess.crop_px
+    found, notes = {own: card}, []
+    if resolutions is not None:
+        for px in resolutions:
+            found[px] = card_at(card, px)
+        return dict(sorted(found.items())), notes
+    known, patch = card.architecture.size_step_px, card.architecture.patch_size_px
+    steps = [known] if isinstance(known, int) else [32, patch if isinstance(patch, int) else 8]
+    refusal = ""
+    for factor in FACTORS:
+        near = {max(step, round(factor * own / step) * step) for step in steps}
+        for px in sorted(near - found.keys(), key=lambda px: abs(px - factor * own)):
+            try:
+                found[px] = card_at(card, px)
+                break
+            except QueryError as error:
+                refusal = str(error)
+    if len(found) == 1:
+        notes.append(f"{card.id} is measured at {own} px alone: {refusal or 'no other size is near'}")
+    return dict(sorted(found.items())), notes
+
+
+def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
+    """About ``n`` images of a set, each class in its proportion and by one image at least; the set if it has no more."""
+    if len(images) <= n:
+        return images
+    chosen = fraction(images.labels, n / len(images), seed=seed).indices
+    return images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
+
+
+def notes_on_sizes(images: ImageSet, sides: Sequence[int]) -> list[str]:
+    """A note if images are smaller than what they are scaled to."""
+    smallest = min(min(images.images[i].size) for i in range(0, len(images), -(-len(images) // _N_LOOKED_AT)))
+    larger = [px for px in sides if px > smallest]
+    if not larger:
+        return []
+    return [
+        f"Images of {images.name} have sides from {smallest} px, and are enlarged for {', '.join(map(str, larger))} px."
+    ]
+
+
+def shared(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
+    """Which images belong together, or None if each stands by itself.
+
+    >>> shared(np.array([3, 5], np.uint64)) is None, shared(np.array([3, 3], np.uint64)).tolist()
+    (True, [3, 3])
+    """
+    return numbers if numbers is not None and len(np.unique(numbers)) < len(numbers) else None
+
+
+def _featurised(
+    card: EncoderCard,
+    sized: EncoderCard,
+    taps: Sequence[Tap],
+    parts: dict[str, ImageSet],
+    root: Path,
+    how: Featurising,
+    progress: Callable[[str], Progress] | None,
+    say: Tell,
+) -> tuple[dict[str, dict[str, Features]], dict[int | None, Stop], str]:
+    """Features of both parts by name, at one size, and what stopping at each block costs."""
+    from ..loading import load
+
+    px = sized.preprocess.crop_px
+    say(f"{card.id}: features of {len(taps)} layers and poolings at {px} px")
+    encoder, preprocess = load(card.id) if px == card.preprocess.crop_px else load(card.id, px=px)
+    wide = Taps(encoder, taps)  # type: ignore[arg-type]
+    found = {}
+    for part, images in parts.items():
+        places = [
+            Part(
+                name=tap.name,
+                representation=tap.name.partition(MARK)[2] or "card",
+                columns=wide.columns[tap.name],
+                folder=folder_of(root, tap.name, images, px=px, card=card, precision=how.precision),
+            )
+            for tap in taps
+            if not tap.of
+        ]
+        found[part] = featurise_parts(
+            wide,
+            encoder,
+            preprocess,
+            images,
+            places,
+            **asdict(how),
+            progress=None if progress is None else progress(f"{part}, {px} px"),
+        )
+    device = device_for(encoder, how.device)
+    autocast = number_type(encoder, how.precision)[1]
+    stops = stop_costs(encoder, sized, px=px, device=device, batch_size=how.batch_size, autocast=autocast)  # type: ignore[arg-type]
+    return found, stops, str(device)
+
+
+def folder_of(root: Path, name: str, images: ImageSet, *, px: int, card: EncoderCard, precision: str) -> Path:
+    """Where features are: at the size of the card where ``zoo evaluate`` puts them, else beside that."""
+    at_px = name if px == card.preprocess.crop_px else f"{name}-{px}px"
+    return features_folder(root, at_px, images, precision=precision)
+
+
+def _of_tap(of_px: dict[str, dict[str, Features]], tap: Tap, part: str) -> Features:
+    if not tap.of:
+        return of_px[part][tap.name]
+    return joined(of_px[part], tap.of, name=tap.name, representation=tap.name.partition(MARK)[2])
+
+
+def _measured(
+    of_px: dict[str, dict[str, Features]], taps: Sequence[Tap], px: int, stops: dict[int | None, Stop], say: Tell
+) -> list[_Measured]:
+    """Ridge probes of every variant of one size."""
+    found = []
+    check_pair(*(of_px[part][taps[0].name] for part in ("train", "val")))
+    for number, tap in enumerate(taps, start=1):
+        say(f"{tap.name}, {px} px: ridge probe ({number} of {len(taps)})")
+        train, test = (_of_tap(of_px, tap, part) for part in ("train", "val"))
+        z = np.asarray(train.x[:])
+        left_out = ridge_predictions(z, train.y, groups=shared(train.together))
+        predicted = ridge_labels(z, train.y, np.asarray(test.x[:]), share=left_out.chosen)
+        found.append(
+            _Measured(
+                tap=tap,
+                px=px,
+                stop=stops[tap.block],
+                penalty=left_out.chosen,
+                train_wrong=~left_out.correct,
+                test_wrong=predicted != test.y,
+            )
+        )
+    return found
+
+
+def ridge_labels(z: Any, y: Any, z_test: Any, *, share: float) -> NDArray[Any]:
+    """Labels of test rows by the ridge regression of :func:`ridge_predictions` on all training rows.
+
+    ``share`` is its penalty, as a share of the sum of squares of the centred features.
+
+    >>> ridge_labels([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7], [[0.2], [0.9]], share=0.01).tolist()
+    [3, 7]
+    """
+    rows, others = np.asarray(z, np.float64), np.asarray(z_test, np.float64)
+    mean = rows.mean(axis=0)
+    rows, others = rows - mean, others - mean
+    classes, numbers = np.unique(np.asarray(y), return_inverse=True)
+    targets = (numbers.reshape(-1)[:, None] == np.arange(len(classes))).astype(np.float64)
+    means = targets.mean(axis=0)
+    penalty = share * float(np.square(rows).sum())
+    if len(rows) <= rows.shape[1]:
+        products = rows @ rows.T
+        products[np.diag_indices_from(products)] += penalty
+        outputs = (others @ rows.T) @ np.linalg.solve(products, targets - means)
+    else:
+        products = rows.T @ rows
+        products[np.diag_indices_from(products)] += penalty
+        outputs = others @ np.linalg.solve(products, rows.T @ (targets - means))
+    labels: NDArray[Any] = classes[(outputs + means).argmax(axis=1)]
+    return labels
+
+
+def _probed(one: _Measured, of_px: dict[str, dict[str, Features]], root: Path, how: Featurising, *, seed: int) -> Bools:
+    """Which test images the tuned probe of ``zoo evaluate`` classifies wrongly."""
+    protocol = PROTOCOLS[PROBE]
+    train, test = (_of_tap(of_px, one.tap, part) for part in ("train", "val"))
+    run = measure(
+        train,
+        test,
+        label_setting("full"),
+        seed=seed,
+        probe=probe_maker(protocol, device=how.device, seed=seed),
+        cache=ProbeCache(runs_folder(root, one.tap.name), protocol=protocol.name),
+    )
+    return np.asarray(~run.correct)
+
+
+def _of_probes(
+    runs: dict[int, Bools], chosen: int, default: int, groups: Any, *, seed: int
+) -> tuple[Interval | None, Interval | None]:
+    """Differences of tuned probes to that of the default: of the best on test images, and of the chosen one."""
+    from .layer_choice import difference
+
+    if not {chosen, default} <= runs.keys():
+        return None, None
+    wrong, places = np.stack(list(runs.values()), axis=1), list(runs)
+    best = int(wrong.sum(axis=0).argmin())
+    at_default = places.index(default)
+    naive = difference(wrong, best, at_default, groups=groups, seed=seed)
+    return naive, difference(wrong, places.index(chosen), at_default, groups=groups, seed=seed)
+
+
+def _alone(train: Features) -> list[str]:
+    """A note on classes that have one training image, which nothing else can teach."""
+    n = int((np.bincount(train.y) == 1).sum())
+    if not n:
+        return []
+    classes = "1 class has" if n == 1 else f"{n} classes have"
+    return [f"{classes} a single training image, which no probe of the others gets right: it says nothing of variants."]

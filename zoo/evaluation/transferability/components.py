@@ -1,0 +1,100 @@
+"""Labelled features along their principal components, from the smaller one of their two Gram matrices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...optional import requires_extra
+from ..arrays import Array
+from ..label_free.labelled import labelled_of
+
+with requires_extra("evaluate", needed_for="A score of labelled features"):
+    import numpy as np
+
+_SQUARABLE = 1e-100, 1e100  # largest numbers whose squares and their sums float64 holds as they are
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Labelled:
+    """Features of n images in float64, and the number of each one's class."""
+
+    z: Array  # float64 (n, dim), times a power of two if the features are too large or too small to be squared
+    y: Array  # int64 (n,)
+    classes: Array  # (n_classes,), ascending
+
+    @property
+    def targets(self) -> Array:
+        """1 for the class of an image and 0 for the others, float64 (n, n_classes)."""
+        found: Array = (self.y[:, None] == np.arange(len(self.classes))).astype(np.float64)
+        return found
+
+
+def labelled_in_float64(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
+    """Checked features as they are; refuses fewer than ``least`` rows, equal rows, and a single class."""
+    given = labelled_of(z, y, least=least, needed_for=needed_for)
+    rows = given.z.astype(np.float64)
+    largest = max(float(rows.max()), -float(rows.min()))
+    if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
+        rows = np.ldexp(rows, -math.frexp(largest)[1])
+    return Labelled(z=rows, y=given.y, classes=given.classes)
+
+
+def centred_of(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
+    """The same less the mean of the rows."""
+    given = labelled_in_float64(z, y, least=least, needed_for=needed_for)
+    rows = given.z - given.z.mean(axis=0)
+    rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
+    return Labelled(z=rows, y=given.y, classes=given.classes)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Components:
+    """Features as U S V', by what a linear fit on them needs.
+
+    ``scores`` are U S, and ``squares`` the squared singular values, descending, at least 0. Where there are no more
+    images than dimensions, ``left`` is U, an orthonormal basis: of all, or of what is orthogonal to the constant vector
+    if the features are centred.
+    """
+
+    scores: Array  # float64 (n, r)
+    squares: Array  # float64 (r,)
+    left: Array | None  # float64 (n, r)
+
+    def energies(self, targets: Array) -> Array:
+        """Squares of the products of the left singular vectors and targets (n, m): float64 (r, m).
+
+        0 for singular values that are rounding.
+        """
+        if self.left is not None:
+            found: Array = (self.left.T @ targets) ** 2
+        else:
+            squares = np.where(self.is_positive, self.squares, np.inf)
+            found = (self.scores.T @ targets) ** 2 / squares[:, None]
+        return np.where(self.is_positive[:, None], found, 0.0)
+
+    @property
+    def is_positive(self) -> Array:
+        """Which singular values are not rounding, bool (r,)."""
+        largest = float(self.squares.max(initial=0.0))
+        found: Array = self.squares > 8 * len(self.scores) * np.finfo(np.float64).eps * largest
+        return found
+
+
+def components_of(z: Array, *, centred: bool = True, dual: bool | None = None) -> Components:
+    """Components of rows (n, dim), from (n, n) products if ``dual`` and from (dim, dim) ones otherwise.
+
+    By default the smaller one. ``centred`` says that the mean of the rows is 0.
+    """
+    n, dim = z.shape
+    if not (n <= dim if dual is None else dual):
+        values, axes = np.linalg.eigh(z.T @ z)
+        return Components(scores=z @ axes[:, ::-1], squares=np.maximum(values[::-1], 0.0), left=None)
+    products = z @ z.T
+    if centred:  # the constant vector, which these products take to 0, is set apart by the largest eigenvalue
+        products += 2 * float(np.trace(products)) / n
+    values, vectors = np.linalg.eigh(products)
+    last = n - centred
+    squares, left = np.maximum(values[:last][::-1], 0.0), vectors[:, :last][:, ::-1]
+    return Components(scores=left * np.sqrt(squares), squares=squares, left=left)

@@ -1,0 +1,332 @@
+"""Leave-one-out accuracy of ridge regression, in closed form, and of nearest neighbours.
+
+Every image is classified by what was learnt from all others, so that all labels train and all test. Nothing is trained
+again: the fit without some images follows from the fit with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import DataError
+from ...optional import requires_extra
+from ..arrays import Array, labels_of
+from ..label_free.arrays import require_number
+from ..label_free.labelled import labelled_of
+from ..nearest import Reference
+from ..neighbours import votes_of
+from ..streamed_training import Labelled as LabelledRows
+from .components import Components, Labelled, centred_of, components_of
+
+with requires_extra("evaluate", needed_for="Leave-one-out accuracy"):
+    import numpy as np
+    import torch
+
+PENALTIES = tuple(10.0 ** (-half / 2) for half in range(17))
+"""Penalties that ridge chooses from, 1 to 1e-8, as shares of the sum of squares of the centred features."""
+_RIDGE, _NEIGHBOURS = "leave-one-out ridge", "leave-one-out nearest neighbours"
+_BLOCK_BYTES = 1 << 27
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeaveOneOut:
+    """What is predicted for each image from all others."""
+
+    value: float  # accuracy in percent
+    predictions: Array  # (n,), labels as in y
+    correct: Array  # bool (n,)
+    chosen: float  # the penalty as a share of the sum of squares, or the number of neighbours
+    n_alone: int  # images whose class has no other image to learn from; none of them can be right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveOneOutAccuracy:
+    """The accuracy alone."""
+
+    value: float  # percent
+    n: int
+    n_classes: int
+    chosen: float
+    n_alone: int
+    notes: tuple[str, ...] = ()
+
+
+def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
+    """Classes by ridge regression on all other images, one class against the rest, with an intercept.
+
+    The targets are 1 for the class of an image and 0 for the others (1 and -1 give the same predictions), and the class
+    with the largest output is predicted. With the hat matrix H of the fit to all images, the residuals of the fit
+    without the images I are (1 - H_II)^-1 times those of the fit with them, which is exact. One penalty of
+    :data:`PENALTIES` serves all classes: that with the fewest errors, the largest of equals. As it is chosen by the
+    accuracy that it gives, the accuracy is slightly optimistic.
+
+    Rotation, scaling and shifts of the features change nothing, nor do other names of the classes.
+
+    Parameters
+    ----------
+    z : float array, shape (n, dim)
+    y : array, shape (n,)
+        Labels of two classes or more.
+    groups : array, shape (n,), optional
+        Images with the same number or name, as those of one patient, are left out together.
+
+    Returns
+    -------
+    LeaveOneOut
+        ``value`` is the accuracy in percent; higher is better. An image that is the only one of its class, or whose
+        group has all of them, is always wrong.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than 3 images, one class only or one group only, all rows are equal, a number is not finite,
+        or labels or groups do not match the rows.
+
+    References
+    ----------
+    Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least squares".
+
+    Examples
+    --------
+    >>> found = ridge_predictions([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7])
+    >>> found.value, found.predictions.tolist()
+    (100.0, [3, 3, 7, 7])
+    """
+    data = centred_of(z, y, least=3, needed_for=_RIDGE)
+    numbers = groups_of(groups, len(data.y))
+    components = components_of(data.z)
+    best = np.empty(0, dtype=np.int64)
+    chosen, fewest = 0.0, len(data.y) + 1
+    for share, outputs in _left_out_outputs(data, components, numbers):
+        found = outputs.argmax(axis=1)
+        n_wrong = int((found != data.y).sum())
+        if n_wrong < fewest:  # penalties fall
+            best, chosen, fewest = found, share, n_wrong
+    return _record(best, data.y, data.classes, chosen, numbers)
+
+
+def neighbour_predictions(
+    z: Any, y: Any, k: int = 10, *, temperature: float = 0.07, groups: Any = None, device: str | None = None
+) -> LeaveOneOut:
+    """Classes by a weighted vote of the k nearest other images.
+
+    The vote is that of :class:`zoo.evaluation.NeighbourProbe`: similarity is the cosine of features, neither centred
+    nor scaled otherwise, and a neighbour's vote weighs exp(similarity / temperature).
+
+    Rotation and scaling of the features change nothing, shifts do.
+
+    Parameters
+    ----------
+    z : float array, shape (n, dim)
+    y : array, shape (n,)
+        Labels of two classes or more.
+    k : int
+        Neighbours that vote, or all other images where there are fewer.
+    temperature : float
+    groups : array, shape (n,), optional
+        An image of the same group, as of the same patient, is no neighbour.
+    device : str, optional
+        Of torch; None takes a GPU if there is one.
+
+    Returns
+    -------
+    LeaveOneOut
+        ``value`` is the accuracy in percent; higher is better.
+
+    Raises
+    ------
+    DataError
+        As :func:`ridge_predictions`.
+    QueryError
+        If k or the temperature is out of its range.
+
+    References
+    ----------
+    Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
+
+    Examples
+    --------
+    >>> neighbour_predictions([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], list("aabb"), k=1).predictions.tolist()
+    ['a', 'a', 'b', 'b']
+    """
+    require_number(k, "k", least=1, whole=True)
+    require_number(temperature, "temperature", above=0)
+    data = labelled_of(z, y, least=3, needed_for=_NEIGHBOURS)
+    numbers = groups_of(groups, len(data.y))
+    n = len(data.y)
+    k = min(k, n - 1)
+    wanted = k if numbers is None else min(k + int(np.bincount(numbers).max()) - 1, n - 1)
+    rows = LabelledRows(data.z, data.y, is_wide=True)
+    reference = Reference.of(
+        rows,
+        device=torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        block_bytes=_BLOCK_BYTES,
+    )
+    found, first = np.empty(n, dtype=np.int64), 0
+    for similarities, neighbours in reference.nearest(rows, wanted, left_out=True):
+        part = slice(first, first + len(neighbours))
+        voting = np.ones(neighbours.shape, dtype=bool)
+        if numbers is not None:
+            voting = numbers[neighbours] != numbers[part, None]
+            voting &= voting.cumsum(axis=1) <= k
+        labels = data.y[neighbours]
+        found[part] = votes_of(similarities, labels, len(data.classes), temperature, voting).argmax(axis=1)
+        first = part.stop
+    return _record(found, data.y, data.classes, float(k), numbers)
+
+
+def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAccuracy:
+    """Accuracy of ridge regression on all other images: :func:`ridge_predictions` in one number.
+
+    Parameters
+    ----------
+    z, y, groups
+        As :func:`ridge_predictions` takes them.
+
+    Returns
+    -------
+    LeaveOneOutAccuracy
+        ``value`` in percent; higher is better. ``chosen`` is the penalty.
+
+    Raises
+    ------
+    DataError
+        As :func:`ridge_predictions`.
+
+    References
+    ----------
+    Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least squares".
+
+    Examples
+    --------
+    >>> leave_one_out_ridge([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1]).value
+    100.0
+    """
+    return _accuracy(ridge_predictions(z, y, groups=groups), y)
+
+
+def leave_one_out_neighbours(
+    z: Any, y: Any, *, k: int = 10, temperature: float = 0.07, groups: Any = None
+) -> LeaveOneOutAccuracy:
+    """Accuracy of a weighted vote of the k nearest other images: :func:`neighbour_predictions` in one number.
+
+    Parameters
+    ----------
+    z, y, k, temperature, groups
+        As :func:`neighbour_predictions` takes them.
+
+    Returns
+    -------
+    LeaveOneOutAccuracy
+        ``value`` in percent; higher is better. ``chosen`` is the number of neighbours.
+
+    Raises
+    ------
+    DataError, QueryError
+        As :func:`neighbour_predictions`.
+
+    References
+    ----------
+    Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
+
+    Examples
+    --------
+    >>> leave_one_out_neighbours([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], [0, 0, 1, 1], k=1).value
+    100.0
+    """
+    return _accuracy(neighbour_predictions(z, y, k, temperature=temperature, groups=groups), y)
+
+
+def groups_of(groups: Any, n: int) -> Array | None:
+    """Number of the group of each image, int64 (n,), or None; refuses a single group."""
+    if groups is None:
+        return None
+    names, numbers = np.unique(labels_of(groups, n, "groups"), return_inverse=True)
+    if len(names) < 2:
+        raise DataError(
+            f"All {n} images are of one group ({names[0].item()!r}), and none is left to learn from: give images of "
+            "two groups or more."
+        )
+    return numbers.astype(np.int64)
+
+
+def _record(found: Array, y: Array, classes: Array, chosen: float, numbers: Array | None) -> LeaveOneOut:
+    correct = found == y
+    return LeaveOneOut(
+        value=100 * float(correct.mean()),
+        predictions=classes[found],
+        correct=correct,
+        chosen=chosen,
+        n_alone=_n_alone(y, numbers),
+    )
+
+
+def _n_alone(y: Array, numbers: Array | None) -> int:
+    """Images whose class has no image in another group."""
+    if numbers is None:
+        return int((np.bincount(y) == 1).sum())
+    pairs = np.unique(np.stack([y, numbers]), axis=1)
+    lone = np.flatnonzero(np.bincount(pairs[0]) == 1)
+    return int(np.isin(y, lone).sum())
+
+
+def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
+    notes = []
+    if found.n_alone:
+        notes.append(
+            f"{found.n_alone:,} image{'s' * (found.n_alone > 1)} of {len(found.correct):,} "
+            f"{'have' if found.n_alone > 1 else 'has'} no other of the same class to learn from, and counted as wrong."
+        )
+    return LeaveOneOutAccuracy(
+        value=found.value,
+        n=len(found.correct),
+        n_classes=len(np.unique(labels_of(y, len(found.correct), "y"))),
+        chosen=found.chosen,
+        n_alone=found.n_alone,
+        notes=tuple(notes),
+    )
+
+
+def _left_out_outputs(data: Labelled, components: Components, numbers: Array | None) -> Iterator[tuple[float, Array]]:
+    """Each penalty, falling, as a share of the sum of squares, and the outputs (n, n_classes) for images left out."""
+    n = len(data.y)
+    targets = data.targets
+    centred = targets - targets.mean(axis=0)
+    basis = components.scores if components.left is None else components.left
+    along = basis.T @ centred  # (r, n_classes)
+    total = float(components.squares.sum())
+    penalties = [share * total for share in PENALTIES]
+    # what is left of a target: with U, in terms that are all positive, for n up to dim; else the target less its fit
+    if components.left is not None:
+        kept = np.stack([penalty / (components.squares + penalty) for penalty in penalties])
+        own = basis**2 @ kept.T  # 1 - h (n, penalties)
+    else:
+        kept = np.stack([-1 / (components.squares + penalty) for penalty in penalties])
+        own = 1 - 1 / n + basis**2 @ kept.T
+    blocks = _blocks(basis, numbers)
+    for place, share in enumerate(PENALTIES):
+        residuals = basis @ (kept[place][:, None] * along)
+        if components.left is None:
+            residuals += centred
+        left_out = residuals / own[:, place, None]
+        for rows, several in blocks:  # (m, size) row numbers, and their part of the basis (m, size, r)
+            between = (several * kept[place]) @ several.transpose(0, 2, 1)
+            if components.left is None:
+                between += np.eye(rows.shape[1]) - 1 / n
+            left_out[rows] = np.linalg.solve(between, residuals[rows])
+        yield share, targets - left_out
+
+
+def _blocks(basis: Array, numbers: Array | None) -> list[tuple[Array, Array]]:
+    """Groups of more than one image, those of one size together."""
+    if numbers is None:
+        return []
+    counts = np.bincount(numbers)
+    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
+    found = []
+    for size in np.unique(counts[counts > 1]):
+        rows = np.stack([one for one in members if len(one) == size])
+        found.append((rows, basis[rows]))
+    return found
