@@ -50,8 +50,10 @@ def row_of(card: EncoderCard) -> Row:
         return dict.fromkeys(COLUMNS, "") | about | {"unknown": " ".join(str(error).split())}
 
 
-def write(rows: dict[str, Row]) -> None:
-    """Writes the table whole or not at all, in an order that does not depend on that of the cards."""
+def write(rows: dict[str, Row], encoders: dict[str, list[str]]) -> None:
+    """Writes the table whole or not at all; ``encoders`` are those of each network."""
+    for key, row in rows.items():
+        row["encoders"] = " ".join(encoders[key])
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
     writer.writeheader()
@@ -69,14 +71,17 @@ def main(arguments: list[str]) -> int:
     how.add_argument("--check", action="store_true", help="write nothing, exit with 1 if the table is not complete")
     options = parser.parse_args(arguments)
     networks: dict[str, EncoderCard] = {}
+    encoders: dict[str, list[str]] = {}
     for card in catalogue().values():
         networks.setdefault(network_key(card), card)
+        encoders.setdefault(network_key(card), []).append(card.id)
     known = {} if options.fresh else read_costs(costs_table())
     rows = {key: row for key, row in known.items() if key in networks and not row["unknown"]}
     if options.check:
         missing, left_over = networks.keys() - known.keys(), known.keys() - networks.keys()
-        print(f"{len(networks)} networks; {len(missing)} missing in the table, {len(left_over)} left over")
-        return int(bool(missing or left_over))
+        wrong = [key for key in networks.keys() & known.keys() if known[key]["encoders"] != " ".join(encoders[key])]
+        print(f"{len(networks)} networks; {len(missing)} missing, {len(left_over)} left over, {len(wrong)} of others")
+        return int(bool(missing or left_over or wrong))
     todo = [card for key, card in networks.items() if key not in rows]
     saved_s = time.monotonic()
     for place, card in enumerate(todo, start=1):
@@ -84,9 +89,9 @@ def main(arguments: list[str]) -> int:
         rows[row["network"]] = row
         print(f"({place} of {len(todo)}) {card.id}: {row['unknown'] or row['gflops'] + ' GFLOPs'}", flush=True)
         if time.monotonic() - saved_s > SAVED_EVERY_S:
-            write(rows)
+            write(rows, encoders)
             saved_s = time.monotonic()
-    write(rows)
+    write(rows, encoders)
     without = [row for row in rows.values() if row["unknown"]]
     print(f"{len(networks)} networks of {len(catalogue())} encoders, {len(without)} of them without numbers")
     return 0

@@ -8,7 +8,6 @@ torch.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,16 +24,16 @@ from .schema import EncoderCard
 TABLE = "costs.tsv"
 COLUMNS = (
     "network", "backbone", "layer", "px", "gflops", "parameter_bytes", "activation_bytes", "fixed_bytes",
-    "written_bytes", "n_operations", "unknown",
+    "written_bytes", "n_operations", "unknown", "encoders",
 )  # fmt: skip
-"""Of the table; ``unknown`` says why a network has no numbers."""
+"""Of the table; ``unknown`` says why a network has no numbers, ``encoders`` has the ids of those that share it."""
 
 _WHOLE = ("px", "parameter_bytes", "activation_bytes", "fixed_bytes", "written_bytes", "n_operations")
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 CONTEXT_BYTES = 800_000_000
 """Reserved on a GPU for CUDA's context, its libraries and their workspaces."""
 AUTOCAST_SHARE = 0.8
-"""Of the bytes of activations that autocast leaves: 0.53 were counted of a ResNet-50, 0.78 of a ViT-S with its norms."""
+"""Of the bytes of activations, what autocast leaves: 0.53 were counted of a ResNet-50, 0.78 of a ViT-S (its norms)."""
 MARGIN = 1.2
 """By which activations are multiplied for what an allocator wastes in rounding and in gaps."""
 
@@ -81,11 +80,11 @@ def why_unknown(card: EncoderCard) -> str:
 
 
 def _of(card: EncoderCard) -> Cost | str | None:
-    found = _costs().get(network_key(card))
+    found = _table()[0].get(network_key(card))
     if found is None:
         whole = own_card(card)
         if whole is not card and whole.preprocess.crop_px == card.preprocess.crop_px:
-            found = _costs().get(network_key(whole))
+            found = _table()[0].get(network_key(whole))
     return found
 
 
@@ -136,21 +135,29 @@ def read_costs(path: Path) -> dict[str, dict[str, str]]:
     """Rows of such a table by network; empty if there is no file."""
     if not path.exists():
         return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    if rows and tuple(rows[0]) != COLUMNS:
-        raise ContentError(f"{path} has the columns {', '.join(rows[0])}, expected {', '.join(COLUMNS)}; restore it.")
+    head, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()] or [[]]
+    if tuple(head) != COLUMNS or any(len(line) != len(COLUMNS) for line in lines):
+        raise ContentError(f"{path} has other columns than {', '.join(COLUMNS)}; restore it.")
+    rows = [dict(zip(COLUMNS, line, strict=True)) for line in lines]
     return {row["network"]: row for row in rows}
 
 
+def shipped_costs() -> Mapping[str, Cost]:
+    """Costs by id of the zoo's own encoders, quicker than card by card."""
+    return _table()[1]
+
+
 @cache
-def _costs() -> Mapping[str, Cost | str]:
+def _table() -> tuple[Mapping[str, Cost | str], Mapping[str, Cost]]:
+    """Numbers, or why there are none, by network; and numbers by encoder."""
     path = costs_table()
-    return {key: row["unknown"] or as_cost(row, path) for key, row in read_costs(path).items()}
+    rows = read_costs(path)
+    by_network = {key: row["unknown"] or _numbers(row, path) for key, row in rows.items()}
+    known = {key: found for key, found in by_network.items() if isinstance(found, Cost)}
+    return by_network, {name: known[key] for key in known for name in rows[key]["encoders"].split()}
 
 
-def as_cost(row: Mapping[str, str], path: Path) -> Cost:
-    """The numbers of a row of the table; ContentError if one cannot be read."""
+def _numbers(row: Mapping[str, str], path: Path) -> Cost:
     try:
         return Cost(gflops=float(row["gflops"]), **{name: int(row[name]) for name in _WHOLE})
     except ValueError as error:

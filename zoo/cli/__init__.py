@@ -5,8 +5,8 @@ found, or something outside of the command line failed, such as the network, a f
 command line cannot be understood; 130 interrupted.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs do not import
-each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks`` and
-``evaluation_output``.
+each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
+``evaluation_output`` and ``prediction_output``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ VERBS = {
     "compare": Verb("list", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
+    "predict": Verb("predict", "Classify images by a saved probe."),
     "features": Verb("evaluate", "Compute features of labelled images, once."),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
@@ -67,6 +68,7 @@ _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
+    "predict": f"No predictions were written{_AGAIN}",
     "features": f"Finished shards of features are kept{_GO_ON}",
     "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",

@@ -237,7 +237,7 @@ class _Measured:
         if data.train.tags:
             from ..evaluation.tagging import evaluate_tags
 
-            self.tagged = evaluate_tags(train, test, request, tell=tell)
+            self.tagged = evaluate_tags(train, test, request, scale=data.train.reading.scale, tell=tell)
             self.kept = self.tagged.kept
             return
         from ..evaluation.evaluating import evaluate
@@ -248,7 +248,7 @@ class _Measured:
             from ..evaluation.keeping import keep_probe
 
             tell("the probe with all labels again, and its metrics")
-            self.kept = keep_probe(self.evaluation, asked, cache=cache)
+            self.kept = keep_probe(self.evaluation, asked, cache=cache, scale=data.train.reading.scale)
 
     def save(self, folder: Path | None, exports: tuple[str, ...]) -> None:
         """Keeps the probe."""

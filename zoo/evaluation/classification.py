@@ -498,19 +498,24 @@ class _Rankings:
             "average_precision": {c: float(average_precision_score(y[:, c], p[:, c])) for c in some},
         }
         self.only = only  # of two classes, the one that stands for both
-        self.n_images, self.is_drawn = len(p), n_draws > 0
+        self.is_drawn = n_draws > 0
         if len(p) * len(some) * n_draws > _MOST_WORK:
             self.is_drawn = False
             left_out["intervals of AUROC and average precision"] = (
                 f"{len(p):,} images of {len(some):,} classes would take minutes; ask for fewer draws"
             )
         self.rankings = {c: Ranking(p[:, c], y[:, c]) for c in some} if self.is_drawn else {}
+        rarer = np.minimum(counts, len(p) - counts)
+        self.n_deciding = {}
+        for name, deciding in (("auroc", rarer), ("average_precision", counts)):
+            numbers = [int(deciding[c]) for c in some if only in (None, c)]
+            self.n_deciding[name] = min(len(p), len(numbers) ** 2 / sum(1 / n for n in numbers)) if numbers else 0.0
         if not some:
             left_out |= dict.fromkeys(self.values, "no class has images beside those of others")
 
     def add_to(self, drawn: _Draws, weights: Floats, size: float) -> None:
         """Adds draws with these weights, (n, n_drawn); ``size`` is the number of images a group."""
-        found: dict[str, list[tuple[Floats, Floats]]] = {name: [] for name in self.values}
+        found: dict[str, list[Floats]] = {name: [] for name in self.values}
         for c, ranking in self.rankings.items():
             ranked = ranking.of(weights)
             rarer = np.minimum(ranked.positives, ranked.negatives)
@@ -520,12 +525,10 @@ class _Rankings:
             ):
                 drawn.add((name, c), values, deciding / size)
                 if self.only in (None, c):
-                    found[name].append((values, deciding / size))
-        for name, pairs in found.items():
-            if pairs:
-                masses = len(pairs) ** 2 / sum(1 / mass for _, mass in pairs)
-                most = weights.sum(axis=0) / size
-                drawn.add(name, np.mean([values for values, _ in pairs], axis=0), np.minimum(masses, most))
+                    found[name].append(values)
+        for name, by_class in found.items():
+            if by_class:
+                drawn.add(name, np.mean(by_class, axis=0), self.n_deciding[name] * weights.mean(axis=0) / size)
 
     def means(self, drawn: _Draws) -> dict[str, Interval]:
         """The means over classes, or those of the one that stands for both."""

@@ -64,6 +64,7 @@ def evaluate_tags(
     test: Features,
     request: Request,
     *,
+    scale: tuple[float, float] | None = None,
     load: Load | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
@@ -75,6 +76,8 @@ def evaluate_tags(
         With ``tags``, of the images that probes learn from and of those that they are tested on.
     request : Request
         Its seed, device and changed settings of the probe.
+    scale : (float, float), optional
+        With which the images were opened, if with one.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
     tell : callable, optional
@@ -125,6 +128,7 @@ def evaluate_tags(
         coefficients=coefficients,
         intercepts=np.array(intercepts) + coefficients @ centre,
         centre=centre,
+        scale=scale,
         load=load,
     )
     metrics = tag_metrics(
