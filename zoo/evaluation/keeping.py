@@ -42,7 +42,12 @@ class Kept:
 
 
 def keep_probe(
-    evaluation: Evaluation, request: Request, *, cache: Path | None = None, load: Load | None = None
+    evaluation: Evaluation,
+    request: Request,
+    *,
+    cache: Path | None = None,
+    scale: tuple[float, float] | None = None,
+    load: Load | None = None,
 ) -> Kept:
     """The linear probe of an evaluation that was trained with all labels.
 
@@ -54,6 +59,8 @@ def keep_probe(
         The one that gave it.
     cache : Path, optional
         Folder of cached probes.
+    scale : (float, float), optional
+        With which the images were opened, if with one.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
@@ -78,7 +85,7 @@ def keep_probe(
             f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
             "measure it again."
         )
-    probe = probe_of(fitted, train, load=load)
+    probe = probe_of(fitted, train, scale=scale, load=load)
     metrics = classification_metrics(
         _numbers_of(test, fitted.classes_),
         probe.predict_proba(test),
