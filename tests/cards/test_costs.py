@@ -16,7 +16,8 @@ from zoo.cards.costs import (
     AUTOCAST_SHARE,
     COLUMNS,
     CONTEXT_BYTES,
-    MARGIN,
+    CPU_MARGIN,
+    GPU_MARGIN,
     Cost,
     cost_of,
     costs_table,
@@ -84,16 +85,17 @@ def test_other_features_cost_what_those_of_the_card_do_and_another_size_is_not_g
 
 
 def test_memory_is_parameters_context_and_activations_with_their_margin() -> None:
-    on_cpu = 1000 + round(MARGIN * (20 + 8 * 50))
+    on_cpu = 1000 + round(CPU_MARGIN * (20 + 8 * 50))
     assert memory_bytes(COST, 8, device="cpu") == on_cpu
-    assert memory_bytes(COST, 8) == memory_bytes(COST, 8, device="cuda:1") == on_cpu + CONTEXT_BYTES
-    half = 1000 + round(MARGIN * AUTOCAST_SHARE * (20 + 8 * 50))
+    on_gpu = 1000 + round(GPU_MARGIN * (20 + 8 * 50)) + CONTEXT_BYTES
+    assert memory_bytes(COST, 8) == memory_bytes(COST, 8, device="cuda:1") == on_gpu
+    half = 1000 + round(CPU_MARGIN * AUTOCAST_SHARE * (20 + 8 * 50))
     assert memory_bytes(COST, 8, "bfloat16", device="cpu") == half
     with pytest.raises(QueryError, match="batch of 0 images, expected at least 1"):
         memory_bytes(COST, 0)
 
 
-@pytest.mark.parametrize("limit", [0, 1000, 1083, 1084, 1500, 5000, 10**9])
+@pytest.mark.parametrize("limit", [0, 1000, 1125, 1126, 1500, 5000, 10**9])
 def test_the_largest_batch_is_the_last_that_fits(limit: int) -> None:
     fitting = [n for n in range(1, 101) if memory_bytes(COST, n, device="cpu") <= limit]
     assert largest_batch_size(COST, limit, device="cpu", most=100) == max(fitting, default=0)
