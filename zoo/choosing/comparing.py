@@ -57,7 +57,7 @@ class Look:
                 value -= self.n_doublings * speed
                 influence[-len(gain) :] -= self.n_doublings * (gain - speed) / len(gain)
         if self.clusters is not None:
-            influence = np.bincount(self.clusters, weights=influence)
+            influence = np.asarray(np.bincount(self.clusters, weights=influence), np.float64)
         n = len(influence)
         if n < 2:
             return 100 * value, math.inf, 1

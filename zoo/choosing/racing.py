@@ -22,7 +22,8 @@ published scaling law; and (2) one place among those that are kept is for the co
 
 How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
 (or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
-contender leads, as intervals of one look at the data; early drops add a fifth of the level. The leader's own error is
+contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
+level. The leader's own error is
 the lowest of several, and so too low: ``Race.optimism`` is by how much, by the bootstrap (what the contender that leads
 in a resample loses on the images themselves). Intervals are over test images; other training labels would move errors
 in addition.
@@ -59,9 +60,26 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
+SCORE = "ridge"  # judges before all labels are there
+SHARE = 0.2  # of the cost of measuring everything
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
+
+
+class NoneLeft(DataError):
+    """No contender could be used.
+
+    Attributes
+    ----------
+    failed : dict
+        The error of each by its name.
+    """
+
+    def __init__(self, failed: dict[str, ZooError]) -> None:
+        self.failed = failed
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        super().__init__(f"None of the {len(failed)} encoders could be used. {reasons}")
 
 
 class Contender(Protocol):
@@ -87,12 +105,13 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = "ridge"  # judges before all labels are there: a name of SCORES
+    score: str = SCORE  # judges before all labels are there: a name of SCORES
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
     margin: float = 2.0  # points of error that a cheap score may be wrong by
-    share: float | None = 0.2  # of the cost of measuring everything; None: no limit
+    share: float | None = SHARE  # of the cost of measuring everything; None: no limit
+    least_s: float = 0.0  # seconds of featurising that the race may spend whatever the share
     budget_s: float | None = None  # of the clock; None: no limit
     n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
@@ -184,7 +203,7 @@ class _Runner:
     n_train: int = 0  # images that were featurised
     n_test: int = 0
     rung: int = 0
-    predict: Predict = None
+    predict: Predict | None = None
     wrong: Truths = field(default_factory=lambda: np.zeros(0, bool))  # of the probe on all labels
     reason: str = ""
     failed: bool = False
@@ -216,6 +235,7 @@ class _Racing:
         self.looks: list[Look] = []
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
+        self.failed: dict[str, ZooError] = {}
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -239,7 +259,9 @@ class _Racing:
 
     def left(self) -> float:
         """Seconds of featurising that the race may still spend."""
-        by_share = math.inf if self.plan.share is None else self.plan.share * self.full_seconds - self.spent
+        by_share = math.inf
+        if self.plan.share is not None:
+            by_share = max(self.plan.share * self.full_seconds, self.plan.least_s) - self.spent
         return min(by_share, self.left_on_clock())
 
     def left_on_clock(self) -> float:
@@ -272,8 +294,7 @@ class _Racing:
         for rung in range(n_rungs):
             self.climb(rung)
             if not self.alive:
-                reasons = "; ".join(f"{runner.name}: {runner.reason}" for runner in self.runners.values())
-                raise DataError(f"None of the {len(self.runners)} encoders could be used. {reasons}")
+                raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
             if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
@@ -309,6 +330,7 @@ class _Racing:
                 raise
             except ZooError as error:
                 runner.failed, runner.reason = True, str(error)
+                self.failed[name] = error
                 self.alive.remove(name)
                 self.tell(f"{name} is out: {error}")
                 continue
@@ -356,7 +378,7 @@ class _Racing:
             )
         new = test[len(runner.wrong) :]
         if len(new):
-            predicted = np.asarray(runner.predict(runner.contender.features("val", new)))
+            predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
             runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
         return runner.wrong[: len(test)]
 
@@ -387,6 +409,7 @@ class _Racing:
         look, ranked = self.looks[-1], self.ranked()
         leader, dropped = ranked[0], {}
         if is_last:
+            self.alive = ranked
             return {}
         for name in ranked[1:]:
             if self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
@@ -428,6 +451,12 @@ class _Racing:
         """True if the next rung is within the budget."""
         return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
 
+    @property
+    def level(self) -> float:
+        """Of the intervals of one look, so that they hold wherever among the last rungs the race ends."""
+        n_ends = sum(size[0] == self.task.n_train and size[1] >= self.n_report for size in self.schedule.sizes)
+        return 1 - (1 - self.plan.level) / (n_ends if self.is_limited else 1)
+
     def is_decided(self) -> bool:
         """True if nobody that is left can be better than the leader by what matters."""
         look = self.looks[-1]
@@ -435,8 +464,7 @@ class _Racing:
             return False
         if len(self.alive) == 1:
             return True
-        level = 1 - (1 - self.plan.level) / len(self.schedule.sizes)
-        found = compared(look, self.ranked(), level=level, seed=self.plan.seed)
+        found = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
         if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
             self.notes.append(
                 f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
@@ -470,7 +498,7 @@ class _Racing:
     def ended(self) -> Race:
         look = self.looks[-1]
         names = self.ranked()
-        known = compared(look, names, level=self.plan.level, seed=self.plan.seed)
+        known = compared(look, names, level=self.level, seed=self.plan.seed)
         leader, behind = names[0], known.behind
         found = [
             Standing(
@@ -514,7 +542,7 @@ class _Racing:
         look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
         status = "failed" if runner.failed else "dropped"
         error = behind = None
-        verdict = status
+        verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
             error = error_of(look, runner.name, seed=self.plan.seed)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
@@ -567,8 +595,8 @@ def race(
     ------
     QueryError
         If there is no contender, or two have one name.
-    DataError
-        If none can be used; says why of each.
+    NoneLeft
+        If none can be used; a DataError that says why of each.
     """
     chosen = plan or Plan()
     names = [contender.name for contender in contenders]
@@ -576,3 +604,16 @@ def race(
         raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
     return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+
+
+def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:
+    """Seconds of featurising that a race is expected to take, and that measuring everything would.
+
+    By the contenders' expected seconds an image, if the first ones given were the best; nothing is featurised.
+    """
+    made = _Racing(contenders, task, plan, probe=logistic_probe(task), tell=lambda text: None, clock=time.monotonic)
+    full = made.full_seconds
+    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
+    if not made.is_limited:
+        return full, full
+    return max(min(planned, made.left()), made.step_cost(made.alive, 0)), full

@@ -147,7 +147,7 @@ def _ends(order: Rows, groups: NDArray[np.uint64] | None) -> Rows:
 
 
 def _up_to(ends: Rows, n: float) -> int:
-    return int(ends[min(np.searchsorted(ends, n), len(ends) - 1)])
+    return int(ends[min(int(np.searchsorted(ends, n)), len(ends) - 1)])
 
 
 def clusters_of(groups: NDArray[np.uint64] | None, order: Rows) -> Any:
