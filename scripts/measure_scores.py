@@ -42,7 +42,7 @@ from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data
-from zoo.evaluation.label_free.catalogue import function_of, value_of
+from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.transferability.components import centred_of, components_of
 from zoo.evaluation.transferability.evidence import logme
@@ -199,12 +199,6 @@ def published_logme(draw: Draw) -> float:
     return float(np.mean(values))
 
 
-def label_free(name: str) -> Judge:
-    """A metric of the catalogue that looks at the features alone."""
-    function = function_of(name)
-    return lambda draw: {name: float(value_of(function(draw.x)).value)}
-
-
 JUDGES: dict[str, Judge] = {
     "folds": folds,
     "ridge": lambda draw: {"ridge": ridge_predictions(draw.x, draw.y).value},
@@ -216,7 +210,10 @@ JUDGES: dict[str, Judge] = {
     "gbc": lambda draw: {"gbc": gbc(draw.x, draw.y).value},
     "nleep": lambda draw: {"nleep": nleep(draw.x, draw.y).value},
     "transrate": lambda draw: {"transrate": transrate(draw.x, draw.y).value},
-    "rankme": label_free("rankme"),
+    "rankme": lambda draw: {"rankme": rankme(draw.x)},
+    "nesum": lambda draw: {"nesum": nesum(draw.x)},
+    "stable_rank": lambda draw: {"stable_rank": stable_rank(draw.x)},
+    "matrix_entropy": lambda draw: {"matrix_entropy": matrix_entropy(draw.x)},
     "width": lambda draw: {"width": float(draw.x.shape[1])},
 }
 

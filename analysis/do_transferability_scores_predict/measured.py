@@ -51,7 +51,7 @@ SCORES: dict[str, Score] = {
     "nleep": Score(label="NLEEP", kind=LABELLED, judge="nleep", source="arXiv:2102.08291"),
     "transrate": Score(label="TransRate", kind=LABELLED, judge="transrate", source="arXiv:2106.09448"),
     "rankme": Score(label="RankMe", kind=LABEL_FREE, judge="rankme", source="arXiv:2210.02885"),
-    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="nesum", source="arXiv:2205.12411"),
+    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="nesum", source="He and Ozay 2022"),
     "stable_rank": Score(label="stable rank", kind=LABEL_FREE, judge="stable_rank"),
     "matrix_entropy": Score(label="matrix entropy", kind=LABEL_FREE, judge="matrix_entropy"),
     "width": Score(label="width of the features", kind=BLIND, judge="width"),
