@@ -1,4 +1,4 @@
-"""Writes ``metadata/blocks.tsv``: the blocks of every network of a card that has no tokens of one width.
+"""Writes ``metadata/blocks.tsv``: the blocks of every network of a card whose name does not say how many it has.
 
 python scripts/derive_blocks.py            # writes the table
 python scripts/derive_blocks.py --check    # says what differs from the installed timm and torchvision
@@ -11,9 +11,14 @@ import sys
 
 from zoo.cards.blocks import COLUMNS, TABLE, options_text, read_blocks
 from zoo.cards.catalogue import catalogue
-from zoo.cards.representations import transformer
+from zoo.cards.representations import Transformer, transformer
 from zoo.encoders.blocks import stages_of
 from zoo.files import content_folder, replaced
+
+
+def is_known(network: Transformer | None) -> bool:
+    """True if name and options of the backbone say how many blocks it has."""
+    return network is not None and network.n_blocks is not None
 
 
 def main() -> int:
@@ -21,9 +26,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the table is another")
     arguments = parser.parse_args()
     path, found = content_folder("metadata") / TABLE, {}
+    before = read_blocks(path)
     for card in catalogue().values():
         key = card.architecture.backbone, options_text(card.architecture.options)
-        if key in found or transformer(card) is not None:
+        if key in found or (is_known(transformer(card)) and key not in before):  # others' depths are of the table
             continue
         found[key] = stages = stages_of(card)
         print(*key, "not readable" if stages is None else stages.as_text(), file=sys.stderr)

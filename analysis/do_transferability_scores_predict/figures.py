@@ -24,7 +24,7 @@ def order_figure(quality: Quality) -> Figure:
         name="order_of_scores",
         title="How well scores of a few labels order encoders",
         caption="Kendall's tau between score and the accuracy of a probe with as many labels",
-        axis="Kendall's tau\nhigher is better",
+        axis="Kendall's tau [-1 to 1]\nhigher is better",
     )
 
 

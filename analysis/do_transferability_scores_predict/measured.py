@@ -31,14 +31,14 @@ class Score:
 
 
 SCORES: dict[str, Score] = {
-    "folds": Score(label="probe, 5 folds, error", kind=PROBE, judge="folds", lower_is_better=True),
-    "folds_loss": Score(label="probe, 5 folds, log loss", kind=PROBE, judge="folds", lower_is_better=True),
-    "half": Score(label="probe, half, error", kind=PROBE, judge="half", lower_is_better=True),
-    "half_loss": Score(label="probe, half, log loss", kind=PROBE, judge="half", lower_is_better=True),
+    "folds": Score(label="logistic probe, halves, error", kind=PROBE, judge="folds", lower_is_better=True),
+    "folds_loss": Score(label="logistic probe, halves, log loss", kind=PROBE, judge="folds", lower_is_better=True),
     "ridge": Score(label="ridge, leave one out", kind=PROBE, judge="ridge", source="Allen 1974"),
     "neighbours": Score(label="k-NN, leave one out", kind=PROBE, judge="neighbours"),
     "logme": Score(label="LogME, exact", kind=LABELLED, judge="logme", source="arXiv:2102.11005"),
-    "logme_public": Score(label="LogME, as published code", kind=LABELLED, judge="logme", source="arXiv:2102.11005"),
+    "logme_published": Score(
+        label="LogME, as published code", kind=LABELLED, judge="logme_published", source="arXiv:2102.11005"
+    ),
     "h_score": Score(label="H-score, shrunk", kind=LABELLED, judge="h_score", source="arXiv:2110.06893"),
     "gbc": Score(label="GBC", kind=LABELLED, judge="gbc", source="arXiv:2111.12780"),
     "nleep": Score(label="NLEEP", kind=LABELLED, judge="nleep", source="arXiv:2102.08291"),
@@ -50,8 +50,10 @@ SCORES: dict[str, Score] = {
     "width": Score(label="width of the features", kind=BLIND, judge="width"),
 }
 """By their columns; probes first."""
-REFERENCE = "folds"
-"""The probe on the same labels that every score is held against."""
+REFERENCE = "ridge"
+"""The probe on the same labels, and of the same cost, that every score is held against."""
+PROBED = "folds"
+"""The probe that is trained as one would train it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

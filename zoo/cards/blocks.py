@@ -1,4 +1,4 @@
-"""Blocks of networks that have no tokens of one width: how many there are in each stage, and their channels.
+"""Blocks of networks whose names do not say them: how many there are in each stage, and their channels.
 
 ``metadata/blocks.tsv`` has a row a network, by backbone and options; ``scripts/derive_blocks.py`` writes it with
 :func:`zoo.encoders.blocks.stages_of`, which looks at the network itself. Nothing here imports torch.
@@ -54,7 +54,7 @@ class Stages:
 
 
 def stages_of_card(card: EncoderCard) -> Stages | None:
-    """The blocks of a card's network; None for one that is not in the table, as transformers with tokens are not."""
+    """The blocks of a card's network; None for one that is not in the table, as most transformers are not."""
     return _table().get((card.architecture.backbone, options_text(card.architecture.options)))
 
 

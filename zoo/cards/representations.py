@@ -15,16 +15,17 @@ Dubois et al. 2023 do in Figure 8 and Table 4. Other features are written behind
 ``clip...@proj+cls``        the projection and the class token; the class token comes first, as in the cards
 ==========================  ===================================================================================
 
-Networks without tokens of one width, as ResNets, EfficientNets and Swin, have names for the means of their blocks' maps:
+Networks without tokens of one width, as ResNets, EfficientNets and Swin, have names for means of their blocks' maps:
 
 ==========================  ===================================================================================
 ``sup_rn50@avg:12``         the mean over all positions of what block 12 of all stages gives, counted from 0
 ``sup_rn50@avg:12+15``      two blocks, the earliest first; ``2xavg`` and negative numbers count from the end
 ==========================  ===================================================================================
 
-Tokens of every block of a transformer go through the final norm; maps are as the block gives them. Where a backbone norms after its pooling (``fc_norm``, in backbones
-that average by themselves), the pooled tokens of each block go through that norm instead. An average beside a class
-token follows it and is not interleaved with it, as some cards have it; a linear probe does not distinguish the two.
+Tokens of every block of a transformer go through the final norm; maps are as the block gives them. Where a backbone
+norms after its pooling (``fc_norm``, in backbones that average by themselves), the pooled tokens of each block go
+through that norm instead. An average beside a class token follows it and is not interleaved with it, as some cards have
+it; a linear probe does not distinguish the two.
 
 Many spellings, without regard to case, are one name, and the name of the card's features is the id of the card.
 Everything but the features is that of the encoder: weights, where they are stored, and what is recorded of them. An
@@ -105,7 +106,7 @@ def transformer(card: EncoderCard) -> Transformer | None:
     """The vision transformer of a card, without building it; None for networks without tokens or of unknown width.
 
     Width and depth are those of timm's name or of the options ``embed_dim`` and ``depth``; of other names the width
-    follows from the dimensions of the card, and the depth is unknown.
+    follows from the dimensions of the card, and the depth is that of :mod:`zoo.cards.blocks`, or unknown.
     """
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
@@ -121,6 +122,8 @@ def transformer(card: EncoderCard) -> Transformer | None:
     width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
     if width is None:
         return None
+    if n_blocks is None and (stages := stages_of_card(card)) is not None and set(stages.of_blocks) == {width}:
+        n_blocks = len(stages.of_blocks)
     network = Transformer(
         width=width,
         n_blocks=n_blocks,
@@ -142,8 +145,15 @@ class Staged:
     stages: Stages
     of_card: Tokens | None  # the features of the card; None if they are more than the mean of a map
 
-    n_projected = 0
-    words = ["avg"]  # features of every block
+    @property
+    def n_projected(self) -> int:
+        """Dimensions of the projection: there is none."""
+        return 0
+
+    @property
+    def words(self) -> list[str]:
+        """Features of every block."""
+        return ["avg"]
 
     @property
     def n_blocks(self) -> int:

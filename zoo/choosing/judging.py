@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
+PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-_RIDGES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
+PENALTIES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +86,7 @@ def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
     centre = y.mean(axis=0)
     target = u.T @ (y - centre)  # (rank, n_classes)
     best: tuple[float, Truths, Truths] | None = None
-    for penalty in _RIDGES * float(values.sum() / n if len(values) else 1.0):
+    for penalty in PENALTIES * float(values.sum() / n if len(values) else 1.0):
         shrunk = values / (values + penalty)
         residual = y - centre - u @ (shrunk[:, None] * target)
         left_out = y - _left_out(residual, u, shrunk, chunk.groups)
@@ -121,13 +122,14 @@ SCORES: dict[str, Callable[[Chunk], tuple[Truths, Truths]]] = {
 """Scores that judge before all labels are there: whether they are wrong on the training images (left out), and on the
 test images, bool (n_train,) or empty, and bool (n_test,) or empty."""
 
-Predict = Any  # a function from features (n, dim) to labels (n,)
+Predict = Callable[[Any, Any], Any]
+"""From features (n, dim) of test images, and their rows, to labels (n,)."""
 Probe = Callable[[str, Any, Any, Any], Predict]
 """Trains a probe: name of the contender, rows of the training images (ascending), their features and labels."""
 
 
 def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> Probe:
-    """A maker of probes by the protocol ``zoo-logistic-2``: C by a held-out fifth of the labels, then all labels.
+    """A maker of probes by the protocol zoo-logistic-2: C by a held-out fifth of the labels, then all labels.
 
     On all labels of a data set without groups it is the probe of ``zoo evaluate`` in its setting "full"; with groups,
     those that are held out are whole ones.
@@ -137,7 +139,7 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         from ..evaluation.evaluating import probe_maker
         from ..evaluation.protocols import PROTOCOLS
 
-        probe: Any = probe_maker(PROTOCOLS["zoo-logistic-2"], seed=seed, device=device)()
+        probe: Any = probe_maker(PROTOCOLS[PROTOCOL], seed=seed, device=device)()
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
         together = None if task.groups_train is None else task.groups_train[rows]
@@ -146,6 +148,10 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
         again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
         again.fit(x, y)
-        return again.predict
+
+        def predict(x_test: Any, rows_test: Any = None) -> Any:
+            return again.predict(x_test)
+
+        return predict
 
     return fitted

@@ -98,6 +98,7 @@ def label_curve(
     x: Array,
     y: Rows,
     x_test: Array,
+    rows_test: Rows,
     y_test: Rows,
     *,
     probe: Probe,
@@ -112,8 +113,10 @@ def label_curve(
         Its name.
     parts : sequence of tuples of int64 arrays
         Training images of each probe, fewest first; :func:`label_parts`.
-    x, y, x_test, y_test : arrays
-        Features (n, dim) and labels (n,) of all training images, and of the test images.
+    x, y : arrays
+        Features (n, dim) and labels (n,) of all training images.
+    x_test, rows_test, y_test : arrays
+        Of the test images; the rows are for the probe.
     probe : callable
         Trains a probe on given rows.
     clusters : int array, shape (n_test,), optional
@@ -129,7 +132,7 @@ def label_curve(
         sizes.append(round(float(np.mean([len(rows) for rows in some]))))
         for rows in some:
             predict = probe(encoder, rows, x[rows], y[rows])
-            wrong.append(np.asarray(predict(x_test)) != y_test)
+            wrong.append(np.asarray(predict(x_test, rows_test)) != y_test)
     table = np.stack(wrong, axis=1)  # (n_test, n_probes)
     draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
     return continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)

@@ -19,6 +19,9 @@ from .measure_options import (
     copies_document,
     copies_notes,
     featurising,
+    groups_between,
+    groups_document,
+    groups_notes,
     image_options,
     images_document,
     opened,
@@ -364,8 +367,8 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
     records = [_record(one) for one in found]
-    copies = copies_between(data)
-    notes = [*inputs.notes, *copies_notes(copies)]
+    copies, groups = copies_between(data), groups_between(data)
+    notes = [*inputs.notes, *copies_notes(copies), *groups_notes(groups, has_intervals=False)]
     if not as_json:  # before anything can go wrong with the results
         click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
         print_metrics(records, notes)
@@ -376,6 +379,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     if as_json:
         document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
         document |= {"images": images_document(data), "copies": copies_document(copies)}
+        document |= {"groups": groups_document(groups)}
         done = recorded.document if recorded else None
         print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
     elif recorded:

@@ -40,9 +40,7 @@ def write_torch(probe: SavedProbe, path: Path) -> Path:
 
 def write_onnx(probe: SavedProbe, path: Path) -> Path:
     """An ONNX model in one file, whose metadata has :func:`facts_of`."""
-    with requires_extra("onnx", needed_for="Exporting to ONNX"):
-        import onnx
-        import onnxscript  # noqa: F401  (torch's exporter needs it)
+    onnx = require_onnx()
     module, images, shapes = _traced(probe)
     with _quiet(), _refusing(probe):
         program: Any = torch.onnx.export(
@@ -61,6 +59,14 @@ def write_onnx(probe: SavedProbe, path: Path) -> Path:
         file.write(model.SerializeToString())
     onnx.checker.check_model(str(path))
     return path
+
+
+def require_onnx() -> Any:
+    """The library onnx; MissingExtra without what torch's exporter needs."""
+    with requires_extra("onnx", needed_for="Exporting to ONNX"):
+        import onnx
+        import onnxscript  # noqa: F401  (torch's exporter needs it)
+    return onnx
 
 
 def facts_of(probe: SavedProbe) -> dict[str, Any]:

@@ -163,9 +163,7 @@ def paired_p(one: Bools, other: Bools) -> float:
     return float(binomtest(only_one, only_one + only_other).pvalue)
 
 
-def apart(
-    wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
-) -> tuple[bool, ...]:
+def apart(wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0) -> tuple[bool, ...]:
     """Which variants these images tell apart from ``other``: by the exact paired test, or by intervals over groups.
 
     Each by itself: of twenty that are as good, one is told apart by chance.

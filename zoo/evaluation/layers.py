@@ -232,7 +232,7 @@ def layers_of(
         found += _measured(of_px, taps, px, stops, say)
     train, test = (features[card.preprocess.crop_px][part][card.id] for part in ("train", "val"))
     default = next(i for i, one in enumerate(found) if one.px == card.preprocess.crop_px and one.tap.name == card.id)
-    groups = {"train_groups": train.together, "test_groups": test.groups}
+    groups = {"train_groups": shared(train.together), "test_groups": shared(test.together)}
     train_wrong, test_wrong = (
         np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
     )
@@ -300,15 +300,12 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
         for px in resolutions:
             found[px] = card_at(card, px)
         return dict(sorted(found.items())), notes
-    step = card.architecture.size_step_px
-    patch = card.architecture.patch_size_px
-    steps = [step] if isinstance(step, int) else [32, patch] if isinstance(patch, int) else [32, 8]
+    known, patch = card.architecture.size_step_px, card.architecture.patch_size_px
+    steps = [known] if isinstance(known, int) else [32, patch if isinstance(patch, int) else 8]
     refusal = ""
     for factor in FACTORS:
-        for each in steps:
-            px = max(each, round(factor * own / each) * each)
-            if px in found:
-                continue
+        near = {max(step, round(factor * own / step) * step) for step in steps}
+        for px in sorted(near - found.keys(), key=lambda px: abs(px - factor * own)):
             try:
                 found[px] = card_at(card, px)
                 break
@@ -336,6 +333,15 @@ def notes_on_sizes(images: ImageSet, sides: Sequence[int]) -> list[str]:
     return [
         f"Images of {images.name} have sides from {smallest} px, and are enlarged for {', '.join(map(str, larger))} px."
     ]
+
+
+def shared(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
+    """Which images belong together, or None if each stands by itself.
+
+    >>> shared(np.array([3, 5], np.uint64)) is None, shared(np.array([3, 3], np.uint64)).tolist()
+    (True, [3, 3])
+    """
+    return numbers if numbers is not None and len(np.unique(numbers)) < len(numbers) else None
 
 
 def _featurised(
@@ -404,7 +410,7 @@ def _measured(
         say(f"{tap.name}, {px} px: ridge probe ({number} of {len(taps)})")
         train, test = (_of_tap(of_px, tap, part) for part in ("train", "val"))
         z = np.asarray(train.x[:])
-        left_out = ridge_predictions(z, train.y, groups=train.together)
+        left_out = ridge_predictions(z, train.y, groups=shared(train.together))
         predicted = ridge_labels(z, train.y, np.asarray(test.x[:]), share=left_out.chosen)
         found.append(
             _Measured(
@@ -446,9 +452,7 @@ def ridge_labels(z: Any, y: Any, z_test: Any, *, share: float) -> NDArray[Any]:
     return labels
 
 
-def _probed(
-    one: _Measured, of_px: dict[str, dict[str, Features]], root: Path, how: Featurising, *, seed: int
-) -> Bools:
+def _probed(one: _Measured, of_px: dict[str, dict[str, Features]], root: Path, how: Featurising, *, seed: int) -> Bools:
     """Which test images the tuned probe of ``zoo evaluate`` classifies wrongly."""
     protocol = PROTOCOLS[PROBE]
     train, test = (_of_tap(of_px, one.tap, part) for part in ("train", "val"))
@@ -485,5 +489,3 @@ def _alone(train: Features) -> list[str]:
         return []
     classes = "1 class has" if n == 1 else f"{n} classes have"
     return [f"{classes} a single training image, which no probe of the others gets right: it says nothing of variants."]
-
-

@@ -26,9 +26,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
-from ..datasets.imagefiles import read_image
-from ..datasets.images import ImageSet, LazyImages
+from ..datasets.images import TAG_SEPARATOR, ImageSet
+from ..datasets.unlabelled import unlabelled_images
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
 from ..features.computing import Computed, Decoding, Forward, compute, device_for, number_type
@@ -47,7 +46,6 @@ with requires_extra("evaluate", needed_for="A saved probe"):
     import safetensors
     import safetensors.numpy
     import torch
-    from PIL import Image
     from scipy.special import expit, softmax
 
 if TYPE_CHECKING:
@@ -82,16 +80,24 @@ class Predictions:
         Of classes they add up to 1; tags have each their own.
     skipped : tuple of Skipped
         Images that could not be read, with their names and the reasons.
+    kind : str
+        "classes" or "tags", as of the probe.
     """
 
     names: tuple[str, ...]
     classes: tuple[str, ...]
     probabilities: Floats
     skipped: tuple[Skipped, ...] = ()
+    kind: str = "classes"
 
     @property
     def predicted(self) -> tuple[str, ...]:
-        """The most probable class of each image."""
+        """The most probable class of each image; of tags those above a half, joined with "|", "" for none."""
+        if self.kind == "tags":
+            named = [
+                [tag for tag, has in zip(self.classes, row, strict=True) if has] for row in self.probabilities > 0.5
+            ]
+            return tuple(TAG_SEPARATOR.join(tags) for tags in named)
         return tuple(self.classes[c] for c in self.probabilities.argmax(axis=1).tolist())
 
 
@@ -113,6 +119,8 @@ class SavedProbe:
     coefficients, intercepts, centre : float64 arrays, shapes (n_classes, dim), (n_classes,) and (dim,)
     about : dict
         For JSON: protocol, seed, labels, what was chosen, images, metrics with intervals, versions.
+    scale : (float, float) or None
+        The values that are black and white, of images with more than 8 bits a channel, as for those of the training.
     load : callable
         From the id to encoder and preprocessing; :func:`zoo.load` by default.
     """
@@ -125,6 +133,7 @@ class SavedProbe:
     intercepts: Floats
     centre: Floats
     about: dict[str, Any] = field(default_factory=dict)
+    scale: tuple[float, float] | None = None
     load: Load | None = None
 
     def __post_init__(self) -> None:
@@ -203,7 +212,7 @@ class SavedProbe:
         WeightsUnavailable
             If the weights of the encoder cannot be had.
         """
-        shown = images if isinstance(images, ImageSet) else unlabelled_images(images)
+        shown = images if isinstance(images, ImageSet) else unlabelled_images(images, scale=self.scale)
         if not len(shown):
             raise DataError(f"The image set {shown.name!r} holds no image; there is nothing to predict.")
         if batch_size < 1 or n_workers < 0:
@@ -231,6 +240,7 @@ class SavedProbe:
                 classes=self.classes,
                 probabilities=self.predict_proba(part.x) if len(part.x) else np.empty((0, len(self.classes))),
                 skipped=part.skipped,
+                kind=self.kind,
             )
             (keep or parts.append)(found)
 
@@ -244,6 +254,7 @@ class SavedProbe:
             classes=self.classes,
             probabilities=np.concatenate([np.empty((0, len(self.classes))), *(part.probabilities for part in parts)]),
             skipped=tuple(one for part in parts for one in part.skipped),
+            kind=self.kind,
         )
 
     @cached_property
@@ -328,7 +339,12 @@ class EncoderWithProbe(torch.nn.Module):
 
 
 def probe_of(
-    fitted: Any, train: Features, *, about: Mapping[str, Any] | None = None, load: Load | None = None
+    fitted: Any,
+    train: Features,
+    *,
+    about: Mapping[str, Any] | None = None,
+    scale: tuple[float, float] | None = None,
+    load: Load | None = None,
 ) -> SavedProbe:
     """A fitted linear probe, as it can be saved.
 
@@ -340,6 +356,8 @@ def probe_of(
         Of the images that it was trained on.
     about : mapping, optional
         Facts to keep with it, for JSON.
+    scale : (float, float), optional
+        With which the training images were opened, if with one.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
@@ -367,6 +385,7 @@ def probe_of(
         intercepts=intercepts + weights @ centre,
         centre=centre,
         about={**(about or {}), "versions": versions()},
+        scale=scale,
         load=load,
     )
 
@@ -388,50 +407,6 @@ def origin_facts(origin: Origin) -> dict[str, str]:
 def versions() -> dict[str, str]:
     """Of the libraries that made a probe."""
     return {"ssl-zoo": __version__} | {name: version(name) for name in ("numpy", "scikit-learn", "torch")}
-
-
-def unlabelled_images(
-    images: Sequence[Any], *, name: str = "images", scale: tuple[float, float] | None = None
-) -> ImageSet:
-    """Images without labels as an image set, whose labels are all 0 and mean nothing.
-
-    ``images`` are PIL images, uint8 arrays (height, width[, 3]) or paths, which are their names. ``scale`` is as for
-    :func:`zoo.datasets.open_images`, of images with more than 8 bits a channel.
-    """
-    items = list(images)
-    names = [os.fspath(one) if isinstance(one, str | os.PathLike) else str(i) for i, one in enumerate(items)]
-    return ImageSet(
-        name=name,
-        split="all",
-        images=LazyImages(_Reading(items, name, scale), np.arange(len(items))),
-        labels=np.zeros(len(items), np.int64),
-        classes=("not known",),
-        names=names,
-        fingerprint="",
-    )
-
-
-class _Reading:
-    """Reads the image of a number; a class so that worker processes can unpickle it."""
-
-    def __init__(self, items: Sequence[Any], name: str, scale: tuple[float, float] | None) -> None:
-        self.items, self.name, self.scale = items, name, scale
-
-    def __call__(self, number: int) -> Image.Image:
-        item = self.items[number]
-        if isinstance(item, Image.Image):
-            return item
-        if isinstance(item, np.ndarray):
-            if item.dtype != np.uint8 or item.ndim not in (2, 3) or (item.ndim == 3 and item.shape[2] != 3):
-                raise DataError(
-                    f"Image {number} is an array of {item.dtype} and shape {item.shape}; expected uint8 (height, "
-                    "width) or (height, width, 3)."
-                )
-            return Image.fromarray(np.ascontiguousarray(item))
-        if not isinstance(item, str | os.PathLike):
-            raise DataError(f"Image {number} is a {type(item).__name__}; expected a PIL image, an array or a path.")
-        path = os.fspath(item)
-        return read_image(path, image=path, image_set=self.name, scale=self.scale)
 
 
 def save_probe(
@@ -457,6 +432,7 @@ def save_probe(
     """
     target = Path(os.path.realpath(folder))
     require_place(target, probe.encoder)
+    require_exporters(export)
     tensors = {name: np.ascontiguousarray(getattr(probe, name)) for name in _TENSORS}
     numbers = safetensors.numpy.save(tensors, metadata={"format": FORMAT})
     facts = {
@@ -466,6 +442,7 @@ def save_probe(
         "kind": probe.kind,
         "classes": list(probe.classes),
         "dim": probe.dim,
+        "scale": None if probe.scale is None else list(probe.scale),
         "numbers": {"file": NUMBERS, "sha256": hashlib.sha256(numbers).hexdigest(), "size_bytes": len(numbers)},
         "about": probe.about,
     }
@@ -517,6 +494,16 @@ def require_place(folder: str | Path, encoder: str) -> None:
             )
 
 
+def require_exporters(kinds: Sequence[str]) -> None:
+    """Refuses to export what the libraries for are missing, before anything is computed."""
+    if unknown := sorted(set(kinds) - EXPORTS.keys()):
+        raise QueryError(f"There is no export to {unknown[0]!r}; expected one of {', '.join(EXPORTS)}.")
+    if "onnx" in kinds:
+        from .exporting import require_onnx
+
+        require_onnx()
+
+
 def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
     """A probe that was saved, checked; its encoder is loaded when images are to be predicted.
 
@@ -553,6 +540,7 @@ def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
             kind=facts["kind"],
             classes=tuple(facts["classes"]),
             about=facts["about"],
+            scale=None if facts["scale"] is None else tuple(facts["scale"]),
             load=load,
             **tensors,
         )
@@ -609,8 +597,3 @@ def _number(code_version: str) -> str:
 def _asked_precision(name: str) -> str:
     """The precision to ask for; weights that are stored in half precision compute in that by themselves."""
     return "float32" if name.endswith(" weights") else name
-
-
-def card_px(encoder: str) -> int:
-    """Side of the images that the encoder takes, in pixels."""
-    return int(catalogue()[encoder].preprocess.crop_px)

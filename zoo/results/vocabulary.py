@@ -329,6 +329,10 @@ METRICS = {
             "top-1 error of a weighted k-nearest-neighbour vote on frozen features", True,
         ),
         Metric(
+            "mean_average_precision", "percent", False, ("train -> val",),
+            "mean over tags of the average precision of binary linear probes on frozen features",
+        ),
+        Metric(
             "supervised_twin_error", "percent", True, ("train -> train", "train -> val"),
             "top-1 error of a supervised network of the encoder's architecture",
         ),

@@ -1,0 +1,321 @@
+"""``zoo layers``: which block, pooling and size of images of an encoder, as a heat map."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError
+from .measure_options import (
+    IMAGES_HELP,
+    copies_between,
+    copies_document,
+    copies_notes,
+    featurising,
+    image_options,
+    images_document,
+    opened,
+)
+from .options import encoder_names
+from .output import json_option, n_cells, print_json, print_notes, print_table, say, width, wrapped
+
+if TYPE_CHECKING:
+    from ..evaluation.bootstrap import Interval
+    from ..evaluation.layer_figure import Map
+    from ..evaluation.layers import LayersReport, Variant
+
+_SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
+_N_LISTED = 5
+_RANGE = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")
+
+_EXAMPLES = """\b
+Examples:
+  zoo layers pocket_simclr_vit_shapes digits
+  zoo layers dino_vitS16 ./birds --resolutions 224,336 --n-images 2000 --figure birds
+  zoo layers sup_rn50 ./birds --blocks 9..15 --device cuda --json
+"""
+
+
+def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Whole numbers by comma, and ranges of them as 3..7."""
+    if text is None:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        ends = [int(end) for end in match.groups() if end is not None] if match else []
+        if not ends or ends[0] > ends[-1] or ends[-1] - ends[0] > 1000:
+            raise QueryError(
+                f"Got {parameter.opts[-1]} {text!r}, expected whole numbers by comma, and ranges as 3..7 with the "
+                "lower end first."
+            )
+        found += range(ends[0], ends[-1] + 1)
+    return tuple(dict.fromkeys(found))
+
+
+@click.command("layers", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.argument("name", metavar="ENC", shell_complete=encoder_names)
+@click.argument("images", metavar="IMAGES")
+@image_options
+@click.option(
+    "--resolutions",
+    metavar="PX,...",
+    callback=_numbers,
+    help="Sides of the images beside the card's.  [default: 0.75 and 1.5 times the card's]",
+)
+@click.option("--blocks", metavar="N,...", callback=_numbers, help="Blocks from 0, ranges as 3..7.  [default: all]")
+@click.option(
+    "--n-images",
+    "n_train",
+    type=click.IntRange(2),
+    default=5_000,
+    show_default=True,
+    help="Training images at most, in the proportions of their classes.",
+)
+@click.option("--n-test", type=click.IntRange(1), default=2_000, show_default=True, help="Test images at most.")
+@click.option(
+    "--probes",
+    "n_probed",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Variants beside the default that get the tuned probe of zoo evaluate.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of all draws.")
+@click.option("--figure", metavar="FILE", type=click.Path(path_type=Path), help="Write FILE.png and FILE.svg.")
+@click.option(
+    "--out",
+    "root",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where features and measured probes are kept.  [default: in the cache]",
+)
+@json_option
+def layers_command(
+    name: str,
+    images: str,
+    resolutions: tuple[int, ...] | None,
+    blocks: tuple[int, ...] | None,
+    n_train: int,
+    n_test: int,
+    n_probed: int,
+    seed: int,
+    figure: Path | None,
+    root: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the block, pooling and size of images that suit yours.
+
+    A ridge probe classifies every training image from all others, for each block, pooling and size; the best of them is
+    chosen, and the test images, which chose nothing, say what that brings over the features of the card. Picking the
+    best of many on few images looks better than it is: both numbers are printed.
+    """
+    from ..datasets.imagefiles import notes_on
+    from ..evaluation.layers import layers_of
+    from ..progress import Bar
+
+    data = opened(images, options)
+    report = layers_of(
+        name,
+        data,
+        resolutions=resolutions,
+        blocks=blocks,
+        n_train=n_train,
+        n_test=n_test,
+        n_probed=n_probed,
+        seed=seed,
+        root=root,
+        how=featurising(options),
+        progress=lambda label: Bar("images"),
+        tell=say,
+    )
+    figures = [] if figure is None else _written(report, figure)
+    copies = copies_between(data)
+    if as_json:
+        document = report.as_dict() | {"images": images_document(data), "copies": copies_document(copies)}
+        print_json(document | {"figures": list(map(str, figures))})
+        return
+    _print(report)
+    notes = [*report.notes, *notes_on([data.train, data.val]), *copies_notes(copies)]
+    print_notes([_how_to_read(report), *notes, *(f"Written: {path}" for path in figures)])
+
+
+def _written(report: LayersReport, path: Path) -> list[Path]:
+    from ..evaluation.drawing import save, style
+    from ..evaluation.layer_figure import figure_of
+
+    with style():
+        target = path.with_suffix("") if path.suffix.lower() in (".png", ".svg") else path
+        return save(figure_of(report).draw(), target)
+
+
+def _print(report: LayersReport) -> None:
+    from ..evaluation.layer_figure import map_of
+
+    where = f"{report.n_train:,} training and {report.n_test:,} test images of {report.dataset}"
+    click.echo(f"\n{click.style(report.encoder, bold=True)} on {where}\n")
+    click.echo("\n".join(_map_lines(report, map_of(report))))
+    click.echo()
+    headers = ["features", "px", "dim", "GFLOPs", "ms", "left out %", "test %", "behind", "tuned probe %", ""]
+    numbers = _listed(report)
+    rows = [_row(report, number) for number in numbers]
+    print_table(headers, rows, right=range(1, 9))
+    click.echo()
+    for sentence in sentences(report):
+        click.echo(wrapped(sentence))
+
+
+def _map_lines(report: LayersReport, grid: Map) -> list[str]:
+    """The heat map; sizes of images below each other if they do not fit beside each other."""
+    lines = _table_lines(report, grid)
+    if max(n_cells(click.unstyle(line)) for line in lines) <= width():
+        return lines
+    sizes = list(dict.fromkeys(px for px, _ in grid.columns))
+    return [line for px in sizes for line in [*_table_lines(report, grid.of_size(px)), ""]][:-1]
+
+
+def _table_lines(report: LayersReport, grid: Map) -> list[str]:
+    from ..evaluation.layer_figure import fifths
+
+    dark, shades = fifths(report), _shades()
+    room = {column: max(9, len(column[1]) + 1) for column in grid.columns}
+    label = max(5, *(len(row) for row in grid.rows))
+    before = " " * (label + 7)
+    above, names, last = before, f"{'block':>{label}} {'cost':>5} ", None
+    for column in grid.columns:
+        gap = "  " if column[0] != last else " "
+        above += (gap + (f"{column[0]} px" if column[0] != last else "")).ljust(room[column] + len(gap))
+        names += gap + f"{column[1]:<{room[column]}}"
+        last = column[0]
+    lines = [click.style(above.rstrip(), bold=True), click.style(names.rstrip(), bold=True)]
+    for row in grid.rows:
+        line, last = f"{row:>{label}} {grid.shares[row]:>4.0f}% ", None
+        for column in grid.columns:
+            number = grid.cells.get((row, column))
+            gap = "  " if column[0] != last else " "
+            cell = "" if number is None else _cell(report, number, shades[dark[number]])
+            line, last = line + gap + cell.ljust(room[column]), column[0]
+        lines.append(line.rstrip())
+    return lines
+
+
+def _cell(report: LayersReport, number: int, shade: str) -> str:
+    marks = (">" if number == report.choice.chosen else "=" if report.choice.tied[number] else " ") + (
+        "*" if number == report.default else ""
+    )
+    return f"{shade * 2}{report.variants[number].train_error.value:5.1f}{marks}"
+
+
+def _shades() -> str:
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    try:
+        _SHADES.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return _PLAIN_SHADES
+    return _SHADES
+
+
+def _how_to_read(report: LayersReport) -> str:
+    return (
+        "Map: errors in percent of ridge probes, each training image classified from all others; darker is better, by "
+        "fifths of all variants. > chosen by these errors, * the card's features, = not told apart from the chosen "
+        f"ones on the {report.n_test:,} test images (paired, each by itself, 95 %). cost: share of the network's "
+        "operations up to there. left out and test: ridge probes; tuned probe: zoo-logistic-2 on the test images; "
+        f"ms an image on {report.device}, in batches of {report.batch_size}, decoding apart."
+    )
+
+
+def _listed(report: LayersReport) -> list[int]:
+    """The chosen variant, those with the next fewest errors left out, the cheapest of a tie and the default."""
+    order = sorted(range(len(report.variants)), key=lambda one: report.variants[one].train_error.value)
+    probed = [one for one in order if report.variants[one].probe_error is not None]
+    first = [report.choice.chosen, *order[:_N_LISTED], *probed, report.choice.cheapest, report.default]
+    return list(dict.fromkeys(first))
+
+
+def _row(report: LayersReport, number: int) -> list[str]:
+    one, choice = report.variants[number], report.choice
+    what = {choice.chosen: "chosen", choice.cheapest: "cheapest of the tie", report.default: "card"}
+    words = [word for at, word in what.items() if at == number]
+    if number == choice.chosen:
+        words = ["chosen" + (", card" if number == report.default else "")]
+    behind = "" if number == choice.chosen else f"{one.behind.value:+.1f}{'=' if choice.tied[number] else ''}"
+    return [
+        one.name,
+        str(one.px),
+        f"{one.dim:,}",
+        f"{one.gflops:.3g}",
+        f"{1000 * one.seconds:.3g}",
+        _between(one.train_error),
+        _between(one.test_error),
+        behind,
+        "" if one.probe_error is None else _between(one.probe_error),
+        words[0] if words else "",
+    ]
+
+
+def _between(found: Interval) -> str:
+    if found.ci_low is None or found.ci_high is None:
+        return f"{found.value:.1f}"
+    return f"{found.value:.1f} ({found.ci_low:.1f} to {found.ci_high:.1f})"
+
+
+def _points(found: Interval) -> str:
+    assert found.ci_low is not None and found.ci_high is not None
+    return f"{found.value:+.1f} points (95 %: {found.ci_low:+.1f} to {found.ci_high:+.1f})"
+
+
+def sentences(report: LayersReport) -> list[str]:
+    """What was found, in sentences."""
+    choice, chosen, default = report.choice, report.chosen, report.variants[report.default]
+    n = len(report.variants)
+    if choice.chosen == report.default:
+        said = [
+            f"Of {n} variants, the training images choose the features of the card at {default.px} px: the choice "
+            "changes nothing."
+        ]
+    else:
+        said = [
+            f"Expected on new images: {_points(choice.nested)} of error by taking {_named(chosen)} in place of the "
+            f"card's features, from {report.n_test:,} test images, which chose nothing. The {report.n_train:,} training "
+            f"images that chose it among {n} show {_points(choice.naive)}, which is too good on average.",
+            _tie(report),
+        ]
+    if report.probe_nested is not None and choice.chosen != report.default:
+        said.append(
+            f"With tuned probes in place of ridge: {_points(report.probe_nested)}; picking the best of them by the "
+            f"test images would show {_points(report.probe_naive or report.probe_nested)}."
+        )
+    better = [i for i, p in enumerate(choice.p_values) if not choice.tied[i] and choice.behind[i].value < 0]
+    if better:
+        said.append(
+            f"{len(better)} of {n} variants have fewer errors than the chosen one on the test images, told apart from "
+            "it one by one; they were not chosen, and the best of them would look too good."
+        )
+    if choice.cheapest not in (choice.chosen, report.default):
+        cheap = report.variants[choice.cheapest]
+        share = 100 * cheap.gflops / chosen.gflops
+        said.append(
+            f"Cheapest that training images do not tell apart from the chosen one: {_named(cheap)}, {share:.0f} % of its "
+            f"operations, on test images {_points(cheap.behind)}: {cheap.command}"
+        )
+    return [*said, f"Load it: {chosen.command}"]
+
+
+def _tie(report: LayersReport) -> str:
+    p = report.choice.p_value
+    shown = "" if p is None else f" (paired test, p = {p:.2g})"
+    if report.is_default_tied:
+        return (
+            f"The card's features are within the tie: test images do not tell them apart from the chosen ones{shown}."
+        )
+    return f"Test images tell the card's features apart from the chosen ones{shown}."
+
+
+def _named(one: Variant) -> str:
+    return f"{one.name} at {one.px} px"
