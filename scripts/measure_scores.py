@@ -42,10 +42,11 @@ from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data
-from zoo.evaluation.label_free.catalogue import function_of, value_of
+from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
+from zoo.evaluation.transferability.components import centred_of, components_of
 from zoo.evaluation.transferability.evidence import logme
-from zoo.evaluation.transferability.leave_one_out import neighbour_predictions, ridge_predictions
+from zoo.evaluation.transferability.leave_one_out import PENALTIES, neighbour_predictions, ridge_predictions
 from zoo.evaluation.transferability.mixtures import nleep
 from zoo.evaluation.transferability.separation import gbc, h_score, transrate
 from zoo.features import featurise
@@ -151,6 +152,25 @@ def folds(draw: Draw) -> Values:
     return {"folds": 100 * float(np.concatenate(wrong).mean()), "folds_loss": float(np.concatenate(losses).mean())}
 
 
+def ridge_squares(draw: Draw) -> Values:
+    """The mean squared error of ridge regression to the classes, an image left out at a time, by its best penalty.
+
+    Allen's PRESS over the number of images, of which :func:`ridge_predictions` counts the errors.
+    """
+    data = centred_of(draw.x, draw.y, least=3, needed_for="ridge")
+    targets = data.targets - data.targets.mean(axis=0)
+    components = components_of(data.z, centred=True)
+    squares, n = components.squares[components.is_positive], len(targets)
+    basis = components.scores[:, components.is_positive] / np.sqrt(squares)
+    found = []
+    for penalty in PENALTIES:
+        shrunk = squares / (squares + penalty * squares.sum())
+        residual = targets - basis @ (shrunk[:, None] * (basis.T @ targets))
+        own = np.maximum(1 - 1 / n - basis**2 @ shrunk, 1e-9)
+        found.append(float(np.square(residual / own[:, None]).sum()) / n)
+    return {"ridge_squares": min(found)}
+
+
 def published_logme(draw: Draw) -> float:
     """LogME by the formula and the iteration of its authors' code, which is not the evidence for n below dim.
 
@@ -179,15 +199,10 @@ def published_logme(draw: Draw) -> float:
     return float(np.mean(values))
 
 
-def label_free(name: str) -> Judge:
-    """A metric of the catalogue that looks at the features alone."""
-    function = function_of(name)
-    return lambda draw: {name: float(value_of(function(draw.x)).value)}
-
-
 JUDGES: dict[str, Judge] = {
     "folds": folds,
     "ridge": lambda draw: {"ridge": ridge_predictions(draw.x, draw.y).value},
+    "ridge_squares": ridge_squares,
     "neighbours": lambda draw: {"neighbours": neighbour_predictions(draw.x, draw.y, device="cpu").value},
     "logme": lambda draw: {"logme": logme(draw.x, draw.y).value},
     "logme_published": lambda draw: {"logme_published": published_logme(draw)},
@@ -195,7 +210,10 @@ JUDGES: dict[str, Judge] = {
     "gbc": lambda draw: {"gbc": gbc(draw.x, draw.y).value},
     "nleep": lambda draw: {"nleep": nleep(draw.x, draw.y).value},
     "transrate": lambda draw: {"transrate": transrate(draw.x, draw.y).value},
-    "rankme": label_free("rankme"),
+    "rankme": lambda draw: {"rankme": rankme(draw.x)},
+    "nesum": lambda draw: {"nesum": nesum(draw.x)},
+    "stable_rank": lambda draw: {"stable_rank": stable_rank(draw.x)},
+    "matrix_entropy": lambda draw: {"matrix_entropy": matrix_entropy(draw.x)},
     "width": lambda draw: {"width": float(draw.x.shape[1])},
 }
 

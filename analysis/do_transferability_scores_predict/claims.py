@@ -58,7 +58,7 @@ of_the_question = Claims(source="the question of this study")
 
 
 @of_the_question(
-    "With the same few labels, a score of labels chooses better than a probe of the same cost, ridge regression",
+    "With the same few labels, a score of labels chooses better than a probe of the same cost, left-out ridge",
     paper="less regret",
 )
 def a_score_beats_the_probe(found: Found) -> Answer:
@@ -110,7 +110,8 @@ def ridge_is_as_good(found: Found) -> Answer:
 
 
 @of_the_question(
-    "Of what sees a few labels, leave-one-out ridge tells best for its cost which encoder will be best with more",
+    "Of what sees a few labels, the left-out squares of ridge regression tell best for their cost which encoder will "
+    "be best with more",
     paper="ridge",
 )
 def ridge_is_best_for_its_cost(found: Found) -> Answer:
@@ -119,7 +120,7 @@ def ridge_is_best_for_its_cost(found: Found) -> Answer:
     return Answer(
         ours=f"{SCORES[best].label}: regret {_cell(regret, signed=False)} points, tau {_cell(tau, signed=False)}, "
         f"{1000 * found.taken(best) / len(found.seconds[best]):.0f} ms an encoder",
-        holds=best == "ridge",
+        holds=best == REFERENCE,
         value=regret.value,
         reason="another one is as good, to a quarter of a point, and faster, or better",
         caveat="the fastest of those with a regret near the least; of these encoders and images",

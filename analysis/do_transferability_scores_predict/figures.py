@@ -107,7 +107,7 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
     for panel in (left, right):
         _set_scores(panel, quality)
     left.set_xlabel("regret with the most labels [points]\nlower is better")
-    right.set_xlabel("seconds an encoder\nlower is better")
+    right.set_xlabel("time an encoder takes [seconds]\nlower is better")
     right.set_xscale("log")
     letter([left, right])
     legend_below(drawing, right, n_columns=3)
