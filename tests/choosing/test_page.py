@@ -128,7 +128,7 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     said = " ".join(wording.answer(planted))
     assert f"cannot be told from {ENCODERS[1]}" in said
     assert f"{ENCODERS[1]} is the fastest" in said
-    assert f"nothing certain is known of them: {ENCODERS[2]}" in said
+    assert f"before it was settled that they are worse: {ENCODERS[2]}" in said
     rows = wording.ranked_rows(planted)
     assert [row.cells[0] for row in rows] == ["1-2", "1-2", "3"]
     assert [row.cells[6] for row in rows] == ["best", "tie", "dropped"]

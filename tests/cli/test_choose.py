@@ -131,7 +131,7 @@ def test_a_set_of_one_class_is_refused(tmp_path: Path) -> None:
     x[:, 0, 0, 0] = np.arange(8)
     np.savez(tmp_path / "one.npz", x_train=x, y_train=y, x_val=x + 9, y_val=y)
     result = run("choose", str(tmp_path / "one.npz"), "--encoders", THREE, code=1)
-    assert "at least two classes to tell apart" in result.output
+    assert "expected two classes or more" in result.output
 
 
 def test_names_behind_a_comma_are_completed() -> None:

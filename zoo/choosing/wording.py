@@ -126,7 +126,7 @@ def answer(choice: Choice) -> list[str]:
     unknown = _of_verdict(choice, "not told apart")
     if unknown:
         names = _named([one.name for one in unknown])
-        lines.append(f"Dropped to stay within the budget, so that nothing certain is known of them: {names}.")
+        lines.append(f"Dropped to stay within the budget, before it was settled that they are worse: {names}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is better than every other encoder of the race beyond chance.")
     if choice.curves:
