@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, QueryError, StoreError
+from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import replaced
 from .measure_options import device_option, scale_of, skipped_notes
 from .options import refuse_idle
@@ -155,7 +155,13 @@ def _of_zoo(text: str, probe: SavedProbe, *, part: str, scale: tuple[float, floa
     from ..datasets.unlabelled import joined
 
     say(f"looking at {text}")
-    data = open_images(text)
+    try:
+        data = open_images(text)
+    except UnknownName as error:
+        raise QueryError(
+            f"There is no file, folder or image set {text!r}; expected image files and folders, or one image set of "
+            "the zoo ('zoo evaluate --help' lists them)."
+        ) from error
     if scale is not None and any(one.values for side in (data.train, data.val) for one in side.reading.stored.values()):
         data = open_images(text, scale=scale)
     sides = [getattr(data, one) for one in _PARTS[part]]
