@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..datasets import ImageData, ImageSet, open_images
 from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest
-from ..errors import QueryError
+from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -30,8 +30,8 @@ from .contending import Ground, ImageContender, Load
 from .judging import PROTOCOL, logistic_probe
 from .keeping import kept
 from .more_labels import LabelCurve, label_curve, label_parts
-from .racing import SCORE, SHARE, Plan, Race, race, rehearsal
-from .shortlist import Entry, shortlist
+from .racing import SCORE, SHARE, NoneLeft, Plan, Race, race, rehearsal
+from .shortlist import Entry, shortlist, weights_here
 from .visiting import Task
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 N_ENCODERS = 12
 N_CURVES = 3  # encoders whose label curve is measured
 LEAST_S = 60.0  # of featurising, below which nothing is saved
+FIRST_SHARE = 0.4  # of the time, for the first rung of a shortlist
 RACE_SHARE = 0.8  # of the time, for the race; the rest is for what comes after it
 _BYTES_A_NUMBER = 4  # features are float32
+_N_NAMED = 5  # encoders of an error
 _N_SIZES = 16  # images whose size is looked at
 Tell = Callable[[str], None]
 
@@ -313,7 +315,10 @@ def choose(
             {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": _hash(task.groups_train)},
         ),
     )
-    found = race(prepared.contenders, task, plan, probe=probe, tell=say)
+    try:
+        found = race(prepared.contenders, task, plan, probe=probe, tell=say)
+    except NoneLeft as error:
+        raise _none_left(error) from error
     curves, curve_notes = _curves(found, task, ground, by_name, seed, time_s, started, say, probe)
     risk, notes = None, [*found.notes, *curve_notes]
     if decompose:
@@ -336,6 +341,22 @@ def choose(
             "evaluate": f"zoo evaluate {shlex.quote(found.leader.name)} {data.spelled} --save DIR",
         },
     )
+
+
+def _none_left(error: NoneLeft) -> DataError:
+    """One sentence on why no encoder could be used, and what is possible without a network if that is the reason."""
+    name, reason = next(iter(error.failed.items()))
+    text = f"None of the {_n(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
+    if any(isinstance(one, WeightsUnavailable) for one in error.failed.values()):
+        cards = catalogue()
+        here = weights_here(cards[name] for name in cards)
+        names = [name for name, where in here.items() if where and not cards[name].is_untrained]
+        if names:
+            more = f" and {len(names) - _N_NAMED} more" if len(names) > _N_NAMED else ""
+            text += f" Without a network these can be tried here: {', '.join(names[-_N_NAMED:])}{more}."
+        else:
+            text += " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
+    return DataError(text)
 
 
 def _opened(images: str | os.PathLike[str] | ImageData) -> ImageData:
@@ -374,9 +395,14 @@ def _prepared(
 ) -> _Prepared:
     facts, task = _facts(data, spelled), _task(data)
     limits = constraints or Constraints()
+    first = plan.schedule(task)
+    asked, slowest = limits, None
+    if time_s is not None and isinstance(encoders, int) and encoders > 0:
+        slowest = encoders * sum(first.sizes[0]) / (FIRST_SHARE * time_s)
+        asked = replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0))
     listed = shortlist(
         encoders,
-        limits,
+        asked,
         n_labels=facts.n_train,
         n_classes=int((data.train.n_per_class() > 0).sum()),
         image_px=facts.image_px,
@@ -386,7 +412,7 @@ def _prepared(
     )
     ground = Ground(
         data=data,
-        schedule=plan.schedule(task),
+        schedule=first,
         root=evaluations_folder() if root is None else Path(root),
         how=how,
         load=load,
@@ -400,6 +426,11 @@ def _prepared(
         contenders.append(contender)
         planned.append(_planned(entry, contender))
     notes = [*facts.notes, *listed.notes]
+    if slowest is not None and asked is not limits:
+        notes.append(
+            f"Within the time {_n(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
+            f"{slowest:.2g} images a second or more, so that slower ones are not on the list."
+        )
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
         seconds, full_seconds = rehearsal(contenders, task, plan)

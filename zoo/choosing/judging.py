@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-_RIDGES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
+PENALTIES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,7 +86,7 @@ def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
     centre = y.mean(axis=0)
     target = u.T @ (y - centre)  # (rank, n_classes)
     best: tuple[float, Truths, Truths] | None = None
-    for penalty in _RIDGES * float(values.sum() / n if len(values) else 1.0):
+    for penalty in PENALTIES * float(values.sum() / n if len(values) else 1.0):
         shrunk = values / (values + penalty)
         residual = y - centre - u @ (shrunk[:, None] * target)
         left_out = y - _left_out(residual, u, shrunk, chunk.groups)
@@ -148,6 +148,10 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
         again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
         again.fit(x, y)
-        return lambda x_test, rows_test: again.predict(x_test)
+
+        def predict(x_test: Any, rows_test: Any = None) -> Any:
+            return again.predict(x_test)
+
+        return predict
 
     return fitted

@@ -23,6 +23,9 @@ from .measure_options import (
     copies_notes,
     device_option,
     featurising,
+    groups_between,
+    groups_document,
+    groups_notes,
     image_options,
     images_document,
     opened,
@@ -53,6 +56,7 @@ _EVALUATE_EXAMPLES = """\b
 Examples:
   zoo evaluate pocket_simclr_rn_shapes shapes
   zoo evaluate dino_vitS16 dino_vitS16@cls:11 ./birds --settings full,5-shot --device cuda
+  zoo evaluate dino_vitS16 xrays.csv --label-column finding --group patient
   zoo evaluate dino_rn50 /data/imagenet --dataset imagenet-1k --decompose --supervised sup_rn50 --workers 8
   zoo evaluate dino_vitS16 ./birds --settings full --save birds-probe --export onnx
 """
@@ -362,7 +366,7 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
         }
         for part, features in found.items()
     ]
-    copies = copies_between(data)
+    copies, groups = copies_between(data), groups_between(data)
     if as_json:
         print_json(
             {
@@ -371,12 +375,14 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
                 "features": records,
                 "images": images_document(data),
                 "copies": copies_document(copies),
+                "groups": groups_document(groups),
             }
         )
         return
     rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
     notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
+    notes += groups_notes(groups, has_intervals=False)
     skipped = [f"{part}: {one.image}" for part, features in found.items() for one in features.skipped]
     print_notes(notes + skipped_notes(skipped, n_named=10))
 
@@ -438,6 +444,7 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
     folders of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of images that
     are new to it.
     """
+    from ..datasets.groups import shared_groups
     from ..datasets.images import copies_of
     from ..evaluation.evaluating import decomposed, evaluations_folder, runs_folder
     from ..features import load_features
@@ -453,9 +460,10 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
     kept = runs_folder(evaluations_folder(), name)
     report = decomposed(of_train, of_test, request, card=card, cache=kept, tell=say)
     copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
+    groups = shared_groups(of_train.groups, of_test.groups)
     if as_json:
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)}
-        print_json(document | {"copies": copies_document(copies)})
+        print_json(document | {"copies": copies_document(copies), "groups": groups_document(groups)})
     else:
         print_risk(report)
-        print_notes(copies_notes(copies))
+        print_notes(copies_notes(copies) + groups_notes(groups, has_intervals=True))
