@@ -184,3 +184,69 @@ def test_a_changed_probe_is_refused(saved: tuple[Path, dict[str, Any]], tmp_path
     facts["encoder"] = "pocket_init_vit"
     (tmp_path / "probe.json").write_text(json.dumps(facts))
     assert "damaged or was changed" in run("predict", str(tmp_path), IMAGES, code=1).output
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of images with the tags bright and red, four of each group, split by group."""
+    folder, random = tmp_path_factory.mktemp("tagged"), np.random.default_rng(0)
+    lines = ["path,bright,red,patient,split"]
+    for number in range(200):
+        bright, red = random.random(2) < 0.4
+        colour = np.array([60, 60, 60]) + 120 * bright + np.array([60, -40, -40]) * red
+        pixels = np.clip(colour + random.normal(0, 25, (16, 16, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:03}.png")
+        lines.append(f"{number:03}.png,{bright:d},{red:d},p{number // 4},{'train' if number < 120 else 'val'}")
+    (folder / "images.csv").write_text("\n".join(lines) + "\n")
+    return folder / "images.csv"
+
+
+TAGGED = ("--multi-label", "--group", "patient", "--device", "cpu")
+
+
+def test_images_with_tags_have_one_probe_a_tag_whose_mean_precision_is_recorded(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "probe"
+    (found,) = document("evaluate", ENCODER, str(table), *TAGGED, "--save", str(folder))["evaluations"]
+    metrics = found["metrics"]["metrics"]
+    assert found["tags"] == ["bright", "red"] and found["metrics"]["n_groups"] == 20
+    assert metrics["mean_average_precision"]["value"] > 90 and metrics["mean_average_precision"]["ci_low"] > 60
+    assert found["recorded"]["new"] == 1 and "label settings" in found["not_applicable"]
+    (row,) = document("results", "--dataset", found["dataset"])["measurements"]
+    assert (row["metric"], row["protocol"]) == ("mean_average_precision", "zoo-logistic-multilabel-1")
+    assert row["value"] == pytest.approx(metrics["mean_average_precision"]["value"])
+    assert load_probe(folder).classes == ("bright", "red") and not (folder / "confusion.png").exists()
+
+    out = tmp_path / "tags.csv"
+    predicted = document("predict", str(folder), str(table), *TAGGED, "--out", str(out))
+    assert predicted["metrics"]["metrics"]["mean_average_precision"] == metrics["mean_average_precision"]
+    rows = rows_of(out)
+    assert len(rows) == 80 and set(rows[0]) == {"path", "predicted", "p_bright", "p_red"}
+    for one in rows:
+        named = [tag for tag in ("bright", "red") if float(one[f"p_{tag}"]) > 0.5]
+        assert one["predicted"] == "|".join(named)
+    text = run("predict", str(folder), str(table), "--device", "cpu").output  # tags of the probe, so tags of the table
+    assert "mean average precision" in text and "Each tag" in text
+
+
+def test_the_table_of_tags_says_what_does_not_apply(table: Path) -> None:
+    text = run("evaluate", ENCODER, str(table), *TAGGED, "--no-record").output
+    assert "One probe a tag" in text and "no label settings, nearest neighbours or decomposition" in text
+    assert "the 20 groups of images" in text
+    refused = run("evaluate", ENCODER, str(table), *TAGGED, "--settings", "5-shot", code=2).output
+    assert "--settings 5-shot" in refused and "has tags" in refused
+
+
+def test_one_class_of_a_table_with_groups_has_intervals_over_groups(table: Path, tmp_path: Path) -> None:
+    some = ("--label-column", "red", "--group", "patient")
+    folder = tmp_path / "red"
+    (found,) = document("evaluate", ENCODER, str(table), *some, *QUICK, "--save", str(folder))["evaluations"]
+    assert found["metrics"]["n_groups"] == 20 and found["metrics"]["positive"] == "1"
+    predicted = document("predict", str(folder), str(table), *some, "--device", "cpu")
+    assert predicted["metrics"]["metrics"] == found["metrics"]["metrics"]
+
+
+def test_options_of_tables_have_no_use_for_files(saved: tuple[Path, dict[str, Any]], photos: Path) -> None:
+    assert "--group patient" in run("predict", str(saved[0]), str(photos), "--group", "patient", code=2).output
