@@ -189,7 +189,13 @@ class Taps(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """All variants that are no mere combination of others, (n, width)."""
-        return torch.cat(self._of_staged(images) if self._is_staged else self._of_tokens(images), dim=-1)
+        parts = self._of_staged(images) if self._is_staged else self._of_tokens(images)
+        for tap, part in zip(self._own, parts, strict=True):
+            if part.shape[1:] != (tap.dim,):
+                raise QueryError(
+                    f"{tap.name!r} gives features of shape {tuple(part.shape[1:])}, expected ({tap.dim},)."
+                )
+        return torch.cat(parts, dim=-1)
 
     def _of_tokens(self, images: Tensor) -> list[Tensor]:
         n = len(self.encoder.backbone.blocks)  # type: ignore[arg-type]

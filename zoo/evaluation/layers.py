@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.representations import MARK
+from ..cards.representations import MARK, network_of
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.subsets import fraction
+from ..encoders import build_encoder
 from ..encoders.sizes import card_at
 from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
 from ..errors import QueryError
@@ -36,6 +37,7 @@ from .transferability import ridge_predictions
 
 with requires_extra("evaluate", needed_for="Measuring layers"):
     import numpy as np
+    import torch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -297,7 +299,7 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
     notes: list[str] = []
     if resolutions is not None:
         for px in resolutions:
-            found[px] = card_at(card, px)
+            found[px] = _sized(card, px)
         return dict(sorted(found.items())), notes
     known, patch = card.architecture.size_step_px, card.architecture.patch_size_px
     steps = [known] if isinstance(known, int) else [32, patch if isinstance(patch, int) else 8]
@@ -306,13 +308,30 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
         near = {max(step, round(factor * own / step) * step) for step in steps}
         for px in sorted(near - found.keys(), key=lambda px: abs(px - factor * own)):
             try:
-                found[px] = card_at(card, px)
+                found[px] = _sized(card, px)
                 break
             except QueryError as error:
                 refusal = str(error)
     if len(found) == 1:
         notes.append(f"{card.id} is measured at {own} px alone: {refusal or 'no other size is near'}")
     return dict(sorted(found.items())), notes
+
+
+def _sized(card: EncoderCard, px: int) -> EncoderCard:
+    """The card for images of this side; refuses one at which the network gives other dimensions.
+
+    Flattened maps do; what is the mean of a map or of tokens does not.
+    """
+    sized = card_at(card, px)
+    if sized is not card and network_of(card) is None and not card.architecture.backbone.startswith("transformers:"):
+        with torch.device("meta"):
+            dim = build_encoder(sized, device="meta")(torch.empty(1, 3, px, px)).shape[1]
+        if dim != card.representation.dim:
+            raise QueryError(
+                f"Found px={px} for {card.id!r}, at which its features have {dim:,} dimensions instead of "
+                f"{card.representation.dim:,}; leave it out."
+            )
+    return sized
 
 
 def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
