@@ -50,7 +50,18 @@ from timm.models import get_pretrained_cfg
 from zoo.cards.catalogue import build_card
 from zoo.cards.reading import check_facts
 from zoo.cards.schema import LAYERS, EncoderCard
-from zoo.cards.timm_facts import PADDED, preprocess_of, spdx
+from zoo.cards.timm_facts import (
+    PADDED,
+    SIZES,
+    coarse_name,
+    exact_name,
+    family_of,
+    native_px_of,
+    patch_px_of,
+    preprocess_of,
+    registers_of,
+    spdx,
+)
 from zoo.encoders.build import build_backbone
 from zoo.encoders.encoder import Encoder, build_pooling
 
@@ -59,26 +70,6 @@ Facts = dict[str, Any]
 ORDER = tuple(field.name for field in fields(EncoderCard))
 METADATA = Path(__file__).resolve().parents[1] / "metadata"
 NONE = "not applicable"
-
-SHORT = {
-    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S",
-    "small_plus": "Splus",
-    "medium": "M", "base": "B", "base_plus": "Bplus", "large": "L", "large_mlp": "Ld", "large2": "L2", "xlarge": "XL",
-    "xxlarge": "XXL", "so400m": "SO400M", "huge": "H", "huge_plus": "Hplus", "giant": "g", "giantopt": "gopt",
-    "gigantic": "bigG", "enormous": "E", "1b": "1B", "3b": "3B", "5b": "5B", "7b": "7B",
-}  # fmt: skip
-"""Sizes in timm's names, as ids have them."""
-
-FAMILIES = {
-    "VisionTransformer": "vit", "VisionTransformerDistilled": "vit", "Eva": "vit", "Beit": "vit", "NaFlexVit": "vit",
-    "PositionsOfDINOv2": "vit",
-    "VisionTransformerSAM": "vit", "Gemma4VitClassifier": "vit", "Qwen3VitClassifier": "vit",
-    "DeepseekVitClassifier": "vit", "ResNet": "resnet", "ByobNet": "resnet", "ConvNeXt": "convnext",
-    "RegNet": "regnet", "Hiera": "hiera", "HieraDet": "hiera", "FastVit": "fastvit", "SwinTransformer": "swin",
-    "SwinTransformerV2": "swin", "MlpMixer": "resmlp", "DaVit": "davit", "MobileNetV3": "mobilenet",
-    "MobileNetV5": "mobilenet", "EfficientNet": "efficientnet",
-}  # fmt: skip
-"""Kinds of network by their class, timm's or the zoo's."""
 
 
 class Family:
@@ -189,23 +180,20 @@ def _network(backbone: str, options: str, layer: str, crop_px: int) -> Facts:
         encoder = Encoder(module, build_pooling(card, width=width), dim=dim)
     if (measured := output_dim(encoder, crop_px)) != dim:
         raise SystemExit(f"{backbone} gives {measured} features at {crop_px} px as {layer!r}, expected {dim}.")
-    kind = type(module).__name__
-    if kind not in FAMILIES:
-        raise SystemExit(f"{backbone} is a {kind} of timm, whose family is unknown; add it to FAMILIES of this script.")
-    is_hybrid = hasattr(getattr(module, "patch_embed", None), "backbone")  # convolutions before its blocks
-    family = "hybrid" if is_hybrid else FAMILIES[kind]
-    patch_px = _patch_px(module) if family in ("vit", "hybrid") else None
-    name = _coarse(_timms_name(backbone, stated), family)
-    tokens = getattr(module, "reg_token", None)
-    registers = 0 if tokens is None else tokens.shape[1]
-    fine = f"{name}{patch_px or ''}{f'reg{registers}' if registers else ''}"
+    arch = _timms_name(backbone, stated)
+    family = family_of(arch, module)
+    if family == "other":
+        raise SystemExit(f"{backbone} is of a family that timm_facts does not know; add its module of timm there.")
+    has_patches = family in ("vit", "hybrid")
+    patch_px = patch_px_of(module) if has_patches else None
+    name = coarse_name(arch, family)
     architecture: Facts = {
         "family": family,
         "name": name,
-        "exact": f"{fine} {layer}" if LAYERS[layer].tokens or layer == "attnpool" else fine,
+        "exact": exact_name(name, layer, patch_px=patch_px, n_registers=registers_of(module) if has_patches else None),
         "patch_size_px": patch_px or NONE,
-        "n_registers": registers if patch_px else NONE,
-        "native_px": _native_px(module) or NONE,
+        "n_registers": registers_of(module) if has_patches else NONE,
+        "native_px": native_px_of(module) or NONE,
         "size_step_px": _step(encoder, crop_px) or NONE,
         "n_parameters": sum(parameter.numel() for parameter in encoder.parameters()),
         "backbone": backbone,
@@ -229,7 +217,7 @@ def _default_options(backbone: str, stated: Facts, layer: str, crop_px: int) -> 
         options["class_token"] = False
     if layer == "avg" and module.global_pool == "avg":
         options["global_pool"] = "avg"  # a norm after the pooling stays there
-    if "dynamic_img_size" in accepted and crop_px % _patch_px(module) == 0:
+    if "dynamic_img_size" in accepted and crop_px % patch_px_of(module) == 0:
         options["dynamic_img_size"] = True
     return options
 
@@ -264,38 +252,6 @@ def _trial_card(backbone: str, options: Facts, layer: str, *, dim: int) -> Encod
     return build_card({"id": "trial", "family": "trial", **check_facts("a trial card", facts)})
 
 
-def _patch_px(module: Any) -> int:
-    embed = getattr(module, "patch_embed", None) or getattr(module, "embeds", None)
-    size = None if hasattr(embed, "backbone") else getattr(embed, "patch_size", None)  # of maps, after convolutions
-    size = size or module.feature_info[-1]["reduction"]
-    return int(size[0] if isinstance(size, tuple | list) else size)
-
-
-def _native_px(module: Any) -> int | None:
-    """Side of the image that the position embeddings are for; None without learned ones."""
-    embed = getattr(module, "patch_embed", None)
-    positions = getattr(module, "pos_embed", None)
-    if isinstance(positions, torch.Tensor) or _has_relative(module):
-        size = getattr(embed, "img_size", None)
-        return int(size[0]) if size else _hiera_px(module)
-    positions = getattr(getattr(module, "embeds", None), "pos_embed", None)  # NaFlexVit: (1, rows, columns, width)
-    rows = positions.shape[1] if isinstance(positions, torch.Tensor) else None
-    rows = rows or getattr(getattr(module, "encoder", None), "pos_embed_grid_size", None)  # Qwen
-    return rows * _patch_px(module) if rows else None
-
-
-def _hiera_px(module: Any) -> int | None:
-    tokens = getattr(module, "tokens_spatial_shape", None)
-    return int(tokens[0] * module.patch_stride[0]) if tokens else None
-
-
-def _has_relative(module: Any) -> bool:
-    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of a window."""
-    blocks = getattr(module, "blocks", None)
-    names = (name for name, _ in blocks.named_parameters()) if isinstance(blocks, torch.nn.Module) else ()
-    return any(name.endswith("relative_position_bias_table") for name in names)
-
-
 def _step(encoder: Encoder, px: int) -> int | None:
     """The smallest step between sides of images that the network takes, by trying; None if it takes ``px`` alone."""
     for step in (1, 2, 4, 8, 14, 16, 28, 32, 64):
@@ -307,17 +263,6 @@ def _step(encoder: Encoder, px: int) -> int | None:
             continue
         return step
     return None
-
-
-def _coarse(architecture: str, family: str) -> str:
-    """``vitb`` for ``vit_base_patch16_dinov3``: the network and its size."""
-    words = architecture.split("_")
-    for start in range(1, len(words)):
-        for n in (2, 1):
-            if (size := "_".join(words[start : start + n])) in SHORT:
-                kind = family if family == "vit" else words[0]
-                return f"{kind}{SHORT[size].lower()}"
-    return re.sub(r"_(patch|window|clip|[0-9]{3}$).*", "", architecture)
 
 
 @cache
@@ -333,8 +278,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _short(text: str) -> str:
     """A part of timm's name as ids have it."""
-    if text in SHORT:
-        return SHORT[text]
+    if text in SIZES:
+        return SIZES[text]
     return re.sub(r"ft_in(\d+)k(?:_in(\d+)k)?", lambda m: f"ft{m[1]}k" + (f"_ft{m[2]}k" if m[2] else ""), text)
 
 

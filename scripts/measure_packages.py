@@ -2,10 +2,10 @@
 
     python scripts/measure_packages.py [NAME...] [--fashion-mnist FOLDER] [--scratch DIR] [--out DIR]
 
-What ``zoo evaluate --decompose`` does, on digits and shapes, and on Fashion-MNIST if FOLDER has its four files, as
-that of Debian's package ``dataset-fashion-mnist`` does (``/usr/share/datasets/fashion-mnist``): the first 10,000
-images of its training set, which are in random order, and the first 2,000 test images, under the name
-``fashionmnist-10k``; all of the 70,000 would take hours on one core. These encoders saw none of the images, so that
+What ``zoo evaluate --decompose`` does, on digits and shapes, and on Fashion-MNIST if FOLDER has its four files, as that
+of Debian's package ``dataset-fashion-mnist`` does (``/usr/share/datasets/fashion-mnist``): the first 10,000 images of
+its training set, which are in random order, and the first 2,000 test images, under the name ``fashionmnist-10k``; all
+of the 70,000 would take hours on one core. These encoders saw none of the images, so that
 their encoder generalization compares two draws of new images. Half an hour an encoder on one core; run ``make docs``
 afterwards.
 """
@@ -13,15 +13,12 @@ afterwards.
 from __future__ import annotations
 
 import argparse
-import gzip
 import time
 from pathlib import Path
 
-import numpy as np
-
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
-from zoo.datasets import ImageData, open_images
+from zoo.datasets import ImageData, array_images, open_images, pixels_of
 from zoo.evaluation.evaluating import (
     Request,
     evaluate,
@@ -33,6 +30,7 @@ from zoo.evaluation.evaluating import (
 from zoo.files import content_folder
 from zoo.results.recording import record
 
+NAME = "fashionmnist-10k"
 N_IMAGES = {"train": 10_000, "val": 2_000}  # a decomposition needs more images to train on than to test on
 
 
@@ -41,25 +39,14 @@ def packaged() -> list[EncoderCard]:
     return [card for card in catalogue().values() if str(card.weights.url).startswith("package:")]
 
 
-def idx(path: Path) -> np.ndarray:
-    """The bytes of a file of the IDX format: images (n, rows, columns) or labels (n,)."""
-    content = gzip.decompress(path.read_bytes())
-    n_axes = content[3]
-    shape = np.frombuffer(content, dtype=">i4", count=n_axes, offset=4)
-    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_axes).reshape(shape)
-
-
-def fashion_mnist(folder: Path, scratch: Path) -> ImageData:
-    """The first training images and the first test images."""
+def fashion_mnist(folder: Path) -> ImageData:
+    """The first training images and the first test images, whose classes are named by their numbers in the rows."""
+    whole = open_images(f"fashion-mnist:{folder}")
     parts = {}
-    for part, name in (("train", "train"), ("val", "t10k")):
-        n = N_IMAGES[part]
-        parts[f"x_{part}"] = idx(folder / f"{name}-images-idx3-ubyte.gz")[:n]
-        parts[f"y_{part}"] = idx(folder / f"{name}-labels-idx1-ubyte.gz")[:n]
-    path = scratch / "fashionmnist-10k.npz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **parts)
-    return open_images(path, name="fashionmnist-10k")
+    for part, images in (("train", whole.train), ("val", whole.val)):
+        first = images.subset(range(N_IMAGES[part]), split=part)
+        parts[part] = array_images(pixels_of(first), first.labels, name=NAME, split=part, classes="0123456789")
+    return ImageData(name=NAME, **parts)
 
 
 def main() -> None:
@@ -72,7 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     sets = [open_images("digits"), open_images("shapes")]
     if options.fashion_mnist:
-        sets.append(fashion_mnist(options.fashion_mnist, options.scratch))
+        sets.append(fashion_mnist(options.fashion_mnist))
     for card in packaged():
         for data in sets if not options.names or card.id in options.names else ():
             start = time.perf_counter()

@@ -12,6 +12,7 @@
 * :mod:`zoo.features`: features of images on disk, with what they were computed from
 * :mod:`zoo.evaluation`: probes and the risk decomposition; :mod:`zoo.evaluation.label_free`: metrics without labels;
   :mod:`zoo.evaluation.curves`: calibrated learning curves
+* :func:`zoo.choose`: which encoder for one's own labelled images
 * :mod:`zoo.studies.findings`: what a study returns; :mod:`zoo.errors`: what goes wrong
 """
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from . import evaluation as evaluation
     from . import features as features
     from . import results as results
+    from .choosing.choosing import choose as choose
     from .loading import load as load
     from .registration import register as register
     from .results.tables import metadata_df as metadata_df
@@ -53,6 +55,7 @@ else:
     __getattr__, __dir__, _imported = lazy(
         __name__,
         {
+            "choosing.choosing": ["choose"],
             "loading": ["load"],
             "registration": ["register"],
             "results.tables": ["metadata_df", "metadata_dict", "results_df"],

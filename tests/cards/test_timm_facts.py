@@ -11,14 +11,14 @@ from zoo.cards.timm_facts import facts_of_timm, timm_name
 from zoo.errors import QueryError
 
 SEEN = {  # family, coarse and exact name, patch, registers, native side, step, dimensions, layer
-    "test_vit.r160_in1k": ("vit", "test_vit", "test_vit cls", 16, 0, 160, 16, 64, "cls"),
+    "test_vit.r160_in1k": ("vit", "test_vit", "test_vit16 cls", 16, 0, 160, 16, 64, "cls"),
     "resnet10t.c3_in1k": ("resnet", "resnet10t", "resnet10t", None, None, None, 1, 512, "avgpool"),
     "vit_tiny_patch16_224.augreg_in21k": ("vit", "vitt", "vitt16 cls", 16, 0, 224, 16, 192, "cls"),
-    "vit_small_patch16_dinov3.lvd1689m": ("vit", "vits", "vits16 avg", 16, 4, None, 16, 384, "avg"),
-    "deit_tiny_distilled_patch16_224.fb_in1k": ("vit", "vitt", "vitt16 pooled", 16, 0, 224, 16, 192, "pooled"),
-    "convnextv2_atto.fcmae": ("convnext", "convnextv2_atto", "convnextv2_atto", None, None, None, 1, 320, "pooled"),
+    "vit_small_patch16_dinov3.lvd1689m": ("vit", "vits", "vits16reg4 avg", 16, 4, None, 16, 384, "avg"),
+    "deit_tiny_distilled_patch16_224.fb_in1k": ("vit", "vitt", "vitt16", 16, 0, 224, 16, 192, "pooled"),
+    "convnextv2_atto.fcmae": ("convnext", "convnextv2a", "convnextv2a", None, None, None, 1, 320, "pooled"),
     "mobilenetv3_small_050.lamb_in1k": (
-        "mobilenet", "mobilenetv3_small_050", "mobilenetv3_small_050", None, None, None, 1, 1024, "pooled",
+        "mobilenet", "mobilenetv3s", "mobilenetv3s", None, None, None, 1, 1024, "pooled",
     ),
     "vit_base_patch16_siglip_224.webli": ("vit", "vitb", "vitb16 attnpool", 16, 0, 224, 16, 768, "attnpool"),
 }  # fmt: skip

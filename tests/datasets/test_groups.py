@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.planted_features import features
-from zoo.datasets import array_images
+from tests.planted_features import GridProbe, features
+from zoo.datasets import array_images, held_out
 from zoo.datasets.groups import groups_of_names, shared_groups, together
 from zoo.datasets.images import ImageSet, indicators_of
+from zoo.datasets.subsets import stratified_split
 from zoo.errors import DataError
+from zoo.evaluation.measuring import divide, label_setting, measure_seeds
+from zoo.evaluation.neighbours import NeighbourProbe
+from zoo.evaluation.risk import decompose
 from zoo.features import Features, load_features, verify
 
 
@@ -99,3 +104,145 @@ def test_groups_in_both_parts_are_counted() -> None:
     assert shared_groups(groups_of_names("a"), None) is None
     alone = shared_groups(groups_of_names("a"), groups_of_names("b"))
     assert alone is not None and not alone.notes()
+
+
+def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 60) -> ImageSet:
+    """Groups of unequal sizes, most images of a group of one class; some images are copies of one of another group."""
+    rng = np.random.default_rng(seed)
+    of = rng.choice(n_groups, n, p=rng.dirichlet(np.full(n_groups, 2.0)))
+    labels = np.where(rng.random(n) < 0.7, of % n_classes, rng.integers(n_classes, size=n))
+    labels[:n_classes] = np.arange(n_classes)
+    found = image_set(groups_of_names(map(str, of)), labels, seed=seed)
+    contents = found.contents
+    assert contents is not None
+    contents[rng.choice(n, 3)] = contents[0]
+    return replace(found, contents=contents)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_no_group_and_no_copy_is_on_both_sides_of_a_split_and_shares_of_classes_are_kept(share: float) -> None:
+    missed = []
+    for seed in range(25):
+        images = population(seed)
+        data = stratified_split(images, val_share=share, seed=seed)
+        for one, other in ((data.train.groups, data.val.groups), (data.train.contents, data.val.contents)):
+            assert not np.isin(one, other).any()
+        assert sorted([*data.train.names, *data.val.names]) == sorted(images.names)
+        held = data.val.n_per_class() / images.n_per_class()
+        missed.append(np.abs(held - share))
+        assert (held > 0).all() and (held < 1).all()
+    assert np.mean(missed) < 0.05  # a group has 1.7 % of all images in the mean, and 5 % of a class
+
+
+def test_a_grouped_split_follows_the_seed_alone() -> None:
+    one, same, other = (stratified_split(population(3), val_share=0.2, seed=seed).val.names for seed in (0, 0, 1))
+    assert one == same != other
+
+
+def test_groups_of_one_image_split_as_stratified_as_images_do() -> None:
+    labels = np.arange(300) % 3
+    data = stratified_split(image_set(np.arange(300, dtype=np.uint64), labels), val_share=0.2, seed=0)
+    assert data.val.n_per_class().tolist() == [20, 20, 20]
+
+
+def test_a_group_that_has_all_of_a_class_is_refused_with_the_class() -> None:
+    labels = np.array([0, 1, 0, 1, 2, 2, 0, 1])
+    groups = groups_of_names(["a", "b", "c", "d", "e", "e", "f", "f"])
+    words = r"leaves 1 of 3 classes without a test image, the first is 'class 2' \(its 2 images are of 1 groups\)"
+    with pytest.raises(DataError, match=words):
+        stratified_split(image_set(groups, labels), val_share=0.3, seed=0)
+
+
+def test_one_group_of_everything_is_refused() -> None:
+    with pytest.raises(DataError, match="leaves 2 of 2 classes without a test image"):
+        stratified_split(image_set(groups_of_names("aaaaaa"), np.arange(6) % 2), val_share=0.2, seed=0)
+
+
+def test_a_held_out_part_has_whole_groups() -> None:
+    for seed in range(20):
+        images = population(seed)
+        part = held_out(images.labels, 80, seed=seed, contents=images.contents, groups=images.groups)
+        joined = images.together
+        assert joined is not None and not np.isin(joined[part.indices], joined[part.rest()]).any()
+        assert 60 <= len(part) <= 100 and set(images.labels[part.rest()]) == {0, 1, 2}
+
+
+def planted(seed: int, *, n: int = 240, part: str = "train") -> Features:
+    """Features in which a group says more than the class does."""
+    rng = np.random.default_rng(seed)
+    of = np.repeat(np.arange(n // 4), 4)
+    y = of % 2
+    x = (rng.normal(size=(n // 4, 6))[of] + 0.5 * y[:, None] + 0.1 * rng.normal(size=(n, 6))).astype(np.float32)
+    names = groups_of_names([f"{part} {one}" for one in of])
+    return replace(features(x, y, split=part), groups=names, contents=np.arange(n).astype(np.uint64))
+
+
+@pytest.mark.parametrize("setting", ["full", "5-shot", "20%", "60%"])
+def test_probes_are_never_tuned_on_a_group_that_they_learn_from(setting: str) -> None:
+    for seed in range(5):
+        train = planted(seed)
+        division = divide(label_setting(setting), train, n_test=40, seed=seed)
+        assert train.groups is not None and len(division.tuning)
+        assert not np.isin(train.groups[division.tuning], train.groups[division.choice]).any()
+
+
+def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
+    train = planted(0)
+    rng = np.random.default_rng(1)
+    y = rng.integers(2, size=60)[np.repeat(np.arange(60), 4)]  # of a group, and no other knows it
+    probe = NeighbourProbe(k=(1, 3)).fit(train.x, y, groups=train.groups)
+    unaware = NeighbourProbe(k=(1, 3)).fit(train.x, y)
+    assert unaware.report_["validation_error_percent"] < 5 < 25 < probe.report_["validation_error_percent"]
+
+
+def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
+    train = planted(2, n=80)
+    groups = train.groups
+    assert groups is not None
+    found = NeighbourProbe(k=(1, 5)).fit(train.x, train.y, groups=groups).report_["errors_percent"]
+    for k in (1, 5):
+        wrong = 0
+        for row in range(len(train)):
+            others = groups != groups[row]
+            vote = NeighbourProbe(k=k).fit(np.asarray(train.x)[others], train.y[others])
+            wrong += int(vote.predict(np.asarray(train.x)[row : row + 1])[0] != train.y[row])
+        assert found[str(k)] == pytest.approx(100 * wrong / len(train))
+
+
+def test_errors_of_probes_have_intervals_over_groups() -> None:
+    train, test = planted(0), planted(1, n=80, part="val")
+    full = label_setting("full")
+    grouped = measure_seeds(train, test, full, probe=GridProbe, n_seeds=1).error
+    alone = measure_seeds(replace(train, groups=None), replace(test, groups=None), full, probe=GridProbe, n_seeds=1)
+    assert all(end is not None for end in (grouped.ci_low, grouped.ci_high, alone.error.ci_low, alone.error.ci_high))
+    assert grouped.ci_high - grouped.ci_low > 1.3 * (alone.error.ci_high - alone.error.ci_low)  # type: ignore[operator]
+
+
+def test_a_decomposition_keeps_groups_together_and_says_how_sure_it_is_of_them() -> None:
+    report = decompose(planted(0), planted(1, n=80, part="val"), probe=GridProbe, n_bootstrap=200, n_refits=5)
+    assert report.refit is not None and report.refit.n == 5
+    for run in report.risks["R_AS"].runs:
+        groups = planted(0).groups
+        assert groups is not None and run.evaluated is not None
+        rest = np.setdiff1d(np.arange(240), run.evaluated)
+        assert not np.isin(groups[run.evaluated], groups[rest]).any()
+
+
+def tagged(n: int = 60, *, seed: int = 0) -> ImageSet:
+    """A multi-label set of three tags, some of whose combinations come once."""
+    rng = np.random.default_rng(seed)
+    has = rng.random((n, 3)) < [0.5, 0.3, 0.15]
+    has[0] = True
+    names = ["|".join(tag for tag, there in zip("abc", row, strict=True) if there) for row in has]
+    classes = sorted(set(names))
+    pixels = rng.integers(0, 256, (n, 4, 4), np.uint8)
+    labels = np.array([classes.index(name) for name in names])
+    return array_images(pixels, labels, name="tagged", split="all", classes=classes, tags=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_tag_is_on_both_sides_of_a_split(seed: int) -> None:
+    data = stratified_split(tagged(seed=seed), val_share=0.25, seed=seed)
+    for part in (data.train, data.val):
+        assert indicators_of(part).any(axis=0).all() and part.tags == ("a", "b", "c")
+    assert 10 <= len(data.val) <= 20

@@ -36,6 +36,7 @@ from typing import Literal, TypeAlias
 
 from ..errors import QueryError
 
+N_CLASSES = 1_000  # of ImageNet
 FEWEST_LABELS = 1_000  # one a class
 MOST_LABELS = 1_281_167  # the training set of ImageNet
 EXPONENT = 0.15
@@ -105,6 +106,49 @@ class RankOdds:
     def ties_with_first(self) -> bool:
         """Whether an interval for the difference, of the same level, holds 0."""
         return self.beats_first > (1 - LEVEL) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class ImageNetBudget:
+    """Labels of ImageNet that are as many a class as a user has."""
+
+    n_labels: int  # of ImageNet's 1,000 classes
+    asked: int  # labels of the user
+    n_classes: int  # of the user
+    is_capped: bool  # the user has more a class than ImageNet, so that all of ImageNet stands for them
+
+    @property
+    def labels_per_class(self) -> float:
+        """The user's."""
+        return self.asked / self.n_classes
+
+    def __str__(self) -> str:
+        """The translation as a sentence."""
+        a_class = f"{self.asked:,} labels of {self.n_classes:,} classes are {_short(self.labels_per_class)} a class"
+        if self.is_capped:
+            return f"{a_class}; ImageNet has 1,281 a class on average, so that all of its labels stand for them."
+        return f"{a_class}, as are {self.n_labels:,} labels of ImageNet's {N_CLASSES:,} classes."
+
+
+def imagenet_budget(n_labels: int, n_classes: int) -> ImageNetBudget:
+    """Translates a budget by labels a class; QueryError below one label a class, or below two classes.
+
+    >>> imagenet_budget(2_000, 20).n_labels, imagenet_budget(5_000, 2).n_labels
+    (100000, 1281167)
+    """
+    if n_classes < 2:
+        raise QueryError(f"Got {n_classes} class, expected at least 2: nothing is to be told apart.")
+    if n_labels < n_classes:
+        raise QueryError(
+            f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one a class: nothing was measured "
+            "with classes that have no label."
+        )
+    exact = round(n_labels * N_CLASSES / n_classes)
+    return ImageNetBudget(min(exact, MOST_LABELS), n_labels, n_classes, exact > MOST_LABELS)
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
 
 
 def check_n_labels(n_labels: int) -> None:

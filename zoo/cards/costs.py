@@ -8,7 +8,6 @@ torch.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +22,18 @@ from .catalogue import own_card
 from .schema import EncoderCard
 
 TABLE = "costs.tsv"
-COLUMNS = ("network", "backbone", "layer", "px", "gflops", "parameter_bytes", "activation_bytes", "unknown")
-"""Of the table; ``unknown`` says why a network has no numbers."""
+COLUMNS = (
+    "network", "backbone", "layer", "px", "gflops", "parameter_bytes", "activation_bytes", "fixed_bytes",
+    "written_bytes", "n_operations", "unknown", "encoders",
+)  # fmt: skip
+"""Of the table; ``unknown`` says why a network has no numbers, ``encoders`` has the ids of those that share it."""
 
+_WHOLE = ("px", "parameter_bytes", "activation_bytes", "fixed_bytes", "written_bytes", "n_operations")
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 CONTEXT_BYTES = 800_000_000
 """Reserved on a GPU for CUDA's context, its libraries and their workspaces."""
+AUTOCAST_SHARE = 0.8
+"""Of the bytes of activations, what autocast leaves: 0.53 were counted of a ResNet-50, 0.78 of a ViT-S (its norms)."""
 MARGIN = 1.2
 """By which activations are multiplied for what an allocator wastes in rounding and in gaps."""
 
@@ -41,6 +46,9 @@ class Cost:
     gflops: float  # 1e9 operations an image; a multiplication and the addition behind it are two
     parameter_bytes: int  # parameters and buffers
     activation_bytes: int  # most bytes of images and intermediate results alive at once, an image of the batch
+    fixed_bytes: int  # most bytes of intermediate results that do not grow with the batch, such as biases of positions
+    written_bytes: int  # by all operations, an image
+    n_operations: int  # calls of one forward pass, whatever the batch
 
 
 def network_key(card: EncoderCard) -> str:
@@ -61,11 +69,22 @@ def cost_of(card: EncoderCard) -> Cost | None:
     Other features of an encoder (``dino_vitS16@cls``) have the cost of its card's: their last layers alone differ.
     ContentError if the table is damaged.
     """
-    found = _costs().get(network_key(card))
+    found = _of(card)
+    return found if isinstance(found, Cost) else None
+
+
+def why_unknown(card: EncoderCard) -> str:
+    """Why the table has no numbers of an encoder's network; "" if it has, or does not have the network."""
+    found = _of(card)
+    return found if isinstance(found, str) else ""
+
+
+def _of(card: EncoderCard) -> Cost | str | None:
+    found = _table()[0].get(network_key(card))
     if found is None:
         whole = own_card(card)
         if whole is not card and whole.preprocess.crop_px == card.preprocess.crop_px:
-            found = _costs().get(network_key(whole))
+            found = _table()[0].get(network_key(whole))
     return found
 
 
@@ -75,17 +94,18 @@ def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", 
     Contained are parameters and buffers, the images and the most activations alive at once (times ``MARGIN``, for gaps
     in the allocator's blocks), and on a GPU ``CONTEXT_BYTES`` for CUDA's context, its libraries and their workspaces.
     Not contained are, on a CPU, Python and its libraries (about 0.5 GB) and images decoded ahead; nor anything of
-    training. In half precision all tensors have half the bytes, as after ``encoder.half()``; under autocast parameters
-    keep theirs.
+    training. In half precision activations count with ``AUTOCAST_SHARE``, as under autocast, where parameters keep
+    their bytes.
 
-    >>> memory_bytes(Cost(224, 8.2, 100, 10), 64, device="cpu")
-    868
+    >>> memory_bytes(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
+        868
     """
     if batch_size < 1:
         raise QueryError(f"Found a batch of {batch_size} images, expected at least 1.")
-    share = 1.0 if precision == "float32" else 0.5
+    share = 1.0 if precision == "float32" else AUTOCAST_SHARE
+    alive = cost.fixed_bytes + batch_size * cost.activation_bytes
     context = CONTEXT_BYTES if device.startswith("cuda") else 0
-    return context + round(share * (cost.parameter_bytes + MARGIN * batch_size * cost.activation_bytes))
+    return context + cost.parameter_bytes + round(MARGIN * share * alive)
 
 
 def largest_batch_size(
@@ -93,7 +113,7 @@ def largest_batch_size(
 ) -> int:
     """The most images a batch, up to ``most``, that fit into so many bytes by :func:`memory_bytes`; 0 if not one does.
 
-    >>> largest_batch_size(Cost(224, 8.2, 100, 10), 868, device="cpu")
+    >>> largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 868, device="cpu")
     64
     """
     fitting, too_many = 0, most + 1
@@ -115,25 +135,30 @@ def read_costs(path: Path) -> dict[str, dict[str, str]]:
     """Rows of such a table by network; empty if there is no file."""
     if not path.exists():
         return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    if rows and tuple(rows[0]) != COLUMNS:
-        raise ContentError(f"{path} has the columns {', '.join(rows[0])}, expected {', '.join(COLUMNS)}; restore it.")
+    head, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()] or [[]]
+    if tuple(head) != COLUMNS or any(len(line) != len(COLUMNS) for line in lines):
+        raise ContentError(f"{path} has other columns than {', '.join(COLUMNS)}; restore it.")
+    rows = [dict(zip(COLUMNS, line, strict=True)) for line in lines]
     return {row["network"]: row for row in rows}
 
 
+def shipped_costs() -> Mapping[str, Cost]:
+    """Costs by id of the zoo's own encoders, quicker than card by card."""
+    return _table()[1]
+
+
 @cache
-def _costs() -> Mapping[str, Cost]:
+def _table() -> tuple[Mapping[str, Cost | str], Mapping[str, Cost]]:
+    """Numbers, or why there are none, by network; and numbers by encoder."""
     path = costs_table()
-    found = {}
-    for key, row in read_costs(path).items():
-        if row["unknown"]:
-            continue
-        try:
-            numbers = int(row["px"]), float(row["gflops"]), int(row["parameter_bytes"]), int(row["activation_bytes"])
-        except ValueError as error:
-            raise ContentError(
-                f"{path} has a row of {key} whose numbers cannot be read ({error}); restore it."
-            ) from error
-        found[key] = Cost(*numbers)
-    return found
+    rows = read_costs(path)
+    by_network = {key: row["unknown"] or _numbers(row, path) for key, row in rows.items()}
+    known = {key: found for key, found in by_network.items() if isinstance(found, Cost)}
+    return by_network, {name: known[key] for key in known for name in rows[key]["encoders"].split()}
+
+
+def _numbers(row: Mapping[str, str], path: Path) -> Cost:
+    try:
+        return Cost(gflops=float(row["gflops"]), **{name: int(row[name]) for name in _WHOLE})
+    except ValueError as error:
+        raise ContentError(f"{path} has unreadable numbers of {row['network']} ({error}); restore it.") from error

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import QueryError, nearest_names
 from ..optional import requires_extra
 from .licences import labelled
-from .schema import NOT_APPLICABLE
+from .schema import LAYERS, NOT_APPLICABLE
 
 with requires_extra("models", needed_for="Reading what timm knows of an encoder"):
     import timm
@@ -42,6 +42,7 @@ _FAMILIES = {  # timm's module -> architecture.family, where they differ
     "deepseek_vit": "vit",
     "convnext": "convnext",
     "resnet": "resnet",
+    "byobnet": "resnet",
     "resnetv2": "resnet",
     "res2net": "resnet",
     "resnest": "resnet",
@@ -63,15 +64,15 @@ _FAMILIES = {  # timm's module -> architecture.family, where they differ
     "efficientnet": "efficientnet",
 }
 _BY_NAME = (("resmlp_", "resmlp"), ("mobilenet", "mobilenet"))  # of modules with networks of several families
-_SIZES = {
-    "nano": "n", "tiny": "t", "small": "s", "base": "b", "large": "l", "xlarge": "xl", "huge": "h", "giant": "g",
-    "gigantic": "G", "medium": "m",
+SIZES = {
+    "atto": "A", "femto": "F", "pico": "P", "nano": "N", "tiny": "T", "xsmall": "XS", "small": "S",
+    "small_plus": "Splus",
+    "medium": "M", "base": "B", "base_plus": "Bplus", "large": "L", "large_mlp": "Ld", "large2": "L2", "xlarge": "XL",
+    "xxlarge": "XXL", "so400m": "SO400M", "huge": "H", "huge_plus": "Hplus", "giant": "g", "giantopt": "gopt",
+    "gigantic": "bigG", "enormous": "E", "1b": "1B", "3b": "3B", "5b": "5B", "7b": "7B",
 }  # fmt: skip
-_COARSE = re.compile(
-    r"(?P<kind>vit(?:_pe_[a-z]+)?|deit3?|beit(?:v2)?|beit3|eva(?:02)?|aimv2|naflexvit|convnext(?:v2)?|swin(?:v2)?|hiera|davit|vitamin)_"
-    rf"(?P<size>{'|'.join(_SIZES)}|(?:so)?[0-9]+[mb])(?:_|$)"
-)
-_OTHERS = ("convnext", "swin", "hiera", "davit", "vitamin")  # whose names stand; the rest of those above are "vit"
+"""Sizes in timm's names, as ids have them."""
+
 _STEPS_PX = (1, 2, 4, 7, 8, 14, 16, 28, 32, 48, 64, 128)
 
 
@@ -172,11 +173,12 @@ def _facts(arch: str, options: dict[str, Any], config: PretrainedCfg, *, where: 
         raise QueryError(f"{where} takes images of {n_channels} channels, expected RGB; take another encoder.")
     px = max(height, width)
     network = _network(arch, json.dumps(options, sort_keys=True), px)
+    name = coarse_name(arch, network.family)
     facts: Facts = {
         "architecture": {
             "family": network.family,
-            "name": coarse_name(arch),
-            "exact": _exact_name(arch, network),
+            "name": name,
+            "exact": exact_name(name, network.layer, patch_px=network.patch_size_px, n_registers=network.n_registers),
             "patch_size_px": _or_none(network.patch_size_px),
             "n_registers": _or_none(network.n_registers),
             "native_px": _or_none(network.native_px),
@@ -215,11 +217,10 @@ def preprocess_of(config: PretrainedCfg) -> Facts:
     return facts | ({"fit": "squash"} if config.crop_mode == "squash" else {})
 
 
-def _exact_name(arch: str, network: _Network) -> str:
-    coarse, patch_px = coarse_name(arch), network.patch_size_px
-    if patch_px is None:
-        return coarse
-    return f"{coarse if coarse == arch else f'{coarse}{patch_px}'} {network.layer}"
+def exact_name(coarse: str, layer: str, *, patch_px: int | None, n_registers: int | None) -> str:
+    """``vitb16reg4 cls``: the network with its patches and registers, and which tokens are taken."""
+    fine = f"{coarse}{patch_px or ''}{f'reg{n_registers}' if n_registers else ''}"
+    return f"{fine} {layer}" if LAYERS[layer].tokens or layer == "attnpool" else fine
 
 
 def _or_none(value: int | None) -> int | str:
@@ -239,17 +240,21 @@ def spdx(label: str | None) -> str | None:
     return f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', label.removesuffix('-license'))}"
 
 
-def coarse_name(arch: str) -> str:
-    """The coarse name of an architecture of timm, as cards write it.
+def coarse_name(arch: str, family: str) -> str:
+    """The network and its size, of an architecture of timm.
 
-    >>> coarse_name("vit_base_patch16_clip_224"), coarse_name("convnextv2_tiny"), coarse_name("resnet50")
-    ('vitb', 'convnextv2t', 'resnet50')
+    >>> coarse_name("vit_base_patch16_clip_224", "vit"), coarse_name("convnextv2_tiny", "convnext")
+    ('vitb', 'convnextv2t')
+    >>> coarse_name("resnet50", "resnet")
+    'resnet50'
     """
-    match = _COARSE.match(arch)
-    if match is None:
-        return arch
-    kind = match["kind"] if match["kind"].startswith(_OTHERS) else "vit"
-    return f"{kind}{_SIZES.get(match['size'], match['size'])}"
+    words = arch.split("_")
+    for start in range(1, len(words)):
+        for n in (2, 1):
+            if (size := "_".join(words[start : start + n])) in SIZES:
+                kind = family if family == "vit" else words[0]
+                return f"{kind}{SIZES[size].lower()}"
+    return re.sub(r"_(patch|window|clip|[0-9]{3}$).*", "", arch)
 
 
 @lru_cache(maxsize=1)
@@ -282,27 +287,67 @@ def _network(arch: str, options: str, px: int) -> _Network:
             pooled = model.forward_head(features)
     except NotImplementedError as error:
         raise QueryError(f"timm's {arch} is no encoder of images ({error}); take another one.") from error
-    embed = getattr(model, "patch_embed", None) or getattr(model, "embeds", None)
-    patch = getattr(embed, "patch_size", None)
-    patch_px = int(patch[0] if isinstance(patch, tuple | list) else patch) if patch else None
-    module = model_entrypoint(arch).__module__.rpartition(".")[2]
-    by_name = [family for prefix, family in _BY_NAME if arch.startswith(prefix)]
-    family = by_name[0] if by_name else _FAMILIES.get(module, "other")
-    is_vit = family == "vit" and hasattr(model, "num_prefix_tokens")
-    registers = getattr(model, "reg_token", getattr(embed, "reg_token", None))
-    has_places = isinstance(getattr(model, "pos_embed", None), nn.Parameter) or any(
-        name.endswith("relative_position_bias_table") for name, _ in model.named_parameters()
-    )
+    family = family_of(arch, model)
+    has_patches = family in ("vit", "hybrid")
     return _Network(
         family=family,
         layer=_layer(model, features, pooled),
         dim=int(pooled.shape[-1]),
         n_parameters=sum(parameter.numel() for parameter in model.parameters()),
-        patch_size_px=patch_px if is_vit else None,
-        n_registers=(0 if registers is None else int(registers.shape[1])) if is_vit else None,
-        native_px=px if has_places else None,
-        size_step_px=_size_step(model, build, px, patch_px or 1),
+        patch_size_px=patch_px_of(model) if has_patches else None,
+        n_registers=registers_of(model) if has_patches else None,
+        native_px=native_px_of(model),
+        size_step_px=_size_step(model, build, px, patch_px_of(model) if has_patches else 1),
     )
+
+
+def family_of(arch: str, network: Any) -> str:
+    """``architecture.family`` of an architecture of timm, and of the network that it is; "other" of an unknown one."""
+    if hasattr(getattr(network, "patch_embed", None), "backbone"):  # convolutions before its blocks
+        return "hybrid"
+    by_name = [family for prefix, family in _BY_NAME if arch.startswith(prefix)]
+    module = model_entrypoint(arch).__module__.rpartition(".")[2]
+    return by_name[0] if by_name else _FAMILIES.get(module, "other")
+
+
+def patch_px_of(network: Any) -> int:
+    """Side of the patches of a transformer in the image; those of maps count the pixels under them."""
+    embed = getattr(network, "patch_embed", None) or getattr(network, "embeds", None)
+    size = None if hasattr(embed, "backbone") else getattr(embed, "patch_size", None)
+    size = size or network.feature_info[-1]["reduction"]
+    return int(size[0] if isinstance(size, tuple | list) else size)
+
+
+def registers_of(network: Any) -> int:
+    """Number of register tokens."""
+    embed = getattr(network, "patch_embed", None) or getattr(network, "embeds", None)
+    tokens = getattr(network, "reg_token", getattr(embed, "reg_token", None))
+    return 0 if tokens is None else int(tokens.shape[1])
+
+
+def native_px_of(network: Any) -> int | None:
+    """Side of the image that the position embeddings are for; None without learned ones."""
+    embed = getattr(network, "patch_embed", None)
+    positions = getattr(network, "pos_embed", None)
+    if isinstance(positions, torch.Tensor) or _has_relative(network):
+        size = getattr(embed, "img_size", None)
+        return int(size[0]) if size else _hiera_px(network)
+    positions = getattr(getattr(network, "embeds", None), "pos_embed", None)  # NaFlexVit: (1, rows, columns, width)
+    rows = positions.shape[1] if isinstance(positions, torch.Tensor) else None
+    rows = rows or getattr(getattr(network, "encoder", None), "pos_embed_grid_size", None)  # Qwen
+    return rows * patch_px_of(network) if rows else None
+
+
+def _hiera_px(network: Any) -> int | None:
+    tokens = getattr(network, "tokens_spatial_shape", None)
+    return int(tokens[0] * network.patch_stride[0]) if tokens else None
+
+
+def _has_relative(network: Any) -> bool:
+    """True for tables of positions in the image; those of Swin, which has no ``blocks``, are of a window."""
+    blocks = getattr(network, "blocks", None)
+    names = (name for name, _ in blocks.named_parameters()) if isinstance(blocks, nn.Module) else ()
+    return any(name.endswith("relative_position_bias_table") for name in names)
 
 
 def _layer(model: Any, features: Any, pooled: torch.Tensor) -> str:

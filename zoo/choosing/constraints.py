@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ..cards.catalogue import catalogue
-from ..cards.costs import Cost, cost_of, largest_batch_size, memory_bytes
+from ..cards.costs import Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
 from ..cards.schema import EncoderCard, Missing
-from ..errors import QueryError, UnknownName
+from ..errors import MissingExtra, QueryError, UnknownName
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")
@@ -73,8 +73,20 @@ class Constraints:
 
     def memory_of(self, card: EncoderCard) -> int | None:
         """Bytes that an encoder takes with these batches on this device, as computed; None if that is not known."""
-        cost = cost_of(card)
+        cost = known_cost(card)
         return None if cost is None else memory_bytes(cost, self.batch_size, device=self.memory_device)
+
+
+def known_cost(card: EncoderCard) -> Cost | None:
+    """The cost of an encoder: from the shipped table, or computed where torch is, as for a user's own; else None."""
+    known = cost_of(card)
+    if known is not None or why_unknown(card):
+        return known
+    try:
+        from ..encoders.costs import cost_here
+    except MissingExtra:
+        return None
+    return cost_here(card)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,7 @@ class Filter:
     keeps: Callable[[HasCard], bool]
     has: Callable[[EncoderCard], str] | None = None  # what a candidate has instead, in words; None: no number
     excess: Callable[[EncoderCard], float] | None = None  # how often the limit that is; above 1 for those that fail
+    is_asked: bool = True  # False where it only says that a number is not known
 
 
 LeftOut = dict[str, list[str]]
@@ -162,7 +175,7 @@ def filtered(
             near = ", ".join(map(str, nearest(everyone, filters)))
             advice = f"; the nearest: {near}" if near else ""
             return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
-        passed.append(f"'{one.reason}'")
+        passed += [f"'{one.reason}'"] * one.is_asked
         kept = after
     return kept, gone, ""
 
@@ -249,7 +262,7 @@ def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], *, plain
 
 
 def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
-    cost: Callable[[EncoderCard], Cost | None] = _remembered(cost_of)
+    cost: Callable[[EncoderCard], Cost | None] = _remembered(known_cost)
     device, n = constraints.memory_device, constraints.batch_size
 
     def needed(card: EncoderCard) -> float:
@@ -261,12 +274,12 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
         if known is None:
             return "memory not known"
         fitting = largest_batch_size(known, limit, device=device, most=n)
-        smaller = f", of {fitting} it fits" if fitting else ""
+        smaller = f", {fitting} fit" if fitting else ""
         return f"{as_bytes(needed(card))} of memory with batches of {n}{smaller}"
 
     reason = f"--max-memory {as_bytes(limit)}"
     return [
-        Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None),
+        Filter(f"memory not known, for {reason}", lambda one: cost(one.card) is not None, is_asked=False),
         Filter(reason, lambda one: needed(one.card) <= limit, words, lambda card: needed(card) / limit),
     ]
 
@@ -284,7 +297,7 @@ def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
 
     reason = f"--min-images-per-second {limit:g}"
     return [
-        Filter(f"speed not known, for {reason}", lambda one: speed(one.card) is not None),
+        Filter(f"speed not known, for {reason}", lambda one: speed(one.card) is not None, is_asked=False),
         Filter(reason, lambda one: slowness(one.card) <= 1, words, slowness),
     ]
 
@@ -293,7 +306,7 @@ def _expected_speed(device: str | None) -> SpeedOf:
     from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
 
     def speed(card: EncoderCard) -> float | None:
-        cost = cost_of(card)
+        cost = known_cost(card)
         return None if cost is None else expected_images_per_second(cost, device).images_per_second
 
     return speed

@@ -9,12 +9,13 @@ is that of a new point about the line, and is stated with it:
 * an accuracy that somebody reported: of a linear probe directly; of nearest neighbours, zero-shot, a classifier of its
   own or a fine-tuned network by way of those with a linear probe too. No encoder has both a linear probe and an
   attentive one, which is therefore taken for a linear probe, with a wider margin;
-* for an encoder of which nothing is known, the median of its family, or else of its kind of objective, moved to its size
-  by the slope of its kind over the number of parameters, and no better than the best of them.
+* for an encoder of which nothing is known, the median of its family, or else of its kind of objective, moved to its
+  size by the slope of its kind over the number of parameters, and no better than the best of them.
 
-An encoder that was trained with ImageNet's labels is taken for a self-supervised one with its error with all labels, for
-with fewer labels that is flattered most; :data:`FLATTERED` is added to its standard deviation. What was measured on the user's own images counts before all else;
-the mean difference of log odds to the errors expected before brings it to the common scale.
+An encoder that was trained with ImageNet's labels is taken for a self-supervised one with its error with all labels,
+for with fewer labels that is flattered most; :data:`FLATTERED` is added to its standard deviation. What was measured on
+the user's own images counts before all else; the mean difference of log odds to the errors expected before brings it to
+the common scale.
 
 ImageNet's order is a prior for other images, no more: the race on the images decides.
 """
@@ -255,9 +256,10 @@ def _of_kin(cards: Mapping[str, EncoderCard], known: Mapping[str, Expected]) -> 
         if name in known:
             continue
         keys = _groups_of(card)
-        key = next((key for key in keys if len(groups.get(key, ())) >= _FEWEST_SETTINGS), None)
-        if key is None:
+        enough = [key for key in keys if len(groups.get(key, ())) >= _FEWEST_SETTINGS]
+        if not enough:
             continue
+        key = enough[0]
         slope = next((slopes[wide] for wide in keys if slopes.get(wide) is not None), None) or 0.0
         moved = [y + slope * (_size(card) - x) for x, y in (points[kin] for kin in groups[key])]
         best = min(points[kin][1] for kin in groups[key])  # beyond which nothing was seen

@@ -22,7 +22,8 @@ published scaling law; and (2) one place among those that are kept is for the co
 
 How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
 (or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
-contender leads, as intervals of one look at the data; early drops add a fifth of the level. The leader's own error is
+contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
+level. The leader's own error is
 the lowest of several, and so too low: ``Race.optimism`` is by how much, by the bootstrap (what the contender that leads
 in a resample loses on the images themselves). Intervals are over test images; other training labels would move errors
 in addition.
@@ -42,15 +43,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..datasets.subsets import held_out, raw_draws
-from ..errors import DataError, QueryError, ZooError
-from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, outcomes_of
+from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
+from .comparing import Look, behind_alone, compared, error_of
+from .judging import SCORES, Chunk, Predict, Probe, logistic_probe
+from .visiting import Schedule, Task, clusters_of, schedule
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
-    from scipy.linalg import eigh
-    from scipy.special import stdtr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,13 +60,26 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
+SCORE = "ridge"  # judges before all labels are there
+SHARE = 0.2  # of the cost of measuring everything
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
-TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-_ORDER_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
-_RIDGES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean eigenvalue
-_FEWEST_A_CLASS = 2  # training images in the first rung
 Tell = Callable[[str], None]
+
+
+class NoneLeft(DataError):
+    """No contender could be used.
+
+    Attributes
+    ----------
+    failed : dict
+        The error of each by its name.
+    """
+
+    def __init__(self, failed: dict[str, ZooError]) -> None:
+        self.failed = failed
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        super().__init__(f"None of the {len(failed)} encoders could be used. {reasons}")
 
 
 class Contender(Protocol):
@@ -85,76 +99,19 @@ class Contender(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Task:
-    """Labels of the training and the test images.
-
-    Attributes
-    ----------
-    y_train, y_test : int64 arrays, shapes (n_train,) and (n_test,)
-    groups_train, groups_test : uint64 arrays of these shapes, or None
-        Images with the same number (of one patient, or copies of each other) are not independent: they go together
-        into a rung and into a resample.
-    classes : tuple of str
-        Names for messages.
-
-    Raises
-    ------
-    DataError
-        If no probe can be trained or tested on them; says why.
-    """
-
-    y_train: NDArray[np.int64]
-    y_test: NDArray[np.int64]
-    groups_train: NDArray[np.uint64] | None = None
-    groups_test: NDArray[np.uint64] | None = None
-    classes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not len(self.y_train) or not len(self.y_test):
-            raise DataError("A part of the images is empty; expected training images and test images.")
-        present, counts = np.unique(self.y_train, return_counts=True)
-        if len(present) < 2:
-            raise DataError(
-                f"All {len(self.y_train):,} training images have the label {self._name(present[0])}; expected at least "
-                "two classes to tell apart."
-            )
-        if counts.max() < 2:
-            raise DataError(
-                f"Each of the {len(present):,} classes has one training image, so that none is left to choose the "
-                "settings of a probe on; expected two or more of some class."
-            )
-        unknown = np.setdiff1d(self.y_test, present)
-        if len(unknown):
-            raise DataError(
-                f"{int((self.y_test == unknown[0]).sum()):,} test images have the label {self._name(unknown[0])}, "
-                "which no training image has; expected every class among the training images."
-            )
-
-    @property
-    def n_train(self) -> int:
-        return len(self.y_train)
-
-    @property
-    def n_test(self) -> int:
-        return len(self.y_test)
-
-    def _name(self, label: Any) -> str:
-        return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How a race is run."""
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = "ridge"  # judges before all labels are there: a name of SCORES
+    score: str = SCORE  # judges before all labels are there: a name of SCORES
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
     margin: float = 2.0  # points of error that a cheap score may be wrong by
-    share: float | None = 0.2  # of the cost of measuring everything; None: no limit
+    share: float | None = SHARE  # of the cost of measuring everything; None: no limit
+    least_s: float = 0.0  # seconds of featurising that the race may spend whatever the share
     budget_s: float | None = None  # of the clock; None: no limit
     n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
@@ -174,6 +131,10 @@ class Plan:
                 raise QueryError(
                     f"A race was asked for with {what} {value:g}; expected above {low:g} and below {high:g}."
                 )
+
+    def schedule(self, task: Task) -> Schedule:
+        """The order of the images and the sizes of the rungs."""
+        return schedule(task, first_images=self.first_images, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,196 +195,6 @@ class Race:
         return sum(self.seconds.values()) / self.full_seconds if self.full_seconds else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Schedule:
-    """In which order images are visited, and how many a rung has; a race over other contenders has the same."""
-
-    train: Rows
-    test: Rows
-    sizes: tuple[tuple[int, int], ...]  # training and test images of each rung
-
-
-def schedule(task: Task, plan: Plan) -> Schedule:
-    """The orders of the images and the sizes of the rungs.
-
-    Every beginning of the training images has all classes alike, as far as whole images and groups allow; the first
-    rung has all classes.
-    """
-    train = _stratified(task.y_train, task.groups_train, key=(plan.seed, _ORDER_STREAM))
-    test = _stratified(np.zeros_like(task.y_test), task.groups_test, key=(plan.seed, _TEST_STREAM))
-    ends_train, ends_test = _ends(train, task.groups_train), _ends(test, task.groups_test)
-    half = plan.first_images / 2
-    fewest = max(half, _FEWEST_A_CLASS * len(np.unique(task.y_train)))
-    if task.n_train <= 2 * plan.first_images:  # all labels from the start: the probe judges
-        fewest = task.n_train
-    sizes: list[tuple[int, int]] = []
-    n_train, n_test = fewest, half
-    while not sizes or sizes[-1] != (task.n_train, task.n_test):
-        whole = _up_to(ends_train, n_train), _up_to(ends_test, n_test)
-        if not sizes or whole != sizes[-1]:
-            sizes.append(whole)
-        n_train, n_test = 2 * n_train, 2 * n_test
-    return Schedule(train=train, test=test, sizes=tuple(sizes))
-
-
-def _stratified(y: NDArray[np.int64], groups: NDArray[np.uint64] | None, *, key: tuple[int, ...]) -> Rows:
-    """Positions in a random order of whole groups, each beginning of which has all classes alike."""
-    n = len(y)
-    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
-    n_groups = int(number.max()) + 1
-    ranks = raw_draws(key, n_groups)
-    size = np.bincount(number, minlength=n_groups)
-    classes, place = np.unique(y, return_inverse=True)
-    table = np.zeros((n_groups, len(classes)), np.int64)
-    np.add.at(table, (number, place.reshape(-1)), 1)
-    main = table.argmax(axis=1)  # the class of most of its images
-    order = np.lexsort((ranks, main))
-    before = np.cumsum(size[order]) - size[order]
-    n_of = np.bincount(main, weights=size, minlength=len(classes))
-    started = np.cumsum(n_of) - n_of
-    due = np.empty(n_groups)
-    due[order] = (before - started[main[order]]) / n_of[main[order]]
-    turn = np.empty(n_groups, np.int64)
-    turn[np.lexsort((ranks, due))] = np.arange(n_groups)
-    return np.lexsort((np.arange(n), turn[number])).astype(np.int64)
-
-
-def _ends(order: Rows, groups: NDArray[np.uint64] | None) -> Rows:
-    """How many images there may be in a beginning of whole groups, ascending."""
-    if groups is None:
-        return np.arange(1, len(order) + 1)
-    ordered = groups[order]
-    return np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(order))
-
-
-def _up_to(ends: Rows, n: float) -> int:
-    return int(ends[min(np.searchsorted(ends, n), len(ends) - 1)])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chunk:
-    """Labelled features of one rung, and test features that no score sees the labels of before it has predicted."""
-
-    x_train: Floats  # (n_train, dim), in the order of visits
-    y_train: NDArray[np.int64]
-    x_test: Floats
-    y_test: NDArray[np.int64]
-    groups: NDArray[np.int64] | None  # of the training images
-
-    def quarter(self) -> Chunk:
-        """The same with the first quarter of the labels."""
-        n = max(len(self.y_train) // 4, 1)
-        groups = None if self.groups is None else self.groups[:n]
-        return Chunk(
-            x_train=self.x_train[:n], y_train=self.y_train[:n], x_test=self.x_test, y_test=self.y_test, groups=groups
-        )
-
-
-def _by_ridge(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: left-out training images and test images."""
-    return _ridge(chunk)
-
-
-def _by_ridge_left_out(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: left-out training images alone."""
-    return _ridge(chunk)[0], np.zeros(0, bool)
-
-
-def _by_ridge_test(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: test images alone."""
-    return np.zeros(0, bool), _ridge(chunk)[1]
-
-
-def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Whether ridge regression to the classes is wrong on each left-out training image and on each test image.
-
-    Left out is one image, or its group, in closed form. The penalty has the least squares on those.
-    """
-    classes, place = np.unique(chunk.y_train, return_inverse=True)
-    y = np.eye(len(classes))[place.reshape(-1)]  # (n, n_classes)
-    mean, x = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
-    x -= mean
-    others = chunk.x_test.astype(np.float64) - mean
-    n, dim = x.shape
-    if n <= dim:
-        values, u = eigh(x @ x.T, check_finite=False, driver="evd")
-        known = values > values[-1] * n * np.finfo(np.float64).eps
-        values, u = values[known], u[:, known]
-        projected = (others @ x.T) @ (u / np.sqrt(values))
-    else:
-        values, v = eigh(x.T @ x, check_finite=False, driver="evd")
-        known = values > values[-1] * dim * np.finfo(np.float64).eps
-        values, v = values[known], v[:, known]
-        u, projected = x @ (v / np.sqrt(values)), others @ v
-    centre = y.mean(axis=0)
-    target = u.T @ (y - centre)  # (rank, n_classes)
-    best: tuple[float, Truths, Truths] | None = None
-    for penalty in _RIDGES * float(values.sum() / n if len(values) else 1.0):
-        shrunk = values / (values + penalty)
-        residual = y - centre - u @ (shrunk[:, None] * target)
-        left_out = y - _left_out(residual, u, shrunk, chunk.groups)
-        squares = float(np.square(y - left_out).sum())
-        if best is None or squares < best[0]:
-            on_test = centre + projected @ ((shrunk / np.sqrt(values))[:, None] * target)
-            wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
-            best = squares, *wrong
-    assert best is not None
-    return best[1], best[2]
-
-
-def _left_out(residual: Any, u: Any, shrunk: Any, groups: NDArray[np.int64] | None) -> Any:
-    """Residuals of images that were not fitted, nor others of their groups, from those of the fit to all."""
-    n = len(residual)
-    fewest = 1.0 / n  # an image that nothing else predicts keeps its residual finite
-    if groups is None:
-        leverage = 1.0 / n + (np.square(u) * shrunk).sum(axis=1)
-        return residual / np.maximum(1.0 - leverage, fewest * 1e-6)[:, None]
-    found = np.empty_like(residual)
-    order = np.argsort(groups, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        own = np.eye(len(rows)) * (1 + 1e-9) - 1.0 / n - (u[rows] * shrunk) @ u[rows].T
-        found[rows] = np.linalg.solve(own, residual[rows])
-    return found
-
-
-SCORES: dict[str, Callable[[Chunk], tuple[Truths, Truths]]] = {
-    "ridge": _by_ridge,
-    "ridge-left-out": _by_ridge_left_out,
-    "ridge-test": _by_ridge_test,
-}
-"""Scores that judge before all labels are there: whether they are wrong on the training images (left out), and on the
-test images, bool (n_train,) or empty, and bool (n_test,) or empty."""
-
-Predict = Any  # a function from features (n, dim) to labels (n,)
-Probe = Callable[[str, Any, Any, Any], Predict]
-"""Trains a probe: name of the contender, rows of the training images (ascending), their features and labels."""
-
-
-def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> Probe:
-    """A maker of probes by the protocol ``zoo-logistic-2``: C by a held-out fifth of the labels, then all labels.
-
-    On all labels of a data set without groups it is the probe of ``zoo evaluate`` in its setting "full"; with groups,
-    those that are held out are whole ones.
-    """
-
-    def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
-        from ..evaluation.evaluating import probe_maker
-        from ..evaluation.protocols import PROTOCOLS
-
-        probe: Any = probe_maker(PROTOCOLS["zoo-logistic-2"], seed=seed, device=device)()
-        n_free = len(y) - len(np.unique(y))  # each class keeps an image
-        n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
-        together = None if task.groups_train is None else task.groups_train[rows]
-        held = held_out(y, n, seed=seed, classes=task.classes, contents=together).indices
-        rest = np.setdiff1d(np.arange(len(y)), held)
-        probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
-        again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
-        again.fit(x, y)
-        return again.predict
-
-    return fitted
-
-
 @dataclass(slots=True, eq=False)
 class _Runner:
     """A contender with what is known of it."""
@@ -432,7 +203,7 @@ class _Runner:
     n_train: int = 0  # images that were featurised
     n_test: int = 0
     rung: int = 0
-    predict: Predict = None
+    predict: Predict | None = None
     wrong: Truths = field(default_factory=lambda: np.zeros(0, bool))  # of the probe on all labels
     reason: str = ""
     failed: bool = False
@@ -451,54 +222,6 @@ class _Runner:
         return self.n_images * self.contender.seconds_per_image
 
 
-@dataclass(slots=True, eq=False)
-class _Look:
-    """Outcomes of all that ran a rung, on the same images."""
-
-    number: int
-    n_train: int
-    n_test: int
-    score: str
-    wrong: dict[str, Truths]
-    gained: dict[str, Any]  # test images that a quarter of the labels gets wrong and all right, less the reverse, int8
-    clusters: Any  # number of the group of each outcome, or None
-    n_doublings: float  # of the labels, slowed, that are still to come
-
-    def error(self, name: str) -> float:
-        return 100.0 * float(self.wrong[name].mean())
-
-    def projected(self, name: str) -> float:
-        """The error if it went on falling as over the last two doublings."""
-        gained = self.gained.get(name)
-        return self.error(name) - (50.0 * self.n_doublings * float(gained.mean()) if gained is not None else 0.0)
-
-    def behind(self, name: str, leader: str, *, catching_up: bool = False) -> tuple[float, float, int]:
-        """Points behind the leader, their standard error, and degrees of freedom.
-
-        ``catching_up``: less what it would gain on the leader with all labels, if it is gaining on it.
-        """
-        apart = self.wrong[name].astype(np.float64) - self.wrong[leader]
-        value = float(apart.mean())
-        influence = (apart - value) / len(apart)
-        if catching_up and name in self.gained:
-            gain = (self.gained[name].astype(np.float64) - self.gained[leader]) / 2  # a doubling
-            if (speed := float(gain.mean())) > 0:
-                value -= self.n_doublings * speed
-                influence[-len(gain) :] -= self.n_doublings * (gain - speed) / len(gain)
-        if self.clusters is not None:
-            influence = np.bincount(self.clusters, weights=influence)
-        n = len(influence)
-        if n < 2:
-            return 100 * value, math.inf, 1
-        variance = float(np.square(influence).sum()) * n / (n - 1) + 1.0 / n**2  # half an image more either way
-        return 100 * value, 100 * math.sqrt(variance), n - 1
-
-    def worse(self, name: str, leader: str, *, margin: float) -> float:
-        """The p-value of a contender that is not behind by more than ``margin`` points, against one that is."""
-        value, error, freedom = self.behind(name, leader, catching_up=True)
-        return float(stdtr(freedom, -(value - margin) / error))
-
-
 class _Racing:
     """The state of a race."""
 
@@ -508,14 +231,15 @@ class _Racing:
         self.task, self.plan, self.probe, self.tell, self.clock = task, plan, probe, tell, clock
         self.runners = {contender.name: _Runner(contender) for contender in contenders}
         self.alive = list(self.runners)
-        self.schedule = schedule(task, plan)
-        self.looks: list[_Look] = []
+        self.schedule = plan.schedule(task)
+        self.looks: list[Look] = []
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
+        self.failed: dict[str, ZooError] = {}
         self.started = clock()
         self.clusters = {
-            "train": _clusters(task.groups_train, self.schedule.train),
-            "test": _clusters(task.groups_test, self.schedule.test),
+            "train": clusters_of(task.groups_train, self.schedule.train),
+            "test": clusters_of(task.groups_test, self.schedule.test),
         }
 
     # --- what it costs -----------------------------------------------------------------------------------------
@@ -535,11 +259,13 @@ class _Racing:
 
     def left(self) -> float:
         """Seconds of featurising that the race may still spend."""
-        by_share = math.inf if self.plan.share is None else self.plan.share * self.full_seconds - self.spent
-        by_clock = math.inf
-        if self.plan.budget_s is not None:
-            by_clock = self.plan.budget_s - (self.clock() - self.started)
-        return min(by_share, by_clock)
+        by_share = math.inf
+        if self.plan.share is not None:
+            by_share = max(self.plan.share * self.full_seconds, self.plan.least_s) - self.spent
+        return min(by_share, self.left_on_clock())
+
+    def left_on_clock(self) -> float:
+        return math.inf if self.plan.budget_s is None else self.plan.budget_s - (self.clock() - self.started)
 
     def step_cost(self, names: Sequence[str], rung: int) -> float:
         """Seconds that a rung (from 0) costs these contenders after the one before."""
@@ -550,10 +276,10 @@ class _Racing:
         """Seconds from this rung on, if the best share is kept after each, until the last have all labels."""
         total, alive = 0.0, list(names)
         for number in range(rung, len(self.schedule.sizes)):
-            total += self.step_cost(alive, number)
-            n_train, n_test = self.schedule.sizes[number]
+            n_train, n_test = self.schedule.sizes[max(number - 1, 0)]
             if len(alive) <= n_final and n_train == self.task.n_train and n_test >= self.n_report:
                 break
+            total += self.step_cost(alive, number)
             alive = alive[: max(n_final, math.ceil(self.plan.keep * len(alive)))]
         return total
 
@@ -568,8 +294,7 @@ class _Racing:
         for rung in range(n_rungs):
             self.climb(rung)
             if not self.alive:
-                reasons = "; ".join(f"{runner.name}: {runner.reason}" for runner in self.runners.values())
-                raise DataError(f"None of the {len(self.runners)} encoders could be used. {reasons}")
+                raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
             if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
@@ -592,13 +317,20 @@ class _Racing:
         gained: dict[str, Any] = {}
         for name in list(self.alive):
             runner = self.runners[name]
+            if len(wrong) >= self.plan.n_final and self.left_on_clock() <= 0:
+                runner.reason = "its turn did not come within the time"
+                self.alive.remove(name)
+                continue
             try:
                 if has_all:
                     wrong[name] = self.probed(runner, train, test)
                 else:
                     wrong[name], gained[name] = self.scored(runner, train, test)
+            except CorruptImage:  # of the images, not of the encoder
+                raise
             except ZooError as error:
                 runner.failed, runner.reason = True, str(error)
+                self.failed[name] = error
                 self.alive.remove(name)
                 self.tell(f"{name} is out: {error}")
                 continue
@@ -620,7 +352,7 @@ class _Racing:
             clusters = np.unique(np.concatenate(parts), return_inverse=True)[1].reshape(-1)
         left = math.log2(self.task.n_train / n_train)
         slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
-        self.looks.append(_Look(number, n_train, n_test, score, wrong, gained, clusters, slowed))
+        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, slowed))
 
     def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any]:
         """Whether the cheap score is wrong on each image, and what a quarter of the labels gets wrong beyond that."""
@@ -646,7 +378,7 @@ class _Racing:
             )
         new = test[len(runner.wrong) :]
         if len(new):
-            predicted = np.asarray(runner.predict(runner.contender.features("val", new)))
+            predicted = np.asarray(runner.predict(runner.contender.features("val", new), new))
             runner.wrong = np.concatenate([runner.wrong, predicted != self.task.y_test[new]])
         return runner.wrong[: len(test)]
 
@@ -666,7 +398,7 @@ class _Racing:
             self.alive, key=lambda name: (look.error(name), self.runners[name].contender.seconds_per_image, name)
         )
 
-    def is_worse(self, look: _Look, name: str, leader: str, *, n_looks: int) -> bool:
+    def is_worse(self, look: Look, name: str, leader: str, *, n_looks: int) -> bool:
         """True if it is beyond doubt, at one of so many looks at all contenders."""
         margin = 0.0 if look.score == "probe" else self.plan.margin
         level = EARLY_SHARE * (1 - self.plan.level) / (n_looks * max(len(self.runners) - 1, 1))
@@ -677,6 +409,7 @@ class _Racing:
         look, ranked = self.looks[-1], self.ranked()
         leader, dropped = ranked[0], {}
         if is_last:
+            self.alive = ranked
             return {}
         for name in ranked[1:]:
             if self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
@@ -697,10 +430,11 @@ class _Racing:
         n_all, n_final = len(ranked), min(self.plan.n_final, len(ranked))
         if not self.is_limited or self.cost_to_end(ranked, rung, n_final) <= self.left():
             return ranked
-        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final, -1))
+        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final - 1, -1))
         share = math.ceil(self.plan.keep * n_all)
         if n < share:  # a broader race and one that ends alone
             n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
+        n = n or n_final  # the budget does not reach the end: as far as it goes
         look, kept = self.looks[-1], ranked[:n]
         if look.gained and n > 1:
             rising = min(ranked, key=look.projected)
@@ -709,13 +443,19 @@ class _Racing:
         return kept
 
     def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
-        """The first of these numbers of contenders with which the race can end in its budget, else ``n_final``."""
+        """The first of these numbers of contenders with which the race can end in its budget, or 0."""
         left = self.left()
-        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), n_final)
+        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), 0)
 
     def affords(self, rung: int) -> bool:
         """True if the next rung is within the budget."""
         return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
+
+    @property
+    def level(self) -> float:
+        """Of the intervals of one look, so that they hold wherever among the last rungs the race ends."""
+        n_ends = sum(size[0] == self.task.n_train and size[1] >= self.n_report for size in self.schedule.sizes)
+        return 1 - (1 - self.plan.level) / (n_ends if self.is_limited else 1)
 
     def is_decided(self) -> bool:
         """True if nobody that is left can be better than the leader by what matters."""
@@ -724,46 +464,13 @@ class _Racing:
             return False
         if len(self.alive) == 1:
             return True
-        level = 1 - (1 - self.plan.level) / len(self.schedule.sizes)
-        behind = self.compared(look, level=level)[1]
-        if decided := all((found.ci_low or 0.0) > -self.plan.tolerance for found in behind.values()):
+        found = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
+        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
             self.notes.append(
                 f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
                 f"{self.plan.tolerance:g} points."
             )
         return decided
-
-    def compared(self, look: _Look, *, level: float) -> tuple[dict[str, Interval], dict[str, Interval], float]:
-        """Errors, points behind the leader (simultaneous), and the optimism of the leader's error, of who is left."""
-        names = self.ranked()
-        wrong = np.stack([look.wrong[name] for name in names], axis=1)  # (n, k)
-        draws = _draws(wrong, look.clusters, seed=[self.plan.seed, 7_303])  # (n_draws, k), percent
-        errors = 100.0 * wrong.mean(axis=0)
-        ends = np.percentile(draws, [2.5, 97.5], axis=0)
-        own = {
-            name: Interval(value=float(at), ci_low=float(min(low, at)), ci_high=float(max(high, at)))
-            for name, at, low, high in zip(names, errors, *ends, strict=True)
-        }
-        moved = draws - draws.mean(axis=0)
-        spread = [(moved - moved[:, [i]]).std(axis=0) for i in range(len(names))]
-        largest = np.zeros(len(draws))
-        for i in range(len(names) - 1):
-            apart = np.abs(moved[:, i + 1 :] - moved[:, [i]]) / spread[i][i + 1 :]
-            largest = np.maximum(largest, apart.max(axis=1))
-        critical = float(np.quantile(largest, level))
-        behind = {
-            name: Interval(
-                value=float(errors[i] - errors[0]),
-                ci_low=float(errors[i] - errors[0] - critical * spread[0][i]),
-                ci_high=float(errors[i] - errors[0] + critical * spread[0][i]),
-            )
-            for i, name in enumerate(names)
-            if i
-        }
-        resampled = errors + moved
-        chosen = resampled.argmin(axis=1)
-        at = np.arange(len(resampled))
-        return own, behind, max(0.0, float((errors[chosen] - resampled[at, chosen]).mean()))
 
     # --- what it says ------------------------------------------------------------------------------------------
 
@@ -791,13 +498,13 @@ class _Racing:
     def ended(self) -> Race:
         look = self.looks[-1]
         names = self.ranked()
-        own, behind, optimism = self.compared(look, level=self.plan.level)
-        leader = names[0]
+        known = compared(look, names, level=self.level, seed=self.plan.seed)
+        leader, behind = names[0], known.behind
         found = [
             Standing(
                 name=name,
                 status="probed",
-                error=own[name],
+                error=known.errors[name],
                 behind=behind.get(name, Interval(value=0.0, ci_low=None, ci_high=None)),
                 verdict="leader" if name == leader else "worse" if (behind[name].ci_low or 0.0) > 0 else "tie",
                 n_train=look.n_train,
@@ -825,7 +532,7 @@ class _Racing:
             images={name: runner.n_images for name, runner in self.runners.items()},
             seconds={name: runner.seconds for name, runner in self.runners.items()},
             full_seconds=self.full_seconds,
-            optimism=optimism,
+            optimism=known.optimism,
             is_complete=is_complete,
             notes=tuple(self.notes),
         )
@@ -835,16 +542,10 @@ class _Racing:
         look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
         status = "failed" if runner.failed else "dropped"
         error = behind = None
-        verdict = status
+        verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
-            wrong = look.wrong[runner.name][:, None]
-            draws = _draws(wrong, look.clusters, seed=[self.plan.seed, 7_304])[:, 0]
-            at = look.error(runner.name)
-            low, high = np.percentile(draws, [2.5, 97.5])
-            error = Interval(value=at, ci_low=float(min(low, at)), ci_high=float(max(high, at)))
-            value, spread, freedom = look.behind(runner.name, leader)
-            width = spread * _two_sided(self.plan.level, freedom)
-            behind = Interval(value=value, ci_low=value - width, ci_high=value + width)
+            error = error_of(look, runner.name, seed=self.plan.seed)
+            behind = behind_alone(look, runner.name, leader, level=self.plan.level)
             if not runner.failed:
                 known = runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)
                 verdict = "worse" if known else "not told apart"
@@ -866,39 +567,6 @@ def _n(n: int, what: str) -> str:
     return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
-def _two_sided(level: float, freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
-
-
-def _clusters(groups: NDArray[np.uint64] | None, order: Rows) -> Any:
-    """Numbers of groups in the order of visits; None without groups."""
-    return None if groups is None else np.unique(groups[order], return_inverse=True)[1].reshape(-1)
-
-
-def _draws(wrong: Any, clusters: Any, *, seed: Sequence[int]) -> Any:
-    """Bootstrap draws of errors on the same images, percent (n_draws, k); whole groups are resampled."""
-    k = wrong.shape[1]
-    if clusters is None:
-        table = outcomes_of(len(wrong), [(None, ~column) for column in wrong.T])
-        drawn = error_draws(table, {str(i): [i] for i in range(k)}, seed=seed)
-        return np.stack([drawn[str(i)] for i in range(k)], axis=1)
-    random = np.random.default_rng(list(seed))
-    n_groups = int(clusters.max()) + 1
-    above = np.zeros((n_groups, k))
-    np.add.at(above, clusters, wrong.astype(np.float64))
-    size = np.bincount(clusters, minlength=n_groups).astype(np.float64)
-    added = random.standard_gamma(0.5, size=(2, N_DRAWS, k)) * len(wrong) / n_groups
-    drawn = np.empty((N_DRAWS, k))
-    block = max(1, 2_000_000 // n_groups)
-    for start in range(0, N_DRAWS, block):
-        rows = slice(start, min(start + block, N_DRAWS))
-        weights = random.standard_exponential((rows.stop - rows.start, n_groups))
-        drawn[rows] = (weights @ above + added[0, rows]) / ((weights @ size)[:, None] + added[:, rows].sum(axis=0))
-    return 100.0 * drawn
-
-
 def race(
     contenders: Sequence[Contender],
     task: Task,
@@ -913,7 +581,7 @@ def race(
     Parameters
     ----------
     contenders : sequence of Contender
-        With different names; the order does not matter.
+        With different names. Those that come first have their turn where the time is short; else the order is free.
     task : Task
     plan : Plan, optional
     probe : callable, optional
@@ -927,13 +595,25 @@ def race(
     ------
     QueryError
         If there is no contender, or two have one name.
-    DataError
-        If none can be used; says why of each.
+    NoneLeft
+        If none can be used; a DataError that says why of each.
     """
     chosen = plan or Plan()
     names = [contender.name for contender in contenders]
     if not names or len(set(names)) < len(names):
         raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
-    ordered = sorted(contenders, key=lambda contender: contender.name)
-    return _Racing(ordered, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+    return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+
+
+def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:
+    """Seconds of featurising that a race is expected to take, and that measuring everything would.
+
+    By the contenders' expected seconds an image, if the first ones given were the best; nothing is featurised.
+    """
+    made = _Racing(contenders, task, plan, probe=logistic_probe(task), tell=lambda text: None, clock=time.monotonic)
+    full = made.full_seconds
+    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
+    if not made.is_limited:
+        return full, full
+    return max(min(planned, made.left()), made.step_cost(made.alive, 0)), full

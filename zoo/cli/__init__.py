@@ -5,8 +5,8 @@ found, or something outside of the command line failed, such as the network, a f
 command line cannot be understood; 130 interrupted.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs do not import
-each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks`` and
-``evaluation_output``.
+each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
+``evaluation_output`` and ``prediction_output``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ VERBS = {
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("list", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
+    "predict": Verb("predict", "Classify images by a saved probe."),
     "features": Verb("evaluate", "Compute features of labelled images, once."),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
@@ -66,7 +68,9 @@ VERBS = {
 _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
+    "choose": f"Fetched weights and finished features are kept{_GO_ON}",
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
+    "predict": f"No predictions were written{_AGAIN}",
     "features": f"Finished shards of features are kept{_GO_ON}",
     "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
@@ -90,6 +94,7 @@ Examples:
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
+  zoo choose ./birds --time 30m --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
   zoo layers pocket_simclr_vit_shapes digits
   zoo metric all pocket_simclr_rn_shapes shapes

@@ -23,10 +23,12 @@ from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
     SPLIT_OPTIONS,
+    TABLE_OPTIONS,
     copies_document,
     copies_notes,
     recording,
     recording_options,
+    refuse_idle_columns,
     refuse_idle_source,
     settings_of,
     source_options,
@@ -164,8 +166,9 @@ def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
     metrics = _metrics_of(task, options["metrics"], maximal=options["maximal"])
     recipe, seeds = _recipe_of(options), seeds_of(options["seeds"])
     is_auto = options["regimes"].strip().lower() == "auto"
-    if task in ("depth", "normals") or not spec.startswith("huggingface:"):
-        refuse_idle(COLUMN_OPTIONS, f"{spec!r} is no Hugging Face data set of classes, and has no columns")
+    if task in ("depth", "normals"):
+        refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS), f"{spec!r} is no data set of classes, and has no columns")
+    refuse_idle_columns(spec)
     if not is_auto:
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
     data = _data_of(spec, task, options)
@@ -527,7 +530,7 @@ def curve_command(
             shown_before += print_curves(
                 [curve for curve in report.curves if curve.metric == metric], shown_before=shown_before
             )
-        print_notes([*report.notes, *copies_notes(_copies(data))])
+        print_notes([*report.notes, *copies_notes(_copies(data)), *_groups_notes(data)])
     problems: list[str] = []
     written: list[Path] = []
     recorded = None
@@ -599,6 +602,17 @@ def _copies(data: TransferData) -> Copies | None:
 
     train, test = images_of(data.train), images_of(data.test)
     return copies_of(train.contents, train.labels, test.contents, test.labels)
+
+
+def _groups_notes(data: TransferData) -> list[str]:
+    from ..datasets.groups import shared_groups
+    from ..evaluation.curves.inputs import images_of
+
+    groups = shared_groups(images_of(data.train).groups, images_of(data.test).groups)
+    if groups is None:
+        return []
+    over = f"intervals are over images, not over the {groups.n_test:,} groups of test images, and may be too short"
+    return [over, *groups.notes()]
 
 
 def _of_written(paths: Sequence[Path], folder: Path) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ from .measure_options import (
     copies_notes,
     device_option,
     featurising,
+    groups_between,
+    groups_document,
+    groups_notes,
     image_options,
     images_document,
     opened,
@@ -35,21 +39,53 @@ from .measure_options import (
     request_of,
     setting_options,
     skipped_notes,
+    with_options,
 )
 from .options import encoder_names, refuse_idle
-from .output import json_option, print_json, print_notes, print_table, say
+from .output import json_option, print_json, print_notes, print_table, say, wrapped
+from .prediction_output import kept_document, print_kept, print_tag_evaluation, tag_document
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.evaluating import Evaluation, Featurising, Request
+    from ..evaluation.keeping import Kept
+    from ..evaluation.tagging import TagEvaluation
 
 
 _EVALUATE_EXAMPLES = """\b
 Examples:
   zoo evaluate pocket_simclr_rn_shapes shapes
   zoo evaluate dino_vitS16 dino_vitS16@cls:11 ./birds --settings full,5-shot --device cuda
+  zoo evaluate dino_vitS16 xrays.csv --label-column finding --group patient
   zoo evaluate dino_rn50 /data/imagenet --dataset imagenet-1k --decompose --supervised sup_rn50 --workers 8
+  zoo evaluate dino_vitS16 ./birds --settings full --save birds-probe --export onnx
 """
+_SAVING = (
+    click.option(
+        "--metrics",
+        "judged",
+        is_flag=True,
+        help="Also AUROC, average precision, calibration, class errors and confusions, of the probe with all labels.",
+    ),
+    click.option(
+        "--save",
+        "saved",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Keep that probe for 'zoo predict', with these metrics; of several encoders in DIR/NAME.",
+    ),
+    click.option(
+        "--export",
+        "exports",
+        type=click.Choice(["torch", "onnx"]),
+        multiple=True,
+        help="With --save, also write encoder and probe as one network. Repeatable.",
+    ),
+)
+
+
+def _saving_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(command, _SAVING)
 
 
 @click.command("evaluate", epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
@@ -73,6 +109,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where features and measured probes are kept.  [default: in the cache]",
 )
+@_saving_options
 @recording_options
 @json_option
 def evaluate_command(
@@ -81,6 +118,9 @@ def evaluate_command(
     decompose: bool,
     supervised: str | None,
     root: Path | None,
+    judged: bool,
+    saved: Path | None,
+    exports: tuple[str, ...],
     source: str,
     record: bool,
     as_json: bool,
@@ -89,7 +129,11 @@ def evaluate_command(
     """Measure encoders on your labelled images.
 
     Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
-    it was if it was stopped. Every number becomes a row of your results.
+    it was if it was stopped. Every number becomes a row of your results. With --save the probe that has learned from
+    all labels is kept too: trained again at what was chosen, with metrics beside the error.
+
+    Images with tags, any number each, have one probe a tag and their mean average precision; label settings, nearest
+    neighbours and the decomposition are left out there.
     """
     from ..datasets.imagefiles import notes_on
     from ..evaluation.evaluating import evaluations_folder
@@ -98,9 +142,14 @@ def evaluate_command(
         refuse_idle(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
     refuse_idle_probes(options)
     refuse_idle_source(record=record)
+    if saved is None:
+        refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    folders = _folders_to_save(ids, saved, exports)
     request = request_of(options, decompose=decompose)
     data = opened(images, options)
+    if data.train.tags:
+        refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
     if record:
         refuse_other_images(data)
     folder, how = root or evaluations_folder(), featurising(options)
@@ -110,7 +159,8 @@ def evaluate_command(
     problems: list[str] = []
     for name in ids:
         try:
-            evaluation = _evaluated(name, data, folder, how, request, twin)
+            done = _Measured(name, data, folder, how, request, twin, wants_metrics=judged or saved is not None)
+            done.save(folders.get(name), exports)
         except ZooError as error:
             if len(ids) == 1:
                 raise
@@ -118,17 +168,17 @@ def evaluate_command(
             click.echo(f"{name}: {error}", err=True)
             continue
         if not as_json:  # before anything can go wrong with the results
-            print_evaluation(evaluation, on_images=notes_on([data.train, data.val]))
+            done.print(on_images=notes_on([data.train, data.val]))
             sys.stdout.flush()
         recorded = None
         if record:
-            recorded = recording(partial(_rows, evaluation, source))
+            recorded = recording(partial(done.rows, source))
             problems += [f"{name}: {recorded.problem}"] * bool(recorded.problem)
         if as_json:
-            document = document_of(evaluation) | {"images": images_document(data)}
+            document = done.document() | {"images": images_document(data)}
             problem = recorded.problem if recorded else ""
-            done = recorded.document if recorded else None
-            found.append(document | {"recorded": done, "not_recorded": problem or None})
+            added = recorded.document if recorded else None
+            found.append(document | {"recorded": added, "not_recorded": problem or None})
         elif recorded:
             print_notes(recorded.notes)
             sys.stdout.flush()
@@ -140,22 +190,110 @@ def evaluate_command(
         raise click.ClickException(" ".join(problems))
 
 
-def _evaluated(name: str, data: ImageData, root: Path, how: Featurising, request: Request, twin: Any) -> Evaluation:
-    from dataclasses import replace
+NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
-    from ..evaluation.evaluating import evaluate, featurise_data, runs_folder
-    from ..progress import Bar
 
-    say(f"{name}: features of {data.name}")
-    features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
-    return evaluate(
-        features["train"],
-        features["val"],
-        replace(request, supervised=twin),
-        card=catalogue()[name],
-        cache=runs_folder(root, name),
-        tell=lambda text: say(f"{name}: {text}"),
-    )
+def _folders_to_save(ids: list[str], saved: Path | None, exports: tuple[str, ...]) -> dict[str, Path]:
+    """Where the probe of each encoder goes; refuses what is in the way before anything is computed."""
+    if saved is None:
+        return {}
+    from ..evaluation.evaluating import runs_folder
+    from ..evaluation.saved_probes import require_exporters, require_place
+
+    folders = {name: saved if len(ids) == 1 else runs_folder(saved, name).parent for name in ids}
+    for name, folder in folders.items():
+        require_place(folder, name)
+    require_exporters(exports)
+    return folders
+
+
+class _Measured:
+    """One encoder on one data set: of classes an evaluation, and the kept probe if wanted; of tags both in one."""
+
+    def __init__(
+        self,
+        name: str,
+        data: ImageData,
+        root: Path,
+        how: Featurising,
+        request: Request,
+        twin: Any,
+        *,
+        wants_metrics: bool,
+    ) -> None:
+        from ..evaluation.evaluating import featurise_data, runs_folder
+        from ..progress import Bar
+
+        def tell(text: str) -> None:
+            say(f"{name}: {text}")
+
+        tell(f"features of {data.name}")
+        features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
+        train, test = features["train"], features["val"]
+        self.saved: Path | None = None
+        self.evaluation: Evaluation | None = None
+        self.tagged: TagEvaluation | None = None
+        self.kept: Kept | None = None
+        if data.train.tags:
+            from ..evaluation.tagging import evaluate_tags
+
+            self.tagged = evaluate_tags(train, test, request, scale=data.train.reading.scale, tell=tell)
+            self.kept = self.tagged.kept
+            return
+        from ..evaluation.evaluating import evaluate
+
+        asked, cache = replace(request, supervised=twin), runs_folder(root, name)
+        self.evaluation = evaluate(train, test, asked, card=catalogue()[name], cache=cache, tell=tell)
+        if wants_metrics:
+            from ..evaluation.keeping import keep_probe
+
+            tell("the probe with all labels again, and its metrics")
+            self.kept = keep_probe(self.evaluation, asked, cache=cache, scale=data.train.reading.scale)
+
+    def save(self, folder: Path | None, exports: tuple[str, ...]) -> None:
+        """Keeps the probe."""
+        if folder is None or self.kept is None:
+            return
+        from ..evaluation.classification import Classification, confusion_figure
+        from ..evaluation.saved_probes import save_probe
+
+        metrics = self.kept.metrics
+        figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
+        self.saved = save_probe(self.kept.probe, folder, figures=figures, export=exports)
+
+    def print(self, *, on_images: list[str]) -> None:
+        """Prints tables and notes."""
+        if self.evaluation is not None:
+            print_evaluation(self.evaluation, on_images=on_images)
+        if self.tagged is not None:
+            print_tag_evaluation(self.tagged, on_images=on_images)
+        elif self.kept is not None:
+            print_kept(self.kept)
+        if self.saved is not None:
+            click.echo(
+                wrapped(f"Saved the probe to {self.saved}; classify images with: zoo predict {self.saved} IMAGES")
+            )
+
+    def document(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        if self.tagged is not None:
+            document = tag_document(self.tagged)
+        else:
+            assert self.evaluation is not None
+            document = document_of(self.evaluation)
+            document["metrics"] = None if self.kept is None else kept_document(self.kept)
+        return document | {"saved": None if self.saved is None else str(self.saved)}
+
+    def rows(self, source: str) -> Mapping[Any, Mapping[str, Any]]:
+        """Rows of results."""
+        if self.tagged is not None:
+            from ..evaluation.tagging import rows_of_tags
+
+            return rows_of_tags(self.tagged, source=source)
+        from ..evaluation.evaluating import rows_of_evaluation
+
+        assert self.evaluation is not None
+        return rows_of_evaluation(self.evaluation, source=source)
 
 
 def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how: Featurising) -> Any:
@@ -169,12 +307,6 @@ def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how:
     return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar("images"))[
         "train"
     ]
-
-
-def _rows(evaluation: Evaluation, source: str) -> Mapping[Any, Mapping[str, Any]]:
-    from ..evaluation.evaluating import rows_of_evaluation
-
-    return rows_of_evaluation(evaluation, source=source)
 
 
 _FEATURES_EXAMPLES = """\b
@@ -234,7 +366,7 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
         }
         for part, features in found.items()
     ]
-    copies = copies_between(data)
+    copies, groups = copies_between(data), groups_between(data)
     if as_json:
         print_json(
             {
@@ -243,12 +375,14 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
                 "features": records,
                 "images": images_document(data),
                 "copies": copies_document(copies),
+                "groups": groups_document(groups),
             }
         )
         return
     rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
     notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
+    notes += groups_notes(groups, has_intervals=False)
     skipped = [f"{part}: {one.image}" for part, features in found.items() for one in features.skipped]
     print_notes(notes + skipped_notes(skipped, n_named=10))
 
@@ -310,6 +444,7 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
     folders of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of images that
     are new to it.
     """
+    from ..datasets.groups import shared_groups
     from ..datasets.images import copies_of
     from ..evaluation.evaluating import decomposed, evaluations_folder, runs_folder
     from ..features import load_features
@@ -325,9 +460,10 @@ def decompose_command(train: Path, test: Path, supervised: str | None, as_json: 
     kept = runs_folder(evaluations_folder(), name)
     report = decomposed(of_train, of_test, request, card=card, cache=kept, tell=say)
     copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
+    groups = shared_groups(of_train.groups, of_test.groups)
     if as_json:
         document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)}
-        print_json(document | {"copies": copies_document(copies)})
+        print_json(document | {"copies": copies_document(copies), "groups": groups_document(groups)})
     else:
         print_risk(report)
-        print_notes(copies_notes(copies))
+        print_notes(copies_notes(copies) + groups_notes(groups, has_intervals=True))

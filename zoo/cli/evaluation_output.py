@@ -10,7 +10,7 @@ import click
 
 from ..cards.schema import Missing
 from ..errors import ZooError
-from .measure_options import copies_document, copies_notes, skipped_notes
+from .measure_options import copies_document, copies_notes, groups_document, groups_notes, skipped_notes
 from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -
         "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes; "
         f"protocol {evaluation.protocols.errors.name}"
     ]
-    notes += copies_notes(evaluation.copies)
+    notes += copies_notes(evaluation.copies) + groups_notes(evaluation.groups, has_intervals=True)
     if evaluation.problems:
         notes.append(f"{len(evaluation.problems)} measured probes could not be stored: {evaluation.problems[0]}")
     notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
@@ -246,6 +246,7 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
         "decomposition": None if evaluation.risk is None else risk_document(evaluation.risk),
         "law": law_elsewhere(evaluation),
         "copies": copies_document(evaluation.copies),
+        "groups": groups_document(evaluation.groups),
         "not_kept": list(evaluation.problems),
         "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
         "features": {"train": _folder(train), "val": _folder(test)},

@@ -56,6 +56,7 @@ from .output import (
     print_notes,
     print_table,
     record,
+    size,
     wrapped,
 )
 
@@ -345,10 +346,23 @@ def _show_document(
         "licence_terms": record(licence_terms(card)),
         "access": access_words(card),
         "errata": errata,
+        "cost": _cost_document(card),
         "results": None if summary is None else risk_record(summary),
         "other_results": [asdict(mean) for means in elsewhere.values() for mean in means],
         "reported": [asdict(number) for number in reported],
     }
+
+
+def _cost_document(card: EncoderCard) -> dict[str, Any] | None:
+    """The same as JSON; null where it is not known."""
+    from ..cards.costs import memory_bytes
+    from ..choosing.constraints import BATCH_SIZE, known_cost
+
+    cost = known_cost(card)
+    if cost is None:
+        return None
+    memory = {device: memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")}
+    return {**asdict(cost), "batch_size": BATCH_SIZE, "memory_bytes": memory}
 
 
 def _lines(
@@ -370,7 +384,7 @@ def _lines(
             lines += _section(part.capitalize(), parts[part])
         if part == "architecture" and card.patch_grid is not None:
             lines += entry("patch grid", "{} x {}".format(*card.patch_grid))
-    lines += _risks(summary)
+    lines += [*_cost(card), *_risks(summary)]
     if elsewhere:
         from .risks import section_lines
 
@@ -379,6 +393,23 @@ def _lines(
     for part in _LAST_SECTIONS:
         lines += [*_section(part.capitalize(), parts[part]), *term_lines(card, part)]
     return lines + _errata(card, summary)
+
+
+def _cost(card: EncoderCard) -> list[str]:
+    """What a forward pass takes, computed from the network."""
+    from ..cards.costs import memory_bytes
+    from ..choosing.constraints import BATCH_SIZE, known_cost
+
+    title, cost = "Cost (computed, in float32)", known_cost(card)
+    lines = ["", click.style(title, bold=True)]
+    if cost is None:
+        return [*lines, "  not known"]
+    on_gpu, on_cpu = (memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu"))
+    lines += entry("operations", f"{cost.gflops:.3g} GFLOPs an image of {cost.px} px; a multiply-add is two")
+    lines += entry("parameters", f"{size(cost.parameter_bytes)} with buffers")
+    lines += entry("activations", f"{size(cost.activation_bytes)} an image, the most alive at once")
+    batches = f"for batches of {BATCH_SIZE}, with a fifth more activations for gaps"
+    return lines + entry("memory", f"{size(on_gpu)} of a GPU with CUDA's context, {size(on_cpu)} of a CPU, {batches}")
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..datasets.opening import KINDS, help_on, is_table
 from ..errors import QueryError, ZooError
 from .options import refuse_idle
 from .output import say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
+    from ..datasets.groups import SharedGroups
     from ..datasets.images import Copies
     from ..evaluation.evaluating import Featurising, Request
 
@@ -174,16 +176,7 @@ def settings_of(given: Sequence[str], *, form: str = "NAME=VALUE") -> dict[str, 
     return found
 
 
-IMAGE_KINDS = """\
-  digits                   scikit-learn's handwritten digits
-  shapes                   rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0
-  FOLDER                   a folder a class, below train/ and val/, or split by hash
-  FILE.npz                 arrays x and y, or x_train, y_train, x_val and y_val
-  torchvision:NAME:ROOT    a data set of torchvision on the disk
-  huggingface:PATH         what save_to_disk of the library datasets wrote
-"""
-
-IMAGES_HELP = f"\b\nIMAGES is one of\n{IMAGE_KINDS}"
+IMAGES_HELP = f"\b\nIMAGES is one of\n{help_on(KINDS)}"
 
 
 def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -199,6 +192,16 @@ def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return low, high
 
 
+def columns_of(text: str | None) -> tuple[str, ...]:
+    """Names of columns from a list by comma."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        raise QueryError(f"Got --label-columns {text!r}, expected two columns or more by comma, each once.")
+    return names
+
+
 DATA_OPTIONS = (
     click.option("--dataset", metavar="NAME", help="Name of the data set in the results, if not its own."),
     click.option(
@@ -207,8 +210,38 @@ DATA_OPTIONS = (
         help="Share of the images to test on, where the source does not say.  [default: 0.2]",
     ),
     click.option("--split-seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that split.  [default: 0]"),
-    click.option("--image-column", help="Of a Hugging Face data set that has several."),
-    click.option("--label-column", help="Of a Hugging Face data set that has several."),
+    click.option(
+        "--image-column",
+        metavar="COLUMN",
+        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: path, file, image or filename]",
+    ),
+    click.option(
+        "--label-column",
+        metavar="COLUMN",
+        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: label, class or target]",
+    ),
+    click.option(
+        "--label-columns",
+        metavar="LIST",
+        callback=lambda ctx, parameter, text: columns_of(text),
+        help="Columns of 0 and 1 of a CSV file, by comma: an image may have several of these labels.",
+    ),
+    click.option(
+        "--multi-label",
+        is_flag=True,
+        help="Images of a CSV file may have several labels, with | or ; between them, or in all columns of 0 and 1.",
+    ),
+    click.option(
+        "--split-column",
+        metavar="COLUMN",
+        help="Column of a CSV file with train, val or test.  [default: split, if there is one]",
+    ),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Column of a CSV file, such as the patient: images with the same value are trained on or tested on "
+        "together, and intervals are over them.",
+    ),
     click.option(
         "--scale",
         metavar="LOW,HIGH",
@@ -218,11 +251,15 @@ DATA_OPTIONS = (
     ),
 )
 
-_OPTIONS = (
-    *DATA_OPTIONS,
+RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
     _DEVICE,
+)
+
+_OPTIONS = (
+    *DATA_OPTIONS,
+    *RUN_OPTIONS,
     click.option(
         "--precision",
         type=click.Choice(["float32", "bfloat16", "float16"]),
@@ -233,7 +270,9 @@ _OPTIONS = (
     click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
 )
 
-IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column")
+TABLE_OPTIONS = ("label_columns", "multi_label", "split_column", "group")
+
+IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column", *TABLE_OPTIONS)
 
 SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 
@@ -251,14 +290,24 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale")}
 
 
+def refuse_idle_columns(images: str) -> None:
+    """Refuses options of columns where the source of images has none."""
+    if is_table(images):
+        return
+    if not images.startswith("huggingface:"):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set or CSV file, and has no columns")
+    refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
+
+
 def opened(images: str, options: dict[str, Any]) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images
 
-    if not images.startswith("huggingface:"):
-        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, and has no columns")
+    refuse_idle_columns(images)
     say(f"looking at {images}")
     data = open_images(images, **source_options(options))
+    for note in data.notes:
+        say(note)
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     return data
@@ -334,6 +383,26 @@ def copies_between(data: ImageData) -> Copies | None:
     from ..datasets.images import copies_of
 
     return copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+
+
+def groups_between(data: ImageData) -> SharedGroups | None:
+    """Groups of images in both parts; None if groups are not known."""
+    from ..datasets.groups import shared_groups
+
+    return shared_groups(data.train.groups, data.val.groups)
+
+
+def groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[str]:
+    """Sentences on groups of images."""
+    if groups is None:
+        return []
+    intervals = f"intervals are over the {groups.n_test:,} groups of test images, not over images"
+    return [intervals] * has_intervals + groups.notes()
+
+
+def groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
+    """Counts of groups as JSON."""
+    return None if groups is None else groups.as_dict()
 
 
 def copies_document(copies: Copies | None) -> dict[str, Any] | None:

@@ -66,11 +66,11 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of label-free metrics behind the last comma, and ``all``."""
-    from ..results.vocabulary import LABEL_FREE_METRICS
+    """Completes names of metrics of features behind the last comma, and ``all``."""
+    from ..results.vocabulary import FEATURE_METRICS
 
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(last, ["all", *LABEL_FREE_METRICS])]
+    return [before + comma + name for name in _beginning(last, ["all", *FEATURE_METRICS])]
 
 
 def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -163,3 +163,43 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     got = repr(value) if len(value) <= _LONGEST_COUNT else f"{value[:_LONGEST_COUNT]!r}... ({len(value):,} characters)"
     expected = "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8"
     raise click.BadParameter(f"got {got}, expected {expected}.", ctx, parameter)
+
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
+    if value is None:
+        return None
+    text = value.strip()
+    match = _MEMORY.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
+    if match:
+        n_bytes = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+        if 1 <= n_bytes <= 10**15:
+            return n_bytes
+    raise click.BadParameter(
+        f"got {value[:_LONGEST_COUNT]!r}, expected memory such as 8GB, 512MB or 8GiB.", ctx, parameter
+    )
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?m(?:in)?)? ?(?:(\d+(?:\.\d+)?) ?s)?", re.ASCII)
+_LONGEST_DURATION_S = 366 * 86_400
+
+
+def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``."""
+    if value is None:
+        return None
+    text = value.strip().casefold()
+    match = _DURATION.fullmatch(text) if 0 < len(text) <= _LONGEST_COUNT else None
+    if match:
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        total = 3600 * hours + 60 * minutes + seconds
+        if 0 < total <= _LONGEST_DURATION_S:
+            return total
+    hint = "; say which unit" if text.replace(".", "", 1).isdigit() else ""
+    raise click.BadParameter(
+        f"got {value[:_LONGEST_COUNT]!r}, expected a time such as 30m, 2h, 90s or 1h30m{hint}.", ctx, parameter
+    )

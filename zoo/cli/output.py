@@ -106,6 +106,12 @@ def print_notes(lines: Iterable[str]) -> None:
         click.echo(click.style(wrapped(line), dim=True), err=piped)
 
 
+def print_command(purpose: str, command: str | None) -> None:
+    """Prints which command comes next, on one line for copying; to stderr where :func:`print_notes` does."""
+    if command is not None:
+        click.echo(click.style(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
+
+
 def wrapped(text: str) -> str:
     """A sentence broken to the width of the terminal; one line if there is no terminal."""
     return "\n".join(_lines(text)) or text

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
 
 from ..analysis.label_budget import (
     LEVEL,
+    N_CLASSES,
     N_VALIDATION_IMAGES,
     Curve,
     HeldOutError,
+    ImageNetBudget,
     Noise,
     PredictedError,
     RankOdds,
     amplification,
     check_n_labels,
     held_out_error,
+    imagenet_budget,
     noise_of,
     predict_error,
     rank_odds,
@@ -37,9 +40,18 @@ from .by_reported import (
     print_by_reported,
     reported_candidates,
 )
+from .constraint_options import (
+    asks_for_costs,
+    constraint_options,
+    constraints_of,
+    cost_cells,
+    cost_note,
+    cost_record,
+    spelled,
+)
 from .facts import WRONG
-from .options import as_count, dataset_names, licences, refuse_idle
-from .output import NothingFound, json_option, print_json, print_notes, print_table, record, wrapped
+from .options import as_count, dataset_names, refuse_idle
+from .output import NothingFound, json_option, print_command, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
 _NO_CANDIDATES = ("supervised", "initialized")
@@ -114,15 +126,35 @@ def _why_unusable(curve: Curve, n_labels: int) -> str | None:
     return None
 
 
+_FEWEST_MEASURED = min(setting.n_labels for setting in SETTINGS)
+_N_FIRST = 3  # encoders that the next command measures
 _SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
 _EPILOG = """\b
 Examples:
   zoo recommend --labels 20k
   zoo recommend --labels 20k --dataset birds
+  zoo recommend --classes 2 --labels 5000 --max-memory 8GB --licence commercial
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
   zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
   zoo recommend --by reported-linear --max-parameters 100M
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the user wants to know, and how it is answered."""
+
+    n_labels: int  # of ImageNet, by whose errors encoders are ranked
+    budget: ImageNetBudget | None  # what it stands for; None where the user gave labels of ImageNet
+    too_few: int | None  # labels of ImageNet that stand for the user's, where n_labels are the fewest measured instead
+    constraints: Constraints
+    dataset: str | None  # of the user's own errors, shown beside
+    top: int
+
+    @property
+    def shows_costs(self) -> bool:
+        """Whether operations and memory are shown."""
+        return asks_for_costs(self.constraints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +176,18 @@ class _Ranked:
     help="Labelled images, such as 20k: from 1,000 to 1,281,167, and below 3,000 by extrapolation.",
 )
 @click.option(
+    "--classes",
+    "n_classes",
+    callback=as_count,
+    metavar="K",
+    help="Classes of your images; the labels are then translated into ImageNet's by labels a class.",
+)
+@click.option(
     "--by",
     type=click.Choice(BY),
     help="Rank by the accuracy that somebody reported, with all labels, instead of by what was measured.",
 )
-@click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8.")
-@click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features.")
-@click.option(
-    "--licence",
-    default="any",
-    show_default=True,
-    metavar="WORD|SPDX,...",
-    shell_complete=licences,
-    help="Of the weights: any, permissive, commercial, conditions or ids, joined by commas.",
-)
-@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true, as in zoo list.")
+@constraint_options
 @click.option(
     "--dataset",
     metavar="NAME",
@@ -171,16 +200,14 @@ class _Ranked:
 @json_option
 def recommend_command(
     n_labels: int | None,
+    n_classes: int | None,
     by: str | None,
-    max_parameters: int | None,
-    max_dim: int | None,
-    licence: str,
-    condition: str | None,
     dataset: str | None,
     top: int,
     include_gone: bool,
     include_wrong: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Rank encoders for the number of labels you have.
 
@@ -191,17 +218,27 @@ def recommend_command(
     for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
     --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
     nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
+
+    With --classes, labels are yours: the rank is that with as many labels a class of ImageNet. --max-memory and
+    --device show and limit what batches of --batch-size take, computed from each network. The last line is the command
+    that measures the first three networks on your images.
     """
+    constraints = constraints_of(options)
+    if n_labels is None and by is None:
+        raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
+    if n_labels is None:
+        refuse_idle(("n_classes",), "no labels were given to be translated")
+    budget = None if n_classes is None or n_labels is None else imagenet_budget(n_labels, n_classes)
+    n_labels = n_labels if budget is None else budget.n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
-    elif by is None:
-        raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
-    asked = Constraints(licence=licence, max_parameters=max_parameters, max_dim=max_dim, where=condition)
-    conditions = filters(asked)
+    conditions = filters(constraints)
     if not include_gone:
         conditions.append(NOT_GONE)
     if by is not None:
         refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
+        if constraints.max_memory is None and constraints.min_images_per_second is None:
+            refuse_idle(("device", "batch_size"), f"--by {by} shows no memory")
         _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
@@ -210,24 +247,67 @@ def recommend_command(
     if not include_wrong:
         right = summaries(exclude_wrong=True)
         conditions.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
-    curves, everyone, without = candidates(n_labels)
-    kept, left_out, why_nobody = filtered(everyone, conditions, without)
-    uncertainty = held_out_error(curves, n_labels)
-    ranked = _ranked(curves, kept, uncertainty)
+    asked = _Asked(n_labels, budget, None, constraints, dataset, top)
+    answer = _answered(n_labels, conditions)
+    if budget is not None and answer.says_nothing:
+        asked = replace(asked, n_labels=_FEWEST_MEASURED, too_few=n_labels)
+        answer = _answered(_FEWEST_MEASURED, conditions)
     unmeasured = not_ranked(summaries(), _NO_CANDIDATES, of_cards)
+    command = _next_command(asked, answer.ranked)
     if as_json:
-        document = _document(n_labels, ranked, top, uncertainty, left_out)
+        document = _document(asked, answer)
         document["not_measured"] = not_ranked_document(unmeasured, top)
         if dataset is not None:
             document["dataset"] = dataset
             document["errors_on_dataset"] = own
-        print_json(document)
-    elif ranked:
-        _print(n_labels, ranked, top, uncertainty, left_out, dataset, own)
-    if ranked and not as_json:
+        print_json({**document, "next": command})
+    elif answer.ranked:
+        _print(asked, answer, own)
         print_notes(not_ranked_notes(unmeasured))
+        print_command("on your images", command)
+    if not answer.ranked:
+        raise NothingFound(answer.why_nobody)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Encoders in their order at one number of labels."""
+
+    ranked: list[_Ranked]
+    uncertainty: HeldOutError | None
+    left_out: LeftOut
+    why_nobody: str
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is an extrapolation that cannot tell more than half of the encoders from the first."""
+        kinds = {one.candidate.predicted.kind for one in self.ranked}
+        n_ties = sum(one.odds is None or one.odds.ties_with_first for one in self.ranked)
+        return "extrapolated" in kinds and 2 * n_ties > len(self.ranked)
+
+
+def _answered(n_labels: int, conditions: Sequence[Filter]) -> _Answer:
+    curves, everyone, without = candidates(n_labels)
+    kept, left_out, why_nobody = filtered(everyone, conditions, without)
+    uncertainty = held_out_error(curves, n_labels)
+    return _Answer(_ranked(curves, kept, uncertainty), uncertainty, left_out, why_nobody)
+
+
+def _next_command(asked: _Asked, ranked: Sequence[_Ranked]) -> str | None:
+    """The command that measures the first encoders on the user's images; None without any."""
     if not ranked:
-        raise NothingFound(why_nobody)
+        return None
+    first: dict[str, str] = {}  # other features of the same weights are no other choice
+    for one in ranked:
+        first.setdefault(_file_of(one.candidate.card), one.candidate.card.id)
+    names = ",".join([*first.values()][:_N_FIRST])
+    return " ".join(["zoo choose IMAGES --encoders", names, *spelled(asked.constraints)])
+
+
+def _file_of(card: EncoderCard) -> str:
+    """What two encoders with the same weights share."""
+    url = card.weights.url
+    return card.id if isinstance(url, Missing) else url
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
@@ -267,18 +347,13 @@ def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: Hel
     ]
 
 
-def _print(
-    n_labels: int,
-    ranked: list[_Ranked],
-    top: int,
-    uncertainty: HeldOutError | None,
-    left_out: LeftOut,
-    dataset: str | None,
-    own: dict[str, float],
-) -> None:
-    shown = ranked[:top]
+def _print(asked: _Asked, answer: _Answer, own: dict[str, float]) -> None:
+    n_labels, ranked, uncertainty, dataset = asked.n_labels, answer.ranked, answer.uncertainty, asked.dataset
+    shown = ranked[: asked.top]
     usual = max((one.candidate for one in ranked), key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1]))
     kind = f"{usual.predicted.kind}; lower is better."
+    if asked.budget is not None:
+        click.echo("\n".join(map(wrapped, _translation(asked))) + "\n")
     title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
@@ -301,20 +376,56 @@ def _print(
         headers.insert(3, f"on {dataset}")
         for row, one in zip(rows, shown, strict=True):
             row.insert(3, points(own[one.candidate.card.id]) if one.candidate.card.id in own else "?")
+    if asked.shows_costs:
+        headers[-1:-1] = ["GFLOPs", "memory"]
+        for row, one in zip(rows, shown, strict=True):
+            row[-1:-1] = cost_cells(one.candidate.card, asked.constraints)
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure = [*_how_sure(usual.predicted, ranked, uncertainty), *_wider_gaps(shown, usual.predicted.basis)]
+    sure = [*_how_sure(usual.predicted, ranked, uncertainty, len(shown)), *_wider_gaps(shown, usual.predicted.basis)]
     sure += [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
-    gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in left_out.items())
+    gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in answer.left_out.items())
     print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
+    if asked.shows_costs:
+        print_notes([cost_note(asked.constraints)])
     if dataset is not None:
         place = {one.candidate.card.id: _rank(one) for one in ranked}
         best = [
             f"{encoder} {points(error)} ({f'rank {place[encoder]}' if encoder in place else 'not ranked'})"
             for encoder, error in sorted(own.items(), key=lambda pair: pair[1])
         ]
-        more = f" and {len(best) - top} more" if len(best) > top else ""
-        print_notes([f"measured on {dataset} with all its labels, best first: {', '.join(best[:top])}{more}"])
+        more = f" and {len(best) - asked.top} more" if len(best) > asked.top else ""
+        print_notes([f"measured on {dataset} with all its labels, best first: {', '.join(best[: asked.top])}{more}"])
+
+
+def _translation(asked: _Asked) -> list[str]:
+    """Sentences on which labels of ImageNet stand for the user's, and what that is worth."""
+    budget = asked.budget
+    assert budget is not None
+    lines = [str(budget)]
+    if asked.too_few is not None:
+        lines.append(
+            f"An extrapolation to {asked.too_few:,} labels tells fewer than half of the encoders from the first: the "
+            f"order is that with {_FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
+        )
+    lines.append(
+        f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images "
+        "they are others, and the order may be too: take it for a shortlist."
+    )
+    return lines
+
+
+def _three_shot(ranked: Sequence[_Ranked], n_shown: int) -> list[str]:
+    """A sentence on the order with the fewest labels that were measured, beside an extrapolation below them."""
+    known = [one.candidate for one in ranked if _FEWEST_MEASURED in one.candidate.curve]
+    first = [one.card.id for one in sorted(known, key=lambda one: one.curve[_FEWEST_MEASURED])[:n_shown]]
+    shown = {one.candidate.card.id for one in ranked[:n_shown]}
+    if not first:
+        return []
+    return [
+        f"With {_FEWEST_MEASURED:,} labels, the fewest measured, the first are {', '.join(first[:_N_FIRST])}; "
+        f"{len(shown & set(first))} of the {len(shown)} shown are among its first {len(first)}."
+    ]
 
 
 def _rank(one: _Ranked) -> str:
@@ -337,7 +448,9 @@ def _licence(card: EncoderCard) -> str:
     return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
 
 
-def _how_sure(predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty: HeldOutError | None) -> list[str]:
+def _how_sure(
+    predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty: HeldOutError | None, n_shown: int
+) -> list[str]:
     """Sentences on where the numbers come from and how far to trust them."""
     caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
     images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
@@ -368,6 +481,7 @@ def _how_sure(predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty:
     )
     lines += _ties(ranked)
     if predicted.kind == "extrapolated":
+        lines += _three_shot(ranked, n_shown)
         lines.append("Extrapolation: nothing was measured with so few labels.")
     return lines
 
@@ -420,11 +534,10 @@ def _wider_gaps(shown: Sequence[_Ranked], usual: Sequence[int]) -> list[str]:
     ]
 
 
-def _document(
-    n_labels: int, ranked: list[_Ranked], top: int, uncertainty: HeldOutError | None, left_out: LeftOut
-) -> dict[str, Any]:
-    records = []
-    for one in ranked[:top]:
+def _document(asked: _Asked, answer: _Answer) -> dict[str, Any]:
+    records: list[dict[str, Any]] = []
+    ranked, budget = answer.ranked, asked.budget
+    for one in ranked[: asked.top]:
         candidate = one.candidate
         card, predicted = candidate.card, candidate.predicted
         basis = [{"setting": _SETTING[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
@@ -438,18 +551,35 @@ def _document(
         }
         known = {"rank": one.rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
         records.append({**known, **_uncertain(one), **record(facts), "errata": errata_records(candidate.errata)})
+        if asked.shows_costs:
+            records[-1] |= cost_record(card, asked.constraints)
     return {
-        "n_labels": n_labels,
+        "n_labels": asked.n_labels,
+        "asked": None if budget is None else _asked_record(asked, budget),
+        "constraints": asdict(asked.constraints),
         "unit": "percent",
         "n_candidates": len(ranked),
-        "uncertainty": None if uncertainty is None else asdict(uncertainty),
+        "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
         "interval_level": LEVEL,
         "intervals_contain": _contained(ranked),
         "n_ties_with_first": sum(one.odds.ties_with_first for one in ranked if one.odds is not None),
         "left_out": [
-            {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()
+            {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in answer.left_out.items()
         ],
         "encoders": records,
+    }
+
+
+def _asked_record(asked: _Asked, budget: ImageNetBudget) -> dict[str, Any]:
+    """How the user's labels were translated, as JSON."""
+    return {
+        "n_labels": budget.asked,
+        "n_classes": budget.n_classes,
+        "labels_per_class": budget.labels_per_class,
+        "imagenet_labels": budget.n_labels,
+        "is_capped": budget.is_capped,
+        "ranked_by": "expected error" if asked.too_few is None else "3-shot error",
+        "translation": _translation(asked),
     }
 
 

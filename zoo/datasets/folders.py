@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import REMEDY, SUFFIXES, Reading, Spread, Stored, files_reading, read_image
-from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of
+from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of, of_groups
 from .rgb import Scale, array_values, checked_scale, shades
 from .subsets import hash_split, stratified_split
 
@@ -125,7 +125,7 @@ def _scan(root: Path, *, name: str, split: str, seen: Seen, scale: Scale | None)
     paths = [path for of_class in by_class.values() for path in of_class]
     _require_distinct(paths, root)
     labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in by_class.values()]).astype(np.int64)
-    return files_image_set(root, paths, labels, classes, read=_read, name=name, split=split, scale=scale)
+    return files_image_set(root, paths, labels, classes, read=read_below, name=name, split=split, scale=scale)
 
 
 def files_image_set(
@@ -138,9 +138,11 @@ def files_image_set(
     name: str,
     split: str,
     scale: Scale | None,
+    groups: np.ndarray | None = None,
+    tags: tuple[str, ...] = (),
 ) -> ImageSet:
     """The image set of files at paths below a folder, with / between; ``read`` reads one of them by its number."""
-    files = [os.path.join(root, *path.split("/")) for path in paths]
+    files = [os.path.join(root, path) for path in paths]
     contents = contents_of_files(files)
     reading = files_reading(files, paths, image_set=name, scale=scale)
     return ImageSet(
@@ -150,9 +152,14 @@ def files_image_set(
         labels=labels,
         classes=classes,
         names=paths,
-        fingerprint=fingerprint_of(["folder", *classes, *paths, labels.astype("<i8"), contents.astype("<u8")], reading),
+        fingerprint=fingerprint_of(
+            ["folder", *classes, *paths, labels.astype("<i8"), contents.astype("<u8"), *of_groups(groups, tags)],
+            reading,
+        ),
         reading=reading,
         contents=contents,
+        groups=groups,
+        tags=tags,
     )
 
 
@@ -181,9 +188,10 @@ def _require_distinct(paths: list[str], root: Path) -> None:
             )
 
 
-def _read(root: str, paths: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
+def read_below(root: str, paths: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
+    """The image with this number, of a folder or a table."""
     path = paths[index]
-    return read_image(os.path.join(root, *path.split("/")), image=path, image_set=image_set, scale=scale)
+    return read_image(os.path.join(root, path), image=path, image_set=image_set, scale=scale)
 
 
 _ARRAY_NAMES = "x and y, or x_train, y_train, x_val and y_val"

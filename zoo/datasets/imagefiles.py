@@ -256,7 +256,15 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
 
 
 def is_dicom(path: str) -> bool:
-    return path.lower().endswith(DICOM_SUFFIXES)
+    """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
+    lowered = path.lower()
+    if lowered.endswith(SUFFIXES):
+        return lowered.endswith(DICOM_SUFFIXES)
+    try:
+        with open(path, "rb") as file:
+            return file.read(132)[128:] == b"DICM"
+    except OSError:
+        return False
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,7 +8,7 @@ tables can be shown without NumPy.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -36,6 +36,10 @@ class Request:
     seed: int = 0
     image_column: str | None = None
     label_column: str | None = None
+    label_columns: tuple[str, ...] = ()
+    split_column: str | None = None
+    group: str | None = None
+    multi_label: bool = False
     scale: Scale | None = None
     task: str = ""  # of maps
 
@@ -91,6 +95,21 @@ def _npz(asked: Request) -> ImageData:
     return npz_data(Path(asked.text), **asked.folder_options() | {"name": asked.name or Path(asked.text).stem})
 
 
+def _table(asked: Request) -> ImageData:
+    from .tables import Columns, table_data
+
+    columns = Columns(
+        image=asked.image_column,
+        label=asked.label_column,
+        labels=asked.label_columns,
+        split=asked.split_column,
+        group=asked.group,
+        multi_label=asked.multi_label,
+    )
+    options = asked.folder_options() | {"name": asked.name or Path(asked.text).stem}
+    return table_data(Path(asked.text), columns=columns, **options)
+
+
 def _torchvision(asked: Request) -> ImageData:
     dataset, _, root = asked.rest.partition(":")
     if not dataset or not root:
@@ -108,6 +127,17 @@ def _huggingface(asked: Request) -> ImageData:
     options = asked.folder_options() | {"name": asked.folder_name(asked.rest)}
     options |= {"image_column": asked.image_column, "label_column": asked.label_column}
     return huggingface_data(Path(asked.rest), **options)
+
+
+def _idx(asked: Request) -> ImageData:
+    from .idx import DEBIAN, idx_data
+
+    dataset = asked.text.partition(":")[0]
+    if not asked.rest and (dataset != "fashion-mnist" or not DEBIAN.is_dir()):
+        raise QueryError(
+            f"The image set {asked.text!r} is not complete; expected {dataset}:PATH, the folder of its files."
+        )
+    return idx_data(dataset, Path(asked.rest or DEBIAN))
 
 
 def _shapes_with_maps(asked: Request) -> DenseData:
@@ -129,7 +159,11 @@ KINDS: dict[str, Kind[ImageData]] = {
     "digits": Kind("scikit-learn's handwritten digits", _digits),
     "shapes": Kind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
     "FOLDER": Kind("a folder a class, below train/ and val/, or split by hash", _folder),
+    "FILE.csv": Kind("columns path and label, maybe split and groups (--group); also .tsv", _table),
     "FILE.npz": Kind("arrays x and y, or x_train, y_train, x_val and y_val", _npz),
+    "fashion-mnist:PATH": Kind("the folder of its four idx files, or the one above FashionMNIST/raw", _idx),
+    "mnist:PATH": Kind("the same of MNIST", _idx),
+    "kmnist:PATH": Kind("the same of Kuzushiji-MNIST", _idx),
     "torchvision:NAME:ROOT": Kind("a data set of torchvision on the disk", _torchvision),
     "huggingface:PATH": Kind("what save_to_disk of the library datasets wrote", _huggingface),
 }
@@ -157,6 +191,10 @@ def open_images(
     seed: int = 0,
     image_column: str | None = None,
     label_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    split_column: str | None = None,
+    group: str | None = None,
+    multi_label: bool = False,
     scale: Scale | None = None,
 ) -> ImageData:
     """A training and a validation set of labelled images.
@@ -173,7 +211,18 @@ def open_images(
     seed : int
         Of that split; the rendered set has one among its options.
     image_column, label_column : str, optional
-        Of a Hugging Face data set that has several.
+        Of a Hugging Face data set that has several; of a CSV file, if they are not path, file, image or filename, and
+        label, class or target.
+    label_columns : sequence of str, optional
+        Columns of 0 and 1 of a CSV file, whose images then may have several labels.
+    split_column : str, optional
+        The column of a CSV file with train, val, valid, validation or test, if it is not split.
+    group : str, optional
+        The column of a CSV file with the group of each image, such as its patient: the images of a group are on one
+        side of every split, and intervals are over groups.
+    multi_label : bool
+        Images of a CSV file may have several labels: in all columns of 0 and 1, or in the label column with "|" or ";"
+        between them.
     scale : (float, float), optional
         The values that are black and white, of images with more than 8 bits a channel; by default the ends of their
         range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
@@ -183,7 +232,7 @@ def open_images(
     UnknownName
         If it is none of them; lists what would be.
     QueryError
-        If it is one of them, wrongly written, or no image has a use for the scale.
+        If it is one of them, wrongly written, or has no use for the scale or an option of CSV files.
     DataError
         If the images or labels are not what a probe needs; says what and where.
     MissingExtra
@@ -197,6 +246,14 @@ def open_images(
     kind = _kind_of(text, KINDS)
     if kind is None:
         raise UnknownName("image set", text, _names(KINDS), hint=_expected(KINDS))
+    of_tables = {
+        "split_column": split_column,
+        "group": group,
+        "label_columns": label_columns,
+        "multi_label": multi_label,
+    }
+    if not is_table(text) and (idle := [option for option, given in of_tables.items() if given]):
+        raise QueryError(f"{idle[0]} is of CSV files, and {text!r} is none; leave it out.")
     data = kind.open(
         Request(
             text=text,
@@ -206,6 +263,10 @@ def open_images(
             seed=seed,
             image_column=image_column,
             label_column=label_column,
+            label_columns=tuple(label_columns),
+            split_column=split_column,
+            group=group,
+            multi_label=multi_label,
             scale=scale,
         )
     )
@@ -277,12 +338,18 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]]) -> Kind[T] | None:
         return next((kind for name, kind in kinds.items() if name.partition(":")[0] == first), None)
     if os.path.isdir(text):
         return kinds.get("FOLDER")
-    return kinds.get("FILE.npz") if text.lower().endswith(".npz") else None
+    endings = {".npz": "FILE.npz", ".csv": "FILE.csv", ".tsv": "FILE.csv"}
+    return kinds.get(endings.get(os.path.splitext(text)[1].lower(), ""))
+
+
+def is_table(text: str) -> bool:
+    """Whether a text names a CSV or TSV file of images, which has columns."""
+    return _kind_of(text, KINDS) is KINDS["FILE.csv"]
 
 
 def _names(kinds: Mapping[str, Kind[T]]) -> list[str]:
-    """The words that kinds begin with; FOLDER and FILE.npz stand for paths."""
-    return [name.partition(":")[0] for name in kinds if name not in ("FOLDER", "FILE.npz")]
+    """The words that kinds begin with; FOLDER and FILE... stand for paths."""
+    return [name.partition(":")[0] for name in kinds if not name.startswith(("FOLDER", "FILE"))]
 
 
 def _expected(kinds: Mapping[str, Kind[T]]) -> str:

@@ -8,7 +8,9 @@ hence:
 * of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
 
 A held-out part has all copies of an image or none of them, so that none of its images is among those that are left. The
-same holds for the two parts of a split: copies go with the first of them in the order of the set.
+same holds for the two parts of a split: copies go with the first of them in the order of the set. Where groups are
+known, such as the images of one patient, a part has whole groups: they are looked at in random order, and each is taken
+that brings the shares of the classes nearer to what is wanted.
 
 Draws stay the same whatever numpy's generators do next: the bits of PCG64 and of SeedSequence are fixed by numpy's
 promise on bit generators; the methods of ``numpy.random.Generator`` are not, so that none is used. A stream belongs to
@@ -26,7 +28,8 @@ from typing import Any
 from ..errors import DataError
 from ..files import replaced
 from ..optional import requires_extra
-from .images import ImageData, ImageSet, beside_the_first, digest
+from .groups import together
+from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -222,6 +225,7 @@ def held_out(
     parent: str = "",
     classes: tuple[str, ...] = (),
     contents: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Subset:
     """``n`` images in the proportions of the classes, such that every class keeps at least one image in the rest.
 
@@ -239,6 +243,9 @@ def held_out(
     contents : uint64 array, shape (n_images,), optional
         Copies, which have the same one, are held out together or not at all; where they cannot be made to fit, fewer
         than ``n`` images are held out.
+    groups : uint64 array, shape (n_images,), optional
+        Images of a group, which have the same one, are held out together or not at all, with their copies; about ``n``
+        images are then held out, fewer or more, as the groups allow.
 
     Raises
     ------
@@ -255,7 +262,15 @@ def held_out(
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
         )
     wanted, ranks = _proportional(counts, int(n)), ~_ranks(len(checked), seed)
-    chosen = lowest_of_each(checked, present, wanted, ranks, contents)
+    if groups is not None:
+        chosen = whole_groups(checked, present, wanted, ranks, _known(together(contents, groups)))
+    else:
+        chosen = lowest_of_each(checked, present, wanted, ranks, contents)
+    if not len(chosen) and groups is not None:
+        raise DataError(
+            f"{n:,} of {len(checked):,} images were to be held out, but they have {len(np.unique(groups)):,} groups, "
+            "none of which can be held out whole so that each class keeps an image; use more groups."
+        )
     if not len(chosen):
         raise DataError(
             f"{n:,} of {len(checked):,} images were to be held out, but each has so many copies that it cannot be held "
@@ -314,6 +329,57 @@ def lowest_of_each(
     n_single = np.bincount(place[single], minlength=len(present))
     more = _lowest(labels[single], present, np.minimum(wanted - n_taken, n_single), ranks[single])
     return np.sort(np.concatenate([np.flatnonzero(taken), single[more]])).astype(np.int64)
+
+
+def whole_groups(
+    labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray, groups: np.ndarray
+) -> np.ndarray:
+    """Positions of whole groups with about the ``wanted`` images of each class, ascending; each class keeps an image.
+
+    Groups are looked at in the order of the ranks of their first images, and taken if the squared distance of the
+    classes' shares to those wanted falls. Then a class of which none was taken gets its smallest group that leaves
+    every class an image.
+    """
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    pairs, counts = np.unique(number * len(present) + np.searchsorted(present, labels), return_counts=True)
+    group_of, class_of = pairs // len(present), pairs % len(present)
+    starts = np.searchsorted(group_of, np.arange(len(first) + 1)).tolist()
+    held, of_class = counts.tolist(), class_of.tolist()
+    total = np.bincount(np.searchsorted(present, labels), minlength=len(present)).tolist()
+    missing, left = [int(n) for n in wanted], list(total)
+    taken = np.zeros(len(first), bool)
+
+    def can_leave(group: int) -> bool:
+        return all(left[of_class[at]] > held[at] for at in range(starts[group], starts[group + 1]))
+
+    def take(group: int) -> None:
+        taken[group] = True
+        for at in range(starts[group], starts[group + 1]):
+            missing[of_class[at]] -= held[at]
+            left[of_class[at]] -= held[at]
+
+    n_open = sum(n > 0 for n in missing)
+    for group in np.argsort(ranks[first], kind="stable").tolist():
+        if not n_open:
+            break
+        parts = range(starts[group], starts[group + 1])
+        gain = sum(held[at] * (2 * missing[of_class[at]] - held[at]) / total[of_class[at]] ** 2 for at in parts)
+        if gain > 0 and can_leave(group):
+            take(group)
+            n_open = sum(n > 0 for n in missing)
+    for place in np.flatnonzero(wanted > 0).tolist():
+        if left[place] == total[place]:
+            having = np.flatnonzero(class_of == place)
+            for at in having[np.lexsort((ranks[first[group_of[having]]], counts[having]))].tolist():
+                if can_leave(int(group_of[at])):
+                    take(int(group_of[at]))
+                    break
+    return np.flatnonzero(taken[number]).astype(np.int64)
+
+
+def _known(numbers: np.ndarray | None) -> np.ndarray:
+    assert numbers is not None  # for groups are known
+    return numbers
 
 
 def _lowest(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -451,16 +517,20 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
     limit = round(val_share * 2**64)
     prefix = f"{checked_seed(seed)}/"
     by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
-    together = beside_the_first(by_name, images.contents)
-    return _halves(images, by_name if together.all() or not together.any() else together)
+    joined = beside_the_first(by_name, images.together)
+    return _halves(images, by_name if images.groups is None and (joined.all() or not joined.any()) else joined)
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
     """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
 
     All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
+    All images of a group are on one side as well; the shares are then as near as groups allow, and a class that they
+    leave out of either side is refused. In a multi-label set, combinations of tags too rare for that are split as one.
     """
     _require_share(images, val_share)
+    if images.groups is not None or images.tags:
+        return _grouped_split(images, val_share=val_share, seed=seed)
     counts = images.n_per_class()
     present = np.flatnonzero(counts)
     wanted = np.clip(np.floor(counts[present] * val_share + 0.5).astype(np.int64), 1, counts[present] - 1)
@@ -468,6 +538,50 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     in_val = np.zeros(len(images), bool)
     in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
     return _as_split(images, _halves(images, in_val))
+
+
+def _grouped_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
+    """The split where groups are known or images have tags; every class or tag is on both sides, or it is refused."""
+    labels = images.labels.copy()
+    if images.tags:
+        rare = images.n_per_class()[labels] * min(val_share, 1 - val_share) < 1
+        labels[rare] = len(images.classes)
+    present, counts = np.unique(labels, return_counts=True)
+    wanted = np.clip(np.floor(counts * val_share + 0.5).astype(np.int64), 1, counts - 1)
+    ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
+    in_val = np.zeros(len(images), bool)
+    if images.groups is None:
+        in_val[lowest_of_each(labels, present, wanted, ranks, images.contents)] = True
+    else:
+        in_val[whole_groups(labels, present, wanted, ranks, _known(images.together))] = True
+    _require_both_sides(images, in_val)
+    return _as_split(images, (np.flatnonzero(~in_val), np.flatnonzero(in_val)))
+
+
+def _require_both_sides(images: ImageSet, in_val: np.ndarray) -> None:
+    """Refuses a split that leaves a class, or a tag of a multi-label set, without an image on one side."""
+    if images.tags:
+        what, names, has = "tags", images.tags, indicators_of(images)  # (n, n_tags)
+        n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
+        n_all = n_val + n_train
+    else:
+        what, names, n_all = "classes", images.classes, images.n_per_class()
+        n_val = np.bincount(images.labels[in_val], minlength=len(names))
+        n_train = n_all - n_val
+    alone = np.flatnonzero((n_all > 0) & ((n_val == 0) | (n_train == 0)))
+    if not alone.size and in_val.any() and not in_val.all():
+        return
+    first = int(alone[0]) if alone.size else 0
+    side = "test" if not alone.size or n_val[first] == 0 else "training"
+    members = indicators_of(images)[:, first] if images.tags else images.labels == first
+    why = f"it has {int(members.sum()):,} images"
+    if images.groups is not None:
+        why = f"its {int(members.sum()):,} images are of {len(np.unique(images.groups[members])):,} groups"
+    raise DataError(
+        f"A split of {images.name!r} leaves {len(alone) or 'every'} of {len(names)} {what} without a {side} image, "
+        f"the first is {names[first]!r} ({why}); add images of other groups, leave {names[first]!r} out, or take "
+        "another share or seed."
+    )
 
 
 def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:

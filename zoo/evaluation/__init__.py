@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from ..optional import lazy
 
 if TYPE_CHECKING:
+    from .classification import classification_metrics as classification_metrics
+    from .classification import tag_metrics as tag_metrics
     from .evaluating import Evaluation as Evaluation
     from .evaluating import Request as Request
     from .evaluating import evaluate as evaluate
@@ -20,16 +22,21 @@ if TYPE_CHECKING:
     from .neighbours import NeighbourProbe as NeighbourProbe
     from .risk import RiskReport as RiskReport
     from .risk import decompose as decompose
+    from .saved_probes import SavedProbe as SavedProbe
+    from .saved_probes import load_probe as load_probe
+    from .saved_probes import save_probe as save_probe
     from .streamed import StreamedProbe as StreamedProbe
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            "classification": ["classification_metrics", "tag_metrics"],
             "evaluating": ["Evaluation", "Request", "evaluate"],
             "logistic": ["LogisticProbe"],
             "measuring": ["label_setting", "measure", "measure_seeds"],
             "neighbours": ["NeighbourProbe"],
             "risk": ["RiskReport", "decompose"],
+            "saved_probes": ["SavedProbe", "load_probe", "save_probe"],
             "streamed": ["StreamedProbe"],
         },
     )

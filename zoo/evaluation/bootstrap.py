@@ -10,6 +10,11 @@ has exactly Jeffreys' interval of a binomial proportion, which has its nominal c
 and does not shrink to a point where none is. Images on which all probes do alike are drawn in one go, for a sum of
 exponential weights is gamma distributed: a million images cost no more than a thousand, and nothing is approximated.
 
+Groups. Where images come in groups, such as those of one patient, the images of a group are not independent, and groups
+are resampled in place of images: all images of one share its weight. Half an image is then worth as many images as the
+design effect says (:func:`design_effects`), so that where a probe is wrong on whole groups or on none, the interval is
+Jeffreys' of the groups, and where groups do not matter, about that of the images.
+
 Seeds. The errors of several seeds vary by more than the images explain if the seed itself matters. That surplus
 variance is estimated together with its uncertainty, and the mean is moved by it. Resampling the seeds as well as the
 images would count the variation of the images twice, and three seeds determine their variance poorly. A single seed
@@ -33,6 +38,8 @@ References
 ----------
 D. B. Rubin 1981, The Bayesian Bootstrap.
 L. D. Brown, T. T. Cai and A. DasGupta 2001, Interval Estimation for a Binomial Proportion (Jeffreys' interval).
+E. L. Korn and B. I. Graubard 1998, Confidence Intervals for Proportions with Small Expected Number of Positive Counts
+Estimated from Survey Data (the design effect).
 S. Weerahandi 1993, Generalized Confidence Intervals (the seeds' variance).
 A. B. Owen 2007, The Pigeonhole Bootstrap (why resampling rows and columns counts noise more than once).
 """
@@ -42,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import DataError
 from ..optional import requires_extra
@@ -104,12 +111,18 @@ def outcomes_of(n_images: int, evaluated: Sequence[tuple[NDArray[np.int64] | Non
 
 
 def error_draws(
-    outcomes: Outcomes, risks: Mapping[str, Sequence[int]], *, n_draws: int = N_DRAWS, seed: int | Sequence[int] = 0
+    outcomes: Outcomes,
+    risks: Mapping[str, Sequence[int]],
+    *,
+    n_draws: int = N_DRAWS,
+    seed: int | Sequence[int] = 0,
+    groups: NDArray[np.uint64] | None = None,
 ) -> dict[str, Floats]:
     """Bootstrap draws of errors on the images of one set, in percent, float64 (n_draws,) by name.
 
     An error is the mean over its columns of ``outcomes`` (:func:`outcomes_of`), which differ in their seed alone. Draw
-    i of one error and draw i of another are of the same images.
+    i of one error and draw i of another are of the same images. With ``groups`` (n_images,) of the images, groups are
+    resampled in place of images.
 
     >>> wrong = np.array([[1], [0], [0], [0]], dtype=np.int8)
     >>> draws = error_draws(wrong, {"error": [0]}, n_draws=20_000)["error"]
@@ -120,7 +133,9 @@ def error_draws(
     if empty.size:
         raise DataError(f"Probe {empty[0]} was evaluated on no image; expected at least one to resample.")
     random = np.random.default_rng(seed)
-    by_probe = _by_probe(outcomes, n_draws, random)  # (n_draws, n_probes), shares
+    by_probe = (  # (n_draws, n_probes), shares
+        _by_probe(outcomes, n_draws, random) if groups is None else _by_group(outcomes, groups, n_draws, random)
+    )
     measured = np.array([(column == WRONG).sum() / (column != ABSENT).sum() for column in outcomes.T])  # (n_probes,)
     found = {}
     for name, columns in risks.items():
@@ -157,13 +172,13 @@ def _squares_by_images(covariance: Floats) -> float:
     return float(np.trace(covariance) - covariance.sum() / len(covariance))
 
 
-def disagreement(outcomes: Outcomes) -> float:
+def disagreement(outcomes: Outcomes, *, groups: NDArray[np.uint64] | None = None) -> float:
     """The p-value that errors of several probes vary so much though only the choice of images made them differ.
 
     The probes are those of several seeds, which draw what they are trained and evaluated on. If they are all as good,
     the sum of squares of their errors around the mean, over the variance that the images give a difference of two of
     them, is distributed as chi squared with one degree of freedom fewer than probes. ``outcomes`` are those of
-    :func:`outcomes_of`, of at least two probes.
+    :func:`outcomes_of`, of at least two probes; with ``groups`` of the images, it is the choice of groups.
 
     >>> apart = np.full((400, 2), -1, dtype=np.int8)
     >>> apart[:200, 0], apart[200:, 1] = np.arange(200) % 10 == 0, np.arange(200) % 2 == 0  # 10 and 50 % wrong
@@ -174,10 +189,14 @@ def disagreement(outcomes: Outcomes) -> float:
     n = there.sum(axis=0)  # (n_probes,)
     errors = wrong.sum(axis=0) / n
     around = np.where(there, wrong - errors, 0.0)
-    together = there.T.astype(float) @ there  # images that two probes share
-    covariance = (around.T @ around) / np.outer(n, n)
     smooth = (wrong.sum(axis=0) + 0.5) / (n + 1)  # as the intervals have it, so that no error is certain
-    np.fill_diagonal(covariance, smooth * (1 - smooth) / n)
+    variances = smooth * (1 - smooth) / n
+    if groups is not None:
+        variances = variances * design_effects(outcomes, groups)
+        around, there = _sums_of(around, groups), _sums_of(there, groups) > 0  # (n_groups, n_probes)
+    together = there.T.astype(float) @ there  # images, or groups, that two probes share
+    covariance = (around.T @ around) / np.outer(n, n)
+    np.fill_diagonal(covariance, variances)
     covariance[together == 0] = 0.0
     n_probes = len(errors)
     by_images = _squares_by_images(covariance) / (n_probes - 1)
@@ -202,6 +221,48 @@ def _by_probe(outcomes: Outcomes, n_draws: int, random: np.random.Generator) -> 
         above = weights @ wrong + added_wrong[rows]
         drawn[rows] = above / (weights @ there + added_wrong[rows] + added_right[rows])
     return drawn
+
+
+def _by_group(outcomes: Outcomes, groups: NDArray[np.uint64], n_draws: int, random: np.random.Generator) -> Floats:
+    """The same with resampled groups of images."""
+    wrong, there = _sums_of(outcomes == WRONG, groups), _sums_of(outcomes != ABSENT, groups)  # (n_groups, n_probes)
+    shape = (n_draws, outcomes.shape[1])
+    added = design_effects(outcomes, groups) * random.standard_gamma(0.5, size=(2, *shape))  # wrong, right
+    drawn = np.empty(shape)
+    block = max(1, _WEIGHTS_AT_A_TIME // len(wrong))
+    for start in range(0, n_draws, block):
+        rows = slice(start, min(start + block, n_draws))
+        weights = random.standard_exponential((rows.stop - rows.start, len(wrong)))
+        above = weights @ wrong + added[0, rows]
+        drawn[rows] = above / (weights @ there + added[0, rows] + added[1, rows])
+    return drawn
+
+
+def design_effects(outcomes: Outcomes, groups: NDArray[np.uint64]) -> Floats:
+    """How many times the variance of independent images each error has, as images of a group go together, (n_probes,).
+
+    From 1, as if they had nothing to do with each other, to what they would have if a probe were wrong on all images of
+    a group or on none (the mean size of the groups, by images); the latter also where nothing shows it, for no image or
+    every image is wrong, or there is one group.
+
+    >>> alike = np.repeat(np.array([[1], [0], [0], [0]], dtype=np.int8), 5, axis=0)
+    >>> design_effects(alike, np.repeat(np.arange(4), 5).astype(np.uint64)).round(6).tolist()
+    [5.0]
+    """
+    wrong, there = _sums_of(outcomes == WRONG, groups), _sums_of(outcomes != ABSENT, groups)  # (n_groups, n_probes)
+    n, n_groups = there.sum(axis=0), (there > 0).sum(axis=0)
+    most, share = (there**2).sum(axis=0) / n, wrong.sum(axis=0) / n
+    by_images = n * share * (1 - share)
+    is_known = (by_images > 0) & (n_groups > 1)
+    by_groups = ((wrong - share * there) ** 2).sum(axis=0) * n_groups / np.maximum(n_groups - 1, 1)
+    return np.asarray(np.where(is_known, np.clip(by_groups / np.where(is_known, by_images, 1), 1, most), most))
+
+
+def _sums_of(table: NDArray[Any], groups: NDArray[np.uint64]) -> Floats:
+    """Sums over the rows of each group, float64 (n_groups, n_columns)."""
+    number = np.unique(groups, return_inverse=True)[1]
+    sums = [np.bincount(number, weights=column.astype(np.float64)) for column in table.T]
+    return np.stack(sums, axis=1)
 
 
 def _patterns(outcomes: Outcomes) -> tuple[Outcomes, Floats]:

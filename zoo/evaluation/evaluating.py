@@ -25,6 +25,7 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
+from ..datasets.groups import SharedGroups, shared_groups
 from ..datasets.images import Copies, copies_of
 from ..errors import DataError, QueryError
 from ..features import Features
@@ -50,7 +51,7 @@ from .measuring import (
     measure_seeds,
 )
 from .protocols import PROTOCOLS, Protocol, protocol_named
-from .risk import COMPONENTS, FULL, N_SUBSETS, Order, RiskReport, decompose
+from .risk import COMPONENTS, FULL, N_SUBSETS, OWN_SPLIT, SUBSET_SPLIT, Order, RiskReport, decompose
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -107,6 +108,7 @@ class Evaluation:
     risk: RiskReport | None
     seed: int
     copies: Copies | None  # images that are copies of others; None if their contents are not known
+    groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
 
 
@@ -182,6 +184,7 @@ def evaluate(
         risk=risk,
         seed=request.seed,
         copies=copies_of(train.contents, train.y, test.contents, test.y),
+        groups=shared_groups(train.groups, test.groups),
         problems=tuple(problem for some in (runs, voting) if some is not None for problem in some.problems),
     )
 
@@ -397,11 +400,20 @@ def rows_of_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: dat
     writing = _Writing(evaluation, source, (day or date.today()).isoformat())
     rows: Rows = {}
     for metric, protocol, run in _runs(evaluation):
-        measured = writing.row(metric, run.split, run.n_train, run.seed, mean_error((run,)), _PERCENT, protocol)
+        error = mean_error((run,), groups=groups_of_run(evaluation, run))
+        measured = writing.row(metric, run.split, run.n_train, run.seed, error, _PERCENT, protocol)
         rows[measured] = writing.provenance(protocol, report=run.report | {"n_tuning": run.n_tuning}, run=run)
     if evaluation.risk is not None:
         rows |= _rows_of_parts(writing, evaluation.risk)
     return rows
+
+
+def groups_of_run(evaluation: Evaluation, run: ProbeRun) -> np.ndarray | None:
+    """Groups of the images that a probe was evaluated on; None where they are not known."""
+    part = evaluation.train if run.split in (OWN_SPLIT, SUBSET_SPLIT) else evaluation.test
+    if part.groups is None or run.evaluated is None:
+        return part.groups
+    return part.groups[run.evaluated]
 
 
 def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:

@@ -9,8 +9,8 @@ on, as many as the test set has and no more. Three rules say which, in every set
 * Else (full-shot) that share of the setting's labels, at most as many as the test set has, is held out for the
   choice; then the probe is trained again, at what was chosen, on all labels of the setting.
 
-Where images are known to be copies of each other, none of the tuning rows is a copy of a row that the choice is trained
-on.
+Where images are known to be copies of each other, or of a group such as one patient, none of the tuning rows is a copy
+or of the group of a row that the choice is trained on. Intervals are then over groups of test images.
 
 A measured probe is cached in a file that is named by a hash of everything that decides its result: protocol, origins of
 the features, rows, seed. A changed protocol, other weights or other images therefore find no file.
@@ -127,15 +127,15 @@ def divide(setting: LabelSetting, train: Features, *, n_test: int, seed: int) ->
     ``n_test`` is the number of test images, which the tuning rows mirror; ``seed`` is of both draws, and gives the same
     rows on every machine.
     """
-    labels, contents = train.y, train.contents
+    labels, joined = train.y, train.together
     rows = everything = np.arange(len(labels), dtype=np.int64)
     if setting.n_per_class is not None:
         rows = balanced(labels, setting.n_per_class, seed=seed, classes=train.classes).indices
     elif setting.percent is not None:
         rows = fraction(labels, setting.percent / 100, seed=seed).indices
     outside = np.setdiff1d(everything, rows, assume_unique=True)
-    if contents is not None:
-        outside = outside[~np.isin(contents[outside], contents[rows])]
+    if joined is not None:
+        outside = outside[~np.isin(joined[outside], joined[rows])]
     available = len(outside) - len(np.unique(labels[outside]))  # a held-out part leaves one image a class behind
     if available >= min(n_test, math.ceil(TUNING_SHARE * len(rows))):
         tuning = rows_held_out(train, outside, n=min(n_test, available), seed=seed)
@@ -150,9 +150,9 @@ def divide_own(train: Features, rows: Indices, *, n_test: int, seed: int) -> Div
 
 
 def rows_held_out(train: Features, rows: Indices, *, n: int, seed: int) -> Indices:
-    """``n`` of some rows, in the proportions of their classes, each of which keeps one; sorted; copies together."""
-    contents = None if train.contents is None else train.contents[rows]
-    drawn = held_out(train.y[rows], n, seed=seed, classes=train.classes, contents=contents)
+    """``n`` of some rows, sorted, as classes have shares; each class keeps one, and copies and groups are together."""
+    contents, groups = (None if hashes is None else hashes[rows] for hashes in (train.contents, train.groups))
+    drawn = held_out(train.y[rows], n, seed=seed, classes=train.classes, contents=contents, groups=groups)
     chosen: Indices = rows[drawn.indices]
     return chosen
 
@@ -163,7 +163,7 @@ class TunedProbe(Protocol):
     To be trained again with what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
     with a parameter ``C`` and the chosen one in ``report_["C"]``. One that has neither must, when ``fit`` is given no
     validation rows, hold out some of its rows for the choice by itself and then train on all of them; if it takes
-    ``groups``, it gets a number for each row that copies share.
+    ``groups``, it gets a number for each row that copies, and images of a group, share.
     """
 
     report_: dict[str, Any]  # after fit: what was chosen, and how the fit went
@@ -240,6 +240,8 @@ def run_probe(
     key = ""
     if cache is not None:
         apart = {"copies": "together"} if chooses_alone and has_copies(train.contents) else {}
+        if chooses_alone and train.groups is not None:
+            apart["groups"] = "together"
         key = cache.key(
             train, evaluation, setting=setting, split=split, seed=seed, refits=division.refits, rows=rows, **apart
         )
@@ -278,8 +280,9 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
         probe.fit(x, y, x_val=x_val, y_val=y_val)
         return probe, dict(probe.report_)
     if not isinstance(probe, Refittable | Regularised):
-        if train.contents is not None and "groups" in signature(probe.fit).parameters:
-            probe.fit(x, y, groups=train.contents[division.train])  # type: ignore[call-arg]
+        joined = train.together
+        if joined is not None and "groups" in signature(probe.fit).parameters:
+            probe.fit(x, y, groups=joined[division.train])  # type: ignore[call-arg]
         else:
             probe.fit(x, y)
         return probe, dict(probe.report_)
@@ -371,13 +374,23 @@ def measure_seeds(
     check_count(n_seeds, what="seeds")
     check_pair(train, test)
     runs = tuple(_measured(train, test, setting, seed=seed + i, probe=probe, cache=cache) for i in range(n_seeds))
-    return SettingResult(setting=setting, error=mean_error(runs, n_bootstrap=n_bootstrap, seed=seed), runs=runs)
+    error = mean_error(runs, n_bootstrap=n_bootstrap, seed=seed, groups=test.groups)
+    return SettingResult(setting=setting, error=error, runs=runs)
 
 
-def mean_error(runs: Sequence[ProbeRun], *, n_bootstrap: int = N_DRAWS, seed: int = 0) -> Interval:
-    """The mean error of runs that were evaluated on the same images, in percent, with its 95 % interval."""
+def mean_error(
+    runs: Sequence[ProbeRun],
+    *,
+    n_bootstrap: int = N_DRAWS,
+    seed: int = 0,
+    groups: NDArray[np.uint64] | None = None,
+) -> Interval:
+    """The mean error of runs that were evaluated on the same images, in percent, with its 95 % interval.
+
+    With ``groups`` (n_evaluated,) of these images, the interval is over groups.
+    """
     wrong = outcomes_of(len(runs[0].correct), [(None, run.correct) for run in runs])
-    draws = error_draws(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed)
+    draws = error_draws(wrong, {"error": range(len(runs))}, n_draws=n_bootstrap, seed=seed, groups=groups)
     return interval(sum(run.error_percent for run in runs) / len(runs), draws["error"])
 
 
@@ -402,7 +415,7 @@ def check_pair(train: Features, test: Features) -> None:
     for features in (train, test):
         check_features(features)
     unknown = np.setdiff1d(test.y, train.y)
-    if unknown.size:
+    if unknown.size and not train.tags:  # a combination of tags may be new; a probe of classes is wrong on it
         raise DataError(
             f"{int((test.y == unknown[0]).sum())} test images have the label {named_class(test, unknown[0])}, which no "
             "training image has; expected every class in both sets."

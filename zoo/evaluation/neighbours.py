@@ -84,8 +84,9 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x_val, y_val : optional
             What k is chosen on.
         groups : uint64 array, shape (n,), optional
-            Rows with the same number are copies of one image. They are not left out to choose k, for the nearest
-            neighbour of each would be its copy; unless all rows have copies.
+            Rows with the same number are copies of one image, or images of one group. They are not left out to choose
+            k, for the nearest neighbour of each would be its copy; unless more than half of the rows are such: then any
+            may be left out, and with it its whole group.
 
         Raises
         ------
@@ -106,15 +107,18 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             on, errors = "validation data", self._errors(queries, tried, left_out=False)
         elif len(tried) > 1:
             order = np.random.Generator(np.random.PCG64(self.seed)).permutation(len(data))
+            number = None
             if groups is not None:
                 _, number, counts = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
                 alone = order[counts[number[order]] == 1]
-                order = alone if len(alone) else order
-            drawn = order[: self.n_left_out]
+                if 2 * len(alone) >= len(order) or len(counts) == 1:
+                    order, number = alone if len(alone) else order, None
+            drawn = np.sort(order[: self.n_left_out])
             tried, more = self._clipped(tried, len(data) - 1)
             notes += [note for note in more if note not in notes]
             on = "left-out training images"
-            errors = self._errors(data.subset(np.sort(drawn)), tried, left_out=True)
+            apart = None if number is None else (number[drawn], number)
+            errors = self._errors(data.subset(drawn), tried, left_out=True, apart=apart)
         self.k_ = min(tried, key=lambda k: (errors.get(k, 0.0), k))
         self.report_ = {
             "k": self.k_,
@@ -162,20 +166,36 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         queries.require_finite()
         return queries
 
-    def _errors(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> dict[int, float]:
-        """Error of each k in percent."""
+    def _errors(
+        self, queries: Labelled, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
+    ) -> dict[int, float]:
+        """Error of each k in percent; ``apart`` has the groups of the queries and of the rows, which do not vote."""
         wrong, at = dict.fromkeys(tried, 0), dict.fromkeys(tried, 0)
-        for k, votes in self._votes(queries, tried, left_out=left_out):
+        for k, votes in self._votes(queries, tried, left_out=left_out, apart=apart):
             truth = queries.y[at[k] : at[k] + len(votes)]
             wrong[k], at[k] = wrong[k] + int((votes.argmax(axis=1) != truth).sum()), at[k] + len(votes)
         return {k: 100 * number / len(queries) for k, number in wrong.items()}
 
-    def _votes(self, queries: Labelled, tried: Sequence[int], *, left_out: bool) -> Iterator[tuple[int, Array]]:
+    def _votes(
+        self, queries: Labelled, tried: Sequence[int], *, left_out: bool, apart: tuple[Array, Array] | None = None
+    ) -> Iterator[tuple[int, Array]]:
         """For each block of queries and each k the votes, float64 (m, n_classes), the nearest neighbour's being 1."""
-        for similarities, neighbours in self._reference.nearest(queries, max(tried), left_out=left_out):
+        wanted, at = max(tried), 0
+        if apart is not None:  # of the neighbours, as many may be of the group of the query
+            wanted = min(len(self._reference.data) - 1, wanted + int(np.bincount(apart[1]).max()) - 1)
+        for similarities, neighbours in self._reference.nearest(queries, wanted, left_out=left_out):
+            others = None
+            if apart is not None:
+                own = apart[1][neighbours] == apart[0][at : at + len(neighbours), None]
+                last = np.argsort(own, axis=1, kind="stable")  # those of the group behind all others
+                similarities, neighbours, others = (
+                    np.take_along_axis(table, last, axis=1) for table in (similarities, neighbours, ~own)
+                )
+            at += len(neighbours)
             labels = self._reference.data.y[neighbours]
             for k in tried:
-                yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature)
+                voting = None if others is None else others[:, :k]
+                yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature, voting)
 
 
 def votes_of(

@@ -31,6 +31,15 @@ _ROWS = {  # what a probe is trained, tuned and evaluated on, and what becomes o
 _BY_ITSELF = {name: rule for name, rule in _ROWS.items() if name not in ("held_out_share", "refitted")} | {
     "tuned_on": "training rows outside the setting, as many as the test set; too few of them: as the probe does itself",
 }
+_TAGS = {
+    "labels": "all",
+    "tuned_on": "training images at random, as many as the test set, a fifth at most; copies and groups on one side",
+    "held_out_share": 0.2,
+    "refitted": "on all training images",
+    "fewest_images": 2,
+    "interval": "95 % by bootstrap over images, or over groups where they are known",
+    "n_bootstrap": 1000,
+}
 _PARTS = {
     "n_subsets": 3,
     "order": "standard",
@@ -127,6 +136,14 @@ PROTOCOLS = {
             "NeighbourProbe",
             _NEIGHBOURS,
             _BY_ITSELF,
+        ),
+        _protocol(
+            "zoo-logistic-multilabel-1",
+            "one binary logistic regression a tag on frozen features, each solved to convergence along its whole "
+            "regularisation path; its C has the smallest log loss on held-out training images",
+            "LogisticProbe",
+            _LOGISTIC | {"select": "log_loss"},
+            _TAGS | _WALK,
         ),
         _protocol(
             "zoo-risk-logistic-2",

@@ -288,7 +288,7 @@ def decompose(
         )
 
     values = {name: sum(run.error_percent for run in some) / len(some) for name, some in runs.items()}
-    draws = _draws(runs, n_train=len(train.y), n_test=len(test.y), n_draws=n_bootstrap, seed=seed)
+    draws = _draws(runs, train, test, n_draws=n_bootstrap, seed=seed)
     errors = {name: interval(value, draws[name]) for name, value in values.items()}
     if recorded is not None:
         values["R_PhiF"], draws["R_PhiF"] = recorded, np.full(n_bootstrap, recorded)
@@ -320,7 +320,7 @@ def decompose(
         seed=seed,
         assumption=ASSUMPTION,
         warning="" if card is None else pretraining_warning(card, dataset=train.origin.dataset),
-        disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y)),
+        disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y), groups=train.groups),
         refit=refit,
     )
 
@@ -329,10 +329,10 @@ def _announce(announce: Callable[[str], None], number: int, n: int, name: str) -
     announce(f"refit {number + 1} of {n}: {name}")
 
 
-def _disagreement(runs: Sequence[ProbeRun], *, n_train: int) -> float | None:
+def _disagreement(runs: Sequence[ProbeRun], *, n_train: int, groups: NDArray[np.uint64] | None) -> float | None:
     if len(runs) < 2:
         return None
-    return disagreement(outcomes_of(n_train, [(run.evaluated, run.correct) for run in runs]))
+    return disagreement(outcomes_of(n_train, [(run.evaluated, run.correct) for run in runs]), groups=groups)
 
 
 def _replicate(
@@ -345,7 +345,7 @@ def _replicate(
 ) -> dict[str, float]:
     """The parts of one resample, in percentage points; ``options`` are those of :func:`decompose`."""
     random = np.random.default_rng([seed, _REFIT_STREAM, number])
-    rows, test_rows = _drawn_again(train.y, random), _drawn_again(test.y, random)
+    rows, test_rows = (_drawn_again(part.y, random, groups=part.groups) for part in (train, test))
     if isinstance(twin := options["supervised"], Features):
         options = {**options, "supervised": _resampled(twin, rows)}
     report = decompose(
@@ -376,8 +376,21 @@ def _refit(given_these: Mapping[str, Interval], replicates: Sequence[Mapping[str
     return Refit(n=len(replicates), intervals=found, replicates=values)
 
 
-def _drawn_again(labels: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """As many rows, drawn with replacement; a class of which none is drawn takes the place of a row of a larger one."""
+def _drawn_again(
+    labels: NDArray[np.int64], random: np.random.Generator, *, groups: NDArray[np.uint64] | None = None
+) -> NDArray[np.int64]:
+    """As many rows, drawn with replacement; a class of which none is drawn takes the place of a row of a larger one.
+
+    With ``groups`` (n,) as many groups are drawn, and one more for each class of which there is none.
+    """
+    if groups is not None:
+        names, number = np.unique(groups, return_inverse=True)
+        drawn = random.integers(len(names), size=len(names)).tolist()
+        for label in np.unique(labels):
+            if not np.isin(drawn, number[labels == label]).any():
+                drawn.append(int(random.choice(number[labels == label])))
+        times = np.bincount(drawn, minlength=len(names))
+        return np.repeat(np.arange(len(labels)), times[number]).astype(np.int64)
     rows = random.integers(len(labels), size=len(labels))
     for label in np.setdiff1d(labels, labels[rows]):
         present, counts = np.unique(labels[rows], return_counts=True)
@@ -396,6 +409,8 @@ def _resampled(features: Features, rows: NDArray[np.int64]) -> Features:
         origin=replace(features.origin, images_hash=images),
         classes=features.classes,
         contents=contents,
+        groups=None if features.groups is None else features.groups[rows],
+        tags=features.tags,
     )
 
 
@@ -434,17 +449,18 @@ def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache
 
 
 def _draws(
-    runs: Mapping[str, Sequence[ProbeRun]], *, n_train: int, n_test: int, n_draws: int, seed: int
+    runs: Mapping[str, Sequence[ProbeRun]], train: Features, test: Features, *, n_draws: int, seed: int
 ) -> dict[str, Floats]:
     """Bootstrap draws of each risk: one draw of images for all that were evaluated on the same set."""
     found: dict[str, Floats] = {}
-    for stream, (n_images, names) in enumerate(((n_train, ("R_AF", "R_PhiF", "R_AS")), (n_test, ("R_US", "R_UF")))):
+    for stream, (part, names) in enumerate(((train, ("R_AF", "R_PhiF", "R_AS")), (test, ("R_US", "R_UF")))):
         columns: dict[str, list[int]] = {}
         evaluated: list[tuple[NDArray[np.int64] | None, NDArray[np.bool_]]] = []
         for name in (name for name in names if name in runs):
             columns[name] = list(range(len(evaluated), len(evaluated) + len(runs[name])))
             evaluated += [(run.evaluated, run.correct) for run in runs[name]]
-        found |= error_draws(outcomes_of(n_images, evaluated), columns, n_draws=n_draws, seed=[seed, stream])
+        outcomes = outcomes_of(len(part.y), evaluated)
+        found |= error_draws(outcomes, columns, n_draws=n_draws, seed=[seed, stream], groups=part.groups)
     return found
 
 

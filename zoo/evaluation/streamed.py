@@ -470,6 +470,21 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         return self
 
+    def fit_chosen(self, x: Any, y: Any, *, trials: Sequence[Trial]) -> StreamedProbe:
+        """Trains by the best of the trials of an earlier fit (``report_["trials"]``), without tuning."""
+        self._checked_space()
+        self.classes_, data, _ = labelled_sets(x, y, None, None)
+        self.n_features_in_ = data.dim
+        chosen, trained = self._final(SavedFit(None, {}, every_s=0), trials, data)
+        self._adopt(trained, scanned(data))
+        self.report_ = {
+            "chosen": {**trials[chosen], "trial": chosen},
+            "train_loss": trained.train_loss,
+            "epochs": self.epochs,
+            "n_train": len(data),
+        }
+        return self
+
     def predict(self, x: Any) -> Array:
         """Class of each row, shape (n,)."""
         parts = [logits.argmax(axis=1) for logits in self._logits(x)]

@@ -174,6 +174,13 @@ def _not_reported(subject: Subject, protocol: str) -> Missing:
     return NOT_RECORDED
 
 
+def _gflops(subject: Subject) -> Any:
+    from ..cards.costs import cost_of, shipped_costs  # a table that few command lines read
+
+    cost = shipped_costs().get(subject.id) or cost_of(subject.card)
+    return NOT_RECORDED if cost is None else cost.gflops
+
+
 _LISTED = (
     "reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot", "reported-own-head",
     "reported-finetune",
@@ -194,6 +201,7 @@ def reported_mark(one: Preferred) -> str:
 
 
 _FIRST_REPORTED = "accuracy on ImageNet-1K that somebody reported, and how: the first known of the columns that follow"
+_GFLOPS = "operations of one image at its own size, computed; a multiplication and an addition are two"
 _COMMERCIAL = "yes, no, conditions or unknown, from the licence of the weights"
 _ACCESS = "who is given the weights: open, gated, by request, gone or unfit"
 _ERRATA = "published facts and measurements known or suspected to be wrong"
@@ -221,6 +229,7 @@ _ALL = [
     Fact("adapted_from", "text", "encoder that its training started from", _recorded("provenance.adapted_from")),
     Fact("superseded_by", "text", "encoder offered in its place", _recorded("provenance.superseded_by")),
     Fact("size_bytes", "whole number", "size of the file of weights", _recorded("weights.size_bytes"), "bytes"),
+    Fact("gflops", "number", _GFLOPS, _gflops, "1e9 operations"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
     *map(_setting_error, SETTINGS),

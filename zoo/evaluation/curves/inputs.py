@@ -64,6 +64,10 @@ def transfer_data(
     seed: int = 0,
     image_column: str | None = None,
     label_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    split_column: str | None = None,
+    group: str | None = None,
+    multi_label: bool = False,
     scale: Scale | None = None,
 ) -> TransferData:
     """The data of a task.
@@ -75,8 +79,10 @@ def transfer_data(
         :func:`zoo.datasets.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.recipe.TASKS`.
-    name, val_share, seed, image_column, label_column, scale
+    name, val_share, seed, scale
         As for these functions.
+    image_column, label_column, label_columns, split_column, group, multi_label
+        As for :func:`zoo.datasets.open_images`.
 
     Raises
     ------
@@ -96,6 +102,10 @@ def transfer_data(
             seed=seed,
             image_column=image_column,
             label_column=label_column,
+            label_columns=label_columns,
+            split_column=split_column,
+            group=group,
+            multi_label=multi_label,
             scale=scale,
         )
     task_of_data = data.task if isinstance(data, DenseData) else "classification"

@@ -88,9 +88,9 @@ def regime_subset(part: TransferSet, n: Regime, *, seed: int, validation_share: 
     n_validation = min(max(1, int(validation_share * wanted + 0.5)), wanted - _LEAST_TO_TRAIN)
     validation = chosen[_held_out(labels[chosen], ~ranks[chosen], n_validation)]
     train = chosen[~np.isin(chosen, validation)]
-    contents = images_of(part).contents
-    if contents is not None:
-        leaked = np.isin(contents[validation], contents[train])
+    joined = images_of(part).together
+    if joined is not None:
+        leaked = np.isin(joined[validation], joined[train])
         if leaked.any() and not leaked.all():  # if all are, there is nothing else to validate on
             validation = validation[~leaked]
             train = chosen[~np.isin(chosen, validation)]

@@ -1,4 +1,4 @@
-"""Intrinsic dimension of features by TwoNN, and their entropy from the intrinsic dimension around each row."""
+"""Intrinsic dimension of features by TwoNN and by spanning trees, and their entropy from that around each row."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from typing import Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
-from ..nearest import nearest_points, points_of
+from ..nearest import Points, first_equals, nearest_points, points_of
 from .arrays import features_of, require_choice, require_number, require_varied
 
 with requires_extra("evaluate", needed_for="The intrinsic dimension"):
     import numpy as np
     import torch
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
 
 DISTANCES = ("euclidean", "cosine", "squared_cosine")
 FITS = {"linear": 0.1, "maximum_likelihood": 0.0}  # forms of the fit, and the share of the largest ratios each discards
 EQUAL = 1e-12  # logarithms of ratios below it are the rounding of equal distances
 LEAST_ROWS = 12  # distinct ones
+_LEAST_OF_TREES, _LEAST_OF_A_TREE = 50, 10  # distinct rows altogether, and of the smallest tree
 _NEAR = 1e-3  # distance of near duplicates, relative to the usual one of first neighbours
 _NOTABLE = 0.005  # share of the rows that are duplicates from which notes say so
 
@@ -216,6 +219,148 @@ def _require_spread(log_ratios: Array) -> None:
             "The two nearest neighbours of the rows of z are equally far, or too few ratios of their distances are "
             "left to fit, so TwoNN sees no dimension: give it more images, or discard fewer."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeDimension:
+    """An estimate by the growth of spanning trees, and what it rests on."""
+
+    value: float  # dimensions
+    slope: float  # of the logarithm of the length over that of the number of rows
+    r_squared: float  # share of the variance of the logarithms that the line explains
+    sizes: tuple[int, ...]  # numbers of rows of the trees
+    n: int
+    n_duplicates: int  # rows that equal an earlier one; they are left out
+    n_used: int  # distinct rows that trees are drawn from
+    notes: tuple[str, ...] = ()
+
+
+def idest(
+    z: Any,
+    *,
+    power: float = 1.0,
+    distance: str = "euclidean",
+    most: int = 4096,
+    smallest: float = 0.1,
+    n_sizes: int = 8,
+    n_draws: int = 3,
+    seed: int = 0,
+) -> TreeDimension:
+    """IdEst: the dimension of features by how the length of their minimum spanning tree grows with their number.
+
+    The sum of the edges of the tree of n rows, each to a power a, grows as n^((d - a) / d) for rows of a density on a
+    manifold of dimension d > a. Trees of random subsets of the rows are measured at ``n_sizes`` numbers, from
+    ``smallest`` of the rows to all, evenly on a logarithmic axis, and ``n_draws`` subsets of each number but the last.
+    A straight line through the logarithms of mean length and number, by least squares, has the slope m; the dimension
+    is a / (1 - m). The numbers, draws and limits are ours: what the paper publishes of them was not at hand.
+
+    In many dimensions the estimate is far too low for any number of images that one has, since the number of rows that
+    fill a volume grows exponentially; it still orders features by how they fill it. Rotation, scaling, shifts and the
+    order of rows do not change it but by the draws. Rows that equal an earlier one are left out.
+
+    Parameters
+    ----------
+    z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
+        At least 50 distinct rows.
+    power : float
+        Of the length of edges, above 0.
+    distance : {"euclidean", "cosine"}
+        "cosine" is that of rows scaled to length 1.
+    most : int
+        Rows that are drawn if there are more; time and memory grow with its square (134 MB for 4,096).
+    smallest : float
+        Share of the rows in the smallest tree, above 0 and below 1; at least 10 rows.
+    n_sizes, n_draws : int
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    TreeDimension
+        ``value`` in dimensions; lower is better: the paper finds the accuracy of linear probes to fall with it, unlike
+        CLID, which takes :func:`intrinsic_dimension` to be better if higher.
+
+    Raises
+    ------
+    DataError
+        If there are too few distinct rows, a number is not finite, or the trees grow in proportion to the rows, so that
+        no dimension fits.
+    QueryError
+        If an option is out of its range.
+
+    References
+    ----------
+    Mordacq, Kalogeiton and Oudot 2026, IdEst, arXiv:2606.03338; growth of the tree: Steele 1988; as an estimator of
+    dimension: Costa and Hero 2004, Schweinhart 2021.
+
+    Examples
+    --------
+    >>> found = idest(np.random.default_rng(0).random((2000, 2)))
+    >>> abs(found.value - 2) < 0.2
+    True
+    """
+    require_number(power, "power", above=0)
+    require_choice(distance, "distance", DISTANCES[:2])
+    require_number(most, "most", least=_LEAST_OF_TREES, whole=True)
+    require_number(smallest, "smallest", above=0, below=1)
+    require_number(n_sizes, "n_sizes", least=2, whole=True)
+    require_number(n_draws, "n_draws", least=1, whole=True)
+    needed_for = "the dimension by spanning trees"
+    rows = features_of(z, least=_LEAST_OF_TREES, needed_for=needed_for)
+    require_varied(rows, "z", needed_for=needed_for)
+    points = points_of(rows, distance)
+    distinct = np.unique(first_equals(points, np.arange(len(points))))
+    if len(distinct) < _LEAST_OF_TREES:
+        raise DataError(
+            f"z has {len(distinct)} distinct rows among {len(rows)}, but {needed_for} needs at least "
+            f"{_LEAST_OF_TREES}: give it more images, and each of them once."
+        )
+    generator = np.random.Generator(np.random.PCG64(seed))
+    drawn = distinct if len(distinct) <= most else np.sort(generator.permutation(distinct)[:most])
+    apart = _all_distances(points, drawn)
+    first = max(_LEAST_OF_A_TREE, smallest * len(drawn))
+    sizes = np.unique(np.geomspace(first, len(drawn), n_sizes).round().astype(np.int64))
+    lengths = []
+    for size in sizes.tolist():
+        draws = [generator.permutation(len(drawn))[:size] for _ in range(n_draws if size < len(drawn) else 1)]
+        lengths.append(float(np.mean([_tree_length(apart[np.ix_(some, some)], power) for some in draws])))
+    x, y = np.log(sizes), np.log(lengths)
+    x, y = x - x.mean(), y - y.mean()
+    slope = float(x @ y / (x @ x))
+    if not slope < 1:
+        raise DataError(
+            f"Spanning trees of the rows of z grow as their number to the power {slope:.3f}, which no dimension has: "
+            "give it more images."
+        )
+    n_duplicates = len(rows) - len(distinct)
+    return TreeDimension(
+        value=power / (1 - slope),
+        slope=slope,
+        r_squared=float((slope * x) @ y / (y @ y)) if (y @ y) > 0 else 1.0,
+        sizes=tuple(sizes.tolist()),
+        n=len(rows),
+        n_duplicates=n_duplicates,
+        n_used=len(distinct),
+        notes=notes_on_duplicates(n_duplicates, 0, len(rows), None),
+    )
+
+
+def _all_distances(points: Points, rows: Array) -> Array:
+    """Distances of all pairs of rows, float64 (n, n)."""
+    exact = points.exact(rows) - points.centre
+    squares = np.einsum("nd,nd->n", exact, exact)
+    found: Array = exact @ exact.T
+    found *= -2
+    found += squares
+    found += squares[:, None]
+    np.fill_diagonal(found, 0.0)
+    return np.sqrt(np.maximum(found, 0.0, out=found), out=found)
+
+
+def _tree_length(apart: Array, power: float) -> float:
+    """Sum of the edges of the minimum spanning tree to a power; single linkage joins at their lengths."""
+    edges = linkage(squareform(apart, checks=False), "single")[:, 2]
+    return float((edges**power).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""RankMe, the classical rank, the rank of the correlation matrix, and alpha-ReQ: how many dimensions features use."""
+"""How many dimensions features use, from their singular values.
+
+RankMe, the classical rank, the rank of the correlation matrix, alpha-ReQ, NESum, the stable rank, and matrix entropy.
+"""
 
 from __future__ import annotations
 
@@ -346,6 +349,161 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
         last=end,
         uncertainty=float(np.abs(leverage) @ blur),
     )
+
+
+def nesum(z: Any) -> float:
+    """NESum: sum of the eigenvalues of the covariance of the features over the largest one.
+
+    Parameters
+    ----------
+    z : float array, shape (n_images, dim)
+        As :func:`rankme` takes it.
+
+    Returns
+    -------
+    float
+        From 1 to min(n_images - 1, dim), in dimensions; higher is better, by the paper: eigenvalues that fall less lose
+        less to collapse. Within 1e-5 of the exact value.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two rows, all are equal, or one holds NaN.
+
+    References
+    ----------
+    He and Ozay 2022, "Exploring the gap between collapsed and whitened features in self-supervised learning", NESum.
+
+    Examples
+    --------
+    >>> round(nesum([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 4)
+    2.0
+    """
+    return _over_the_largest(z, CENTRED, "NESum")
+
+
+def stable_rank(z: Any) -> float:
+    """Stable rank: sum of the squared singular values of the feature matrix over the largest one.
+
+    Parameters
+    ----------
+    z : float array, shape (n_images, dim)
+        As :func:`rankme` takes it; not centred, so that a large mean counts as one direction.
+
+    Returns
+    -------
+    float
+        From 1 to the rank of z, in dimensions; higher is better. Unlike the rank it hardly changes with small changes
+        of the features. Within 1e-5 of the exact value.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two rows, all are equal, or one holds NaN.
+
+    References
+    ----------
+    Rudelson and Vershynin 2007, "Sampling from large matrices"; for embeddings, Tsitsulin et al. 2023,
+    arXiv:2305.16562.
+
+    Examples
+    --------
+    >>> round(stable_rank(np.diag([2.0, 1.0, 1.0])), 4)
+    1.5
+    """
+    return _over_the_largest(z, AS_THEY_ARE, "the stable rank")
+
+
+def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> float:
+    """Matrix-based entropy: Renyi's entropy of the eigenvalues of the Gram matrix z z', divided by its trace.
+
+    Of order 1 it is von Neumann's entropy -sum p log p; else log(sum p^order) / (1 - order). RankMe is the exp of the
+    same entropy of the singular values themselves, which weighs small ones more.
+
+    Parameters
+    ----------
+    z : float array, shape (n_images, dim)
+        As :func:`rankme` takes it.
+    order : float
+        Above 0; the higher, the more the largest eigenvalues count.
+    centred : bool
+        Whether the mean of the features is taken off first.
+
+    Returns
+    -------
+    float
+        From 0 to log min(n_images, dim), in nats; higher means that more directions are used. Within 1e-5 of the exact
+        value.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given that are not precise
+        enough for this order.
+    QueryError
+        If the order is not above 0.
+
+    References
+    ----------
+    Giraldo et al. 2014, "Measures of entropy from data using infinitely divisible kernels"; Skean et al. 2025, "Layer
+    by layer", arXiv:2502.02013, section 3.
+
+    Examples
+    --------
+    >>> round(matrix_entropy(np.eye(4)), 6), round(float(np.log(4)), 6)
+    (1.386294, 1.386294)
+    """
+    require_number(order, "order", above=0)
+    spectrum = spectrum_of(z).require(2, "matrix entropy")
+    found = spectrum.resolve(CENTRED if centred else AS_THEY_ARE, lambda one: _matrix_entropy(one, order)[1] <= CERTAIN)
+    value, error = _matrix_entropy(found, order)
+    if error > CERTAIN:
+        raise DataError(
+            f"Matrix entropy of order {order:g} ({value:.6g}) is known to {error:.0e} only, for many eigenvalues are "
+            "below the rounding of sums: pass the features, or take a higher order."
+        )
+    return value
+
+
+def _over_the_largest(z: Any, of: str, needed_for: str) -> float:
+    """Sum of the squared singular values over the largest one."""
+
+    def ends(one: SingularValues) -> tuple[float, float]:
+        squares = one.low**2, one.high**2
+        return float(squares[0].sum() / squares[1][0]), float(squares[1].sum() / max(squares[0][0], 1e-300))
+
+    def is_enough(one: SingularValues) -> bool:
+        low, high = ends(one)
+        return high - low <= CERTAIN * low
+
+    found = spectrum_of(z).require(2, needed_for).resolve(of, is_enough)
+    squares = found.values**2
+    if not is_enough(found):
+        raise DataError(
+            f"{needed_for[0].upper()}{needed_for[1:]} of these features is lost in the rounding of a mean that is much "
+            "larger than their spread: pass the features and not sums, or take the mean off first."
+        )
+    return float(squares.sum() / squares[0])
+
+
+def _matrix_entropy(found: SingularValues, order: float) -> tuple[float, float]:
+    """The entropy, and how far at most it is off within the intervals of the singular values."""
+    squares, lows, highs = found.values**2, found.low**2, found.high**2
+    shares = squares / squares.sum()
+    low = lows / np.maximum(lows + (highs.sum() - highs), 1e-300)
+    high = highs / np.maximum(highs + (lows.sum() - lows), 1e-300)
+    if order == 1:
+        entropy = float(_terms(shares).sum())
+        ends = np.stack([_terms(low), _terms(high)])
+        highest = np.where((low < np.exp(-1)) & (high > np.exp(-1)), np.exp(-1), ends.max(axis=0))
+        return entropy, max(float(highest.sum()) - entropy, entropy - float(ends.min(axis=0).sum()), 0.0)
+    entropy, one_end, other_end = (_renyi(part, order) for part in (shares, low, high))
+    return entropy, max(abs(one_end - entropy), abs(other_end - entropy))
+
+
+def _renyi(shares: Array, order: float) -> float:
+    largest = float(shares.max())  # apart, so that high orders do not underflow
+    return (float(np.log(((shares / largest) ** order).sum())) + order * float(np.log(largest))) / (1 - order)
 
 
 def _effective_rank(found: SingularValues, eps: float) -> EffectiveRank:

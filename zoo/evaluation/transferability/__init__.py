@@ -1,4 +1,12 @@
-"""Scores of labelled features that say how well a probe on them may do, without training a tuned one."""
+"""Scores of labelled features that say how well a probe on them may do, without training a tuned one.
+
+>>> from zoo.evaluation.transferability import h_score, ridge_predictions
+>>> z, y = [[0.0], [0.0], [1.0], [1.0]], [0, 0, 1, 1]
+>>> h_score(z, y).value, ridge_predictions(z, y).value
+(1.0, 100.0)
+
+They are entries of the catalogue of metrics (:mod:`zoo.results.vocabulary`), beside those that need no labels.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +15,29 @@ from typing import TYPE_CHECKING
 from ...optional import lazy
 
 if TYPE_CHECKING:
+    from .evidence import logme as logme
     from .leave_one_out import LeaveOneOut as LeaveOneOut
     from .leave_one_out import leave_one_out_neighbours as leave_one_out_neighbours
     from .leave_one_out import leave_one_out_ridge as leave_one_out_ridge
     from .leave_one_out import neighbour_predictions as neighbour_predictions
     from .leave_one_out import ridge_predictions as ridge_predictions
+    from .mixtures import nleep as nleep
+    from .separation import gbc as gbc
+    from .separation import h_score as h_score
+    from .separation import transrate as transrate
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            "evidence": ["logme"],
             "leave_one_out": [
                 "LeaveOneOut",
                 "leave_one_out_neighbours",
                 "leave_one_out_ridge",
                 "neighbour_predictions",
                 "ridge_predictions",
-            ]
+            ],
+            "mixtures": ["nleep"],
+            "separation": ["gbc", "h_score", "transrate"],
         },
     )

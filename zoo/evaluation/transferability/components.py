@@ -20,10 +20,9 @@ _SQUARABLE = 1e-100, 1e100  # largest numbers whose squares and their sums float
 class Labelled:
     """Features of n images in float64, and the number of each one's class."""
 
-    z: Array  # float64 (n, dim), centred, in units of 1 / scale
+    z: Array  # float64 (n, dim), times a power of two if the features are too large or too small to be squared
     y: Array  # int64 (n,)
     classes: Array  # (n_classes,), ascending
-    scale: float  # 1, or a power of two where the features are too large or too small to be squared
 
     @property
     def targets(self) -> Array:
@@ -32,45 +31,70 @@ class Labelled:
         return found
 
 
-def centred_of(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
-    """Checked features less their mean; refuses fewer than ``least`` rows, equal rows, and a single class."""
+def labelled_in_float64(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
+    """Checked features as they are; refuses fewer than ``least`` rows, equal rows, and a single class."""
     given = labelled_of(z, y, least=least, needed_for=needed_for)
     rows = given.z.astype(np.float64)
     largest = max(float(rows.max()), -float(rows.min()))
-    scale = 1.0
     if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
-        scale = math.ldexp(1.0, max(-1000, min(1000, -math.frexp(largest)[1])))
-        rows *= scale
-    rows -= rows.mean(axis=0)
+        rows = np.ldexp(rows, -math.frexp(largest)[1])
+    return Labelled(z=rows, y=given.y, classes=given.classes)
+
+
+def centred_of(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
+    """The same less the mean of the rows."""
+    given = labelled_in_float64(z, y, least=least, needed_for=needed_for)
+    rows = given.z - given.z.mean(axis=0)
     rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
-    return Labelled(z=rows, y=given.y, classes=given.classes, scale=scale)
+    return Labelled(z=rows, y=given.y, classes=given.classes)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Components:
-    """Centred features as U S V', by what a linear fit on them needs.
+    """Features as U S V', by what a linear fit on them needs.
 
     ``scores`` are U S, and ``squares`` the squared singular values, descending, at least 0. Where there are no more
-    images than dimensions, ``left`` is U: an orthonormal basis of all that is orthogonal to the constant vector.
+    images than dimensions, ``left`` is U, an orthonormal basis: of all, or of what is orthogonal to the constant vector
+    if the features are centred.
     """
 
     scores: Array  # float64 (n, r)
     squares: Array  # float64 (r,)
-    left: Array | None  # float64 (n, n - 1)
+    left: Array | None  # float64 (n, r)
+
+    def energies(self, targets: Array) -> Array:
+        """Squares of the products of the left singular vectors and targets (n, m): float64 (r, m).
+
+        0 for singular values that are rounding.
+        """
+        if self.left is not None:
+            found: Array = (self.left.T @ targets) ** 2
+        else:
+            squares = np.where(self.is_positive, self.squares, np.inf)
+            found = (self.scores.T @ targets) ** 2 / squares[:, None]
+        return np.where(self.is_positive[:, None], found, 0.0)
+
+    @property
+    def is_positive(self) -> Array:
+        """Which singular values are not rounding, bool (r,)."""
+        largest = float(self.squares.max(initial=0.0))
+        found: Array = self.squares > 8 * len(self.scores) * np.finfo(np.float64).eps * largest
+        return found
 
 
-def components_of(z: Array, *, dual: bool | None = None) -> Components:
-    """Components of centred rows (n, dim), from (n, n) products if ``dual`` and from (dim, dim) ones otherwise.
+def components_of(z: Array, *, centred: bool = True, dual: bool | None = None) -> Components:
+    """Components of rows (n, dim), from (n, n) products if ``dual`` and from (dim, dim) ones otherwise.
 
-    By default the smaller one.
+    By default the smaller one. ``centred`` says that the mean of the rows is 0.
     """
     n, dim = z.shape
     if not (n <= dim if dual is None else dual):
         values, axes = np.linalg.eigh(z.T @ z)
         return Components(scores=z @ axes[:, ::-1], squares=np.maximum(values[::-1], 0.0), left=None)
     products = z @ z.T
-    # the constant vector, which these products take to 0, is set apart from all others by the largest eigenvalue
-    products += 2 * float(np.trace(products)) / n
+    if centred:  # the constant vector, which these products take to 0, is set apart by the largest eigenvalue
+        products += 2 * float(np.trace(products)) / n
     values, vectors = np.linalg.eigh(products)
-    squares, left = np.maximum(values[-2::-1], 0.0), vectors[:, -2::-1]
+    last = n - centred
+    squares, left = np.maximum(values[:last][::-1], 0.0), vectors[:, :last][:, ::-1]
     return Components(scores=left * np.sqrt(squares), squares=squares, left=left)

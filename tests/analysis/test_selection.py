@@ -1,0 +1,94 @@
+"""Order and regret of scores: by hand, by brute force, and on planted populations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from zoo.analysis.columns import Estimate
+from zoo.analysis.selection import Resamples, estimate_of, mean_of, order, regret, resamples
+from zoo.errors import QueryError
+
+RNG = np.random.default_rng(0)
+N_ENCODERS, N_DRAWS = 9, 6
+ERRORS = 50 * RNG.random((N_DRAWS, N_ENCODERS))
+SCORES = -ERRORS + 10 * RNG.standard_normal((N_DRAWS, N_ENCODERS)).round(1)
+COUNTS = resamples(N_ENCODERS, N_DRAWS, n_resamples=40, seed=3)
+
+
+def drawn(counts: Resamples, number: int) -> tuple[list[int], list[int]]:
+    """The encoders and the draws of one resample, each as often as it was drawn."""
+    rows = (counts.encoders[number], counts.draws[number])
+    encoders, draws = (np.repeat(np.arange(len(one)), one.astype(int)).tolist() for one in rows)
+    return encoders, draws
+
+
+def test_order_is_scipys_tau_of_what_was_drawn() -> None:
+    found = order(SCORES, ERRORS, COUNTS)
+    for number in range(41):
+        encoders, draws = drawn(COUNTS, number)
+        by_hand = [stats.kendalltau(SCORES[row, encoders], -ERRORS[row, encoders]).statistic for row in draws]
+        assert found[number] == pytest.approx(np.mean(by_hand), abs=1e-12)
+
+
+def test_regret_is_what_the_chosen_one_of_those_drawn_has_more_than_the_best() -> None:
+    rounded = SCORES.round(-1)  # with ties
+    found = regret(rounded, ERRORS, COUNTS)
+    for number in range(41):
+        encoders, draws = drawn(COUNTS, number)
+        there = sorted(set(encoders))
+        by_hand = []
+        for row in draws:
+            best = [one for one in there if rounded[row, one] == max(rounded[row, there])]
+            by_hand.append(np.mean(ERRORS[row, best]) - min(ERRORS[row, there]))
+        assert found[number] == pytest.approx(np.mean(by_hand), abs=1e-12)
+
+
+def test_a_score_that_tells_nothing_has_no_order_and_the_regret_of_a_lot() -> None:
+    everything = resamples(N_ENCODERS, N_DRAWS, n_resamples=0)
+    same = np.ones_like(ERRORS)
+    assert order(same, ERRORS, everything).tolist() == [0.0]
+    expected = (ERRORS.mean(axis=1) - ERRORS.min(axis=1)).mean()
+    assert regret(same, ERRORS, everything)[0] == pytest.approx(expected)
+
+
+def test_the_truth_itself_orders_all_and_regrets_nothing() -> None:
+    assert order(-ERRORS, ERRORS, COUNTS) == pytest.approx(1)
+    assert regret(-ERRORS, ERRORS, COUNTS).tolist() == [0.0] * 41
+    assert order(ERRORS, ERRORS, COUNTS) == pytest.approx(-1)
+
+
+def test_order_does_not_depend_on_the_unit_of_a_score() -> None:
+    assert order(np.exp(SCORES / 30), ERRORS, COUNTS).tolist() == order(SCORES, ERRORS, COUNTS).tolist()
+
+
+def test_an_interval_over_draws_alone_is_that_of_a_mean() -> None:
+    many = RNG.normal(5, 2, size=(400, 1))
+    errors = np.concatenate([np.zeros((400, 1)), many], axis=1)
+    scores = np.tile([0.0, 1.0], (400, 1))  # always chooses the second one
+    counts = resamples(2, 400, n_resamples=2_000)
+    both = counts.encoders.min(axis=1) > 0  # resamples with both encoders
+    one = estimate_of(regret(scores, errors, counts)[both], Estimate(term="a", n=2, unit="points"))
+    gains = np.maximum(errors[:, 1] - errors.min(axis=1), 0)
+    assert one.value == pytest.approx(gains.mean())
+    assert one.ci_low is not None and one.ci_high is not None
+    assert one.ci_high - one.ci_low == pytest.approx(2 * 1.96 * gains.std() / 20, rel=0.15)
+
+
+def test_means_over_data_sets_are_of_the_same_resamples() -> None:
+    first, second = order(SCORES, ERRORS, COUNTS), regret(SCORES, ERRORS, COUNTS)
+    assert mean_of([first, second]).tolist() == ((first + second) / 2).tolist()
+
+
+def test_an_interval_holds_its_value() -> None:
+    one = estimate_of(np.array([0.0, 1.0, 2.0, 3.0]), Estimate(term="a", n=2, unit="points"))
+    assert (one.value, one.ci_low) == (0.0, 0.0)
+    alone = estimate_of(np.array([0.5]), Estimate(term="a", n=2, unit="points"))
+    assert (alone.value, alone.ci_low, alone.ci_high) == (0.5, None, None)
+
+
+@pytest.mark.parametrize("scores", [SCORES[:, 1:], SCORES[0], np.where(SCORES[0, 0] == SCORES, np.nan, SCORES)])
+def test_scores_that_do_not_fit_the_errors_are_refused(scores: np.ndarray) -> None:
+    with pytest.raises(QueryError):
+        regret(scores, ERRORS, COUNTS)

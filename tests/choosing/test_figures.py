@@ -1,0 +1,111 @@
+"""Figures of a choice as SVG: what is drawn, in the ink of the page, with all text escaped."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from itertools import product
+from xml.etree import ElementTree
+
+import pytest
+
+from zoo.choosing.figures import (
+    Bar,
+    Point,
+    against_cost,
+    as_svg,
+    decomposition,
+    label_curve,
+    pareto,
+    ranking,
+    rungs,
+)
+from zoo.choosing.more_labels import LabelCurve, LabelPoint
+from zoo.evaluation.bootstrap import Interval
+
+NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")
+
+
+def about(value: float) -> Interval:
+    return Interval(value=value, ci_low=value - 1, ci_high=value + 1)
+
+
+BARS = [
+    Bar(name=name, error=about(5.0 + place), verdict=verdict, is_final=place < 2)
+    for place, (name, verdict) in enumerate(zip(NAMES, ("leader", "tie", "worse"), strict=True))
+]
+POINTS = [
+    Point(name=bar.name, error=bar.error, cost=cost, verdict=bar.verdict)
+    for bar, cost in zip(BARS, (10.0, 40.0, 5.0), strict=True)
+]
+CURVES = [
+    LabelCurve(
+        encoder=name,
+        points=tuple(LabelPoint(n_labels=n, error=about(30 - n / 100), n_draws=1) for n in (250, 500, 1000)),
+        expected=(LabelPoint(n_labels=2000, error=about(18.0), n_draws=0),) if name == NAMES[0] else (),
+        exponent=None,
+        floor=None,
+        refusal="" if name == NAMES[0] else "too few",
+    )
+    for name in NAMES[:2]
+]
+FIGURES = {
+    "ranking": partial(ranking, BARS),
+    "cost": partial(against_cost, POINTS, label="images a second", more_is_better=True),
+    "curve": partial(label_curve, CURVES),
+    "rungs": partial(
+        rungs,
+        [100, 200, 400],
+        {NAMES[0]: [9.0, 8.0, 7.0], NAMES[1]: [9.5, 8.5, None], NAMES[2]: [None, None, None]},
+        dict(zip(NAMES, ("leader", "tie", "worse"), strict=True)),
+    ),
+    "parts": partial(decomposition, {"usability": 1.5, "probe generalization": -0.2}),
+}
+
+
+@pytest.mark.parametrize(("name", "width"), [*product(FIGURES, (3.7, 7.5))])
+def test_a_figure_is_one_svg_element_in_the_ink_of_the_page(name: str, width: float) -> None:
+    text = as_svg(FIGURES[name], width, name=name)
+    root = ElementTree.fromstring(text)
+    assert root.tag.endswith("svg")
+    assert root.get("width") == "100%"
+    assert root.get("viewBox")
+    assert "currentColor" in text
+    assert "#010203" not in text
+    assert "#040506" not in text
+
+
+def test_names_are_text_and_escaped() -> None:
+    text = as_svg(FIGURES["ranking"], 7.5, name="ranking")
+    assert "&lt;b&gt;&amp;co" in text
+    assert "<b>" not in text
+    written = "".join(ElementTree.fromstring(text).itertext())
+    assert all(name in written for name in NAMES)
+
+
+def test_ids_of_two_figures_differ_and_every_reference_has_its_id() -> None:
+    first, second = (as_svg(FIGURES["ranking"], 7.5, name=name) for name in ("one", "two"))
+    ids = [set(re.findall(r' id="([^"]+)"', text)) for text in (first, second)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    assert set(re.findall(r"#([\w-]+)[\")]", first)) - ids[0] <= set(re.findall(r"#([0-9a-fA-F]{6})", first))
+
+
+def test_the_same_figure_is_the_same_bytes() -> None:
+    assert as_svg(FIGURES["cost"], 7.5, name="cost") == as_svg(FIGURES["cost"], 7.5, name="cost")
+
+
+def test_the_front_has_whom_none_beats_in_both() -> None:
+    points = [(float(cost), float(error)) for cost, error in product(range(6), range(6))]
+    for more_is_better in (True, False):
+        front = pareto(points, more_is_better=more_is_better)
+        best = (5.0, 0.0) if more_is_better else (0.0, 0.0)
+        assert [points[i] for i in front] == [best]
+    assert pareto([(1.0, 1.0), (1.0, 1.0)], more_is_better=True) == {0, 1}
+
+
+def test_a_long_name_is_shortened_in_the_middle_of_a_narrow_figure() -> None:
+    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
+    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
+    assert "a" * 60 not in text
+    assert "…the_end" in text

@@ -1,0 +1,213 @@
+"""The shortlist: good by what is known, different from each other, loadable here, with a reason for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.card_text import VALID
+from tests.weights.test_care import put
+from zoo.cards.catalogue import catalogue
+from zoo.choosing.constraints import Constraints
+from zoo.choosing.shortlist import (
+    GATED_REASON,
+    SPECIAL_REASON,
+    Shortlist,
+    fetch_bytes,
+    shortlist,
+    weights_here,
+)
+from zoo.errors import QueryError, UnknownName
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No weights, cards or results of the user's."""
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    for variable in ("ZOO_MIRROR", "ZOO_LOCK", "ZOO_OFFLINE", "TORCH_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / "zoo_home"
+
+
+def of(n: int | list[str], *, offline: bool = False, n_labels: int = 5_000, **constraints: object) -> Shortlist:
+    limits = Constraints(**constraints)  # type: ignore[arg-type]
+    return shortlist(n, limits, n_labels=n_labels, n_classes=2, offline=offline)
+
+
+def names(found: Shortlist) -> list[str]:
+    return [entry.name for entry in found.chosen]
+
+
+def test_a_shortlist_has_as_many_as_asked_of_several_families_data_and_architectures() -> None:
+    cards = [entry.card for entry in of(12).chosen]
+    assert len({card.id for card in cards}) == 12
+    assert max(Counter(card.family for card in cards).values()) <= 2
+    assert len({card.pretraining.dataset for card in cards}) >= 8
+    assert len({card.architecture.family for card in cards}) >= 3
+    assert len({card.objective.mode for card in cards}) >= 5
+
+
+def test_it_is_better_than_a_random_one_by_what_is_known() -> None:
+    errors = [entry.expected.error for entry in of(12).chosen if entry.expected]
+    everyone = sorted(entry.expected.error for entry in of(500).chosen if entry.expected)
+    assert sum(errors) / len(errors) < everyone[len(everyone) // 4]
+
+
+def test_the_same_question_has_the_same_answer_and_a_shorter_list_begins_a_longer_one() -> None:
+    assert names(of(12)) == names(of(12))
+    longer, shorter = names(of(12)), names(of(11))
+    assert longer[:11] == shorter
+
+
+def test_every_entry_says_why_and_what_is_expected_from_where() -> None:
+    found = of(12)
+    assert all(entry.expected is not None and entry.expected.source in entry.why for entry in found.chosen)
+    assert found.chosen[0].why.startswith("the lowest for its size")
+    assert any("adds the family" in entry.why for entry in found.chosen[1:])
+    assert len({entry.why for entry in found.chosen}) == 12
+    assert "say who is worth a try" in " ".join(found.notes)
+
+
+def test_sizes_cost_a_half_point_a_doubling() -> None:
+    def mean_size(found: Shortlist) -> float:
+        return sum(entry.card.architecture.n_parameters for entry in found.chosen) / len(found.chosen)
+
+    assert mean_size(of(12)) < 1e9
+
+
+def test_weights_that_are_gone_or_of_another_network_and_untrained_encoders_are_never_candidates() -> None:
+    cards = catalogue()
+    found = of(2_000)
+    listed = set(names(found))
+    for name in cards:
+        card = cards[name]
+        if card.is_untrained or card.weights.availability in ("gone", "unfit"):
+            assert name not in listed
+            assert any(name in gone for gone in found.left_out.values())
+
+
+def test_gated_encoders_come_only_if_asked_for() -> None:
+    found = of(2_000)
+    gated = {name for name in catalogue() if catalogue()[name].weights.availability in ("gated", "by request")}
+    assert gated
+    assert not gated & set(names(found))
+    assert set(found.left_out[GATED_REASON]) == gated
+    asked = of(2_000, where='access == "gated"')
+    assert set(names(asked)) <= gated
+    assert asked.chosen
+    [name] = names(of([min(gated)]))
+    assert name == min(gated)
+
+
+def test_encoders_of_special_images_come_only_if_asked_for_and_the_list_says_so() -> None:
+    found = of(12)
+    assert not [entry for entry in found.chosen if entry.card.pretraining.domain == "pathology H&E"]
+    assert any(SPECIAL_REASON in note for note in found.notes)
+    asked = of(3, where='domain == "pathology H&E"')
+    assert {entry.card.pretraining.domain for entry in asked.chosen} == {"pathology H&E"}
+
+
+def test_a_condition_that_only_special_encoders_meet_asks_for_them() -> None:
+    assert len(of(3, where='card_family == "satlas"').chosen) == 3
+
+
+def test_constraints_hold_and_those_left_out_are_told_by_reason() -> None:
+    found = of(12, max_parameters=30_000_000, licence="permissive", max_dim=800)
+    assert all(entry.card.architecture.n_parameters <= 30_000_000 for entry in found.chosen)
+    assert all(entry.card.representation.dim <= 800 for entry in found.chosen)
+    assert any(reason.startswith("--max-parameters") for reason in found.left_out)
+    passed_or_left = found.n_passed + sum(map(len, found.left_out.values()))
+    assert passed_or_left == len(catalogue())
+
+
+def test_where_none_is_left_the_nearest_are_named_with_what_they_miss_by() -> None:
+    with pytest.raises(QueryError, match=r"No encoder is left: '--max-parameters 1k'.*nearest: pocket_\w+ \([0-9.]+k"):
+        of(3, max_parameters=1_000)
+
+
+def test_offline_only_what_is_here_is_a_candidate_and_the_pocket_only_without_others() -> None:
+    found = of(12, offline=True)
+    assert all(entry.here and entry.fetch_bytes is None for entry in found.chosen)
+    assert found.fetch_bytes == 0
+    packaged = [
+        name for name, where in weights_here(map(catalogue().__getitem__, catalogue())).items() if where == "package"
+    ]
+    assert sorted(names(found)) == sorted(
+        packaged or [n for n in catalogue() if n.startswith("pocket_") and "init" not in n]
+    )
+
+
+def test_the_pocket_is_taken_where_nothing_else_is_possible() -> None:
+    found = of(4, offline=True, max_parameters=100_000)
+    assert len(found.chosen) == 4
+    assert {entry.here for entry in found.chosen} == {"shipped"}
+
+
+def test_offline_without_any_candidate_the_error_says_what_can_be_loaded() -> None:
+    with pytest.raises(QueryError, match=r"offline.*Offline, these can be loaded here: .*pocket_"):
+        of(3, offline=True, where='card_family == "dinov2"')
+
+
+def test_cached_weights_cost_nothing_and_win_where_two_are_as_good() -> None:
+    before = of(12)
+    network = catalogue()["dino_vitS16_last"]
+    put("dino_vitS16_last")
+    assert weights_here([network]) == {"dino_vitS16_last": "cache"}
+    [entry] = of(["dino_vitS16_last"]).chosen
+    assert (entry.fetch_bytes, entry.here) == (None, "cache")
+    assert names(of(3, offline=True, where='card_family == "dino"'))[0].startswith("dino_vitS16")
+    assert names(of(12)) == names(before)  # a far worse one is not taken for being here
+
+
+def test_of_two_equal_encoders_the_one_that_is_here_is_taken(alone: Path) -> None:
+    path = alone / "metadata" / "twins.toml"
+    path.parent.mkdir(parents=True)
+    twin = '[encoders.twin_b]\nlike = "twin_a"\nweights.url = "https://example.org/b.pth"\n'
+    path.write_text(VALID.partition("[encoders.tiny_vitS16_twin]")[0].replace("tiny_vitS16", "twin_a") + twin)
+    condition = 'where == "https://example.org/models"'
+    assert names(of(1, where=condition)) == ["twin_a"]
+    put("twin_b")
+    assert names(of(1, where=condition)) == ["twin_b"]
+
+
+def test_named_encoders_are_taken_in_their_order_and_held_to_the_constraints() -> None:
+    found = of(["pocket_simclr_rn_shapes", "dino_vitS16", "init_rn50", "DINO_vits16"])
+    assert names(found) == ["pocket_simclr_rn_shapes", "dino_vitS16"]
+    assert found.left_out["untrained"] == ["init_rn50"]
+    assert found.chosen[0].why == "you named it"
+    few = of(["pocket_simclr_rn_shapes", "dino_vitS16"], max_parameters=1_000_000)
+    assert names(few) == ["pocket_simclr_rn_shapes"]
+    with pytest.raises(UnknownName, match="dino_vitS16"):
+        of(["dino_vitS61"])
+
+
+def test_a_list_of_none_is_refused() -> None:
+    nothing: list[str] = []
+    for n in (0, nothing):
+        with pytest.raises(QueryError, match="expected at least one"):
+            of(n)
+
+
+def test_bytes_to_fetch_are_those_of_the_card_or_four_a_parameter() -> None:
+    recorded = next(
+        card for card in map(catalogue().__getitem__, catalogue()) if isinstance(card.weights.size_bytes, int)
+    )
+    assert fetch_bytes(recorded) == (recorded.weights.size_bytes, True)
+    other = catalogue()["dino_vitS16"]
+    assert fetch_bytes(other) == (4 * other.architecture.n_parameters, False)
+
+
+def test_encoders_that_share_a_file_are_fetched_once() -> None:
+    card = catalogue()["dino_vitS16"]
+    found = of(["dino_vitS16", "dino_vitS16_last"])
+    assert len(found.chosen) == 2
+    assert found.fetch_bytes == 4 * card.architecture.n_parameters
+
+
+def test_small_images_are_said_to_be_enlarged() -> None:
+    found = shortlist(3, n_labels=100, n_classes=10, image_px=28)
+    assert any("enlarged" in note for note in found.notes)
+    assert not any("enlarged" in note for note in shortlist(3, n_labels=100, n_classes=10, image_px=300).notes)

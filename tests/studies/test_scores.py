@@ -1,0 +1,172 @@
+"""The study of transferability scores: what it finds in planted ones, and what it shipped with."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.figure_checks import figure_faults
+from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
+from zoo.analysis.columns import Estimate
+from zoo.cards.catalogue import catalogue
+from zoo.errors import ContentError
+from zoo.evaluation.drawing import style
+from zoo.studies.findings import Claim, Findings
+from zoo.studies.running import StudyOptions
+
+STUDY = "do_transferability_scores_predict"
+N_ENCODERS, N_DRAWS = 12, 8
+QUALITIES = {  # spread of a score around the truth, in points of error; None: it is the width of the encoder
+    "folds": 6.0,
+    "folds_loss": 6.0,
+    "ridge": 9.0,
+    "ridge_squares": 6.0,
+    "neighbours": 8.0,
+    "logme": 0.1,
+    "logme_published": None,
+    "h_score": 8.0,
+    "gbc": 40.0,
+    "nleep": 5.0,
+    "transrate": 500.0,
+    "rankme": 500.0,
+    "width": None,
+}
+SECONDS = {"folds": 0.1, "ridge": 0.02, "ridge_squares": 0.02, "nleep": 0.3}  # others 0.01
+
+
+def planted(**changes: float | None) -> Any:
+    """Measurements of encoders whose true errors are 2 points apart, whatever the labels."""
+    module = study_module(STUDY, "measured")
+    rng = np.random.default_rng(0)
+    width = rng.permutation(np.arange(N_ENCODERS) // 2).astype(float)
+    cells, seconds = {}, {}
+    for data in ("one", "two"):
+        for labels in (5, 20):
+            errors = 10 + 2.0 * np.arange(N_ENCODERS) + rng.normal(0, 0.1, size=(N_DRAWS, N_ENCODERS))
+            scores = {
+                name: np.tile(width, (N_DRAWS, 1)) if spread is None else -errors + rng.normal(0, spread, errors.shape)
+                for name, spread in (QUALITIES | changes).items()
+            }
+            cells[data, labels] = module.Cell(data=data, labels=labels, errors=errors, scores=scores)
+            for name in ("truth", *scores):
+                seconds[data, labels, name] = np.full(N_ENCODERS, SECONDS.get(name, 0.01))
+    return module.Measurements(
+        encoders=tuple(f"pocket_{number}" for number in range(N_ENCODERS)),
+        n_draws=N_DRAWS,
+        cells=cells,
+        seconds=seconds,
+        seconds_an_image=dict.fromkeys(("one", "two"), np.full(N_ENCODERS, 0.001)),
+        n_classes={"one": 10, "two": 10},
+        provenance={"images": {name: {"train": 100, "test": 100} for name in ("one", "two")}},
+    )
+
+
+def found_in(measured: Any) -> Findings:
+    findings = with_few_draws(STUDY, N_RESAMPLES=200, measurements=lambda: measured)(shipped_table(), StudyOptions())
+    assert isinstance(findings, Findings)
+    return findings
+
+
+def one(findings: Findings, term: str, outcome: str) -> Estimate:
+    (estimate,) = [one for one in findings.estimates if (one.term, one.outcome) == (term, outcome)]
+    return estimate
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return found_in(planted())
+
+
+def test_a_score_that_is_the_truth_orders_all_and_regrets_nothing(findings: Findings) -> None:
+    of = "all data sets, 5 labels a class, to predict the same labels"
+    tau, regret = one(findings, "LogME, exact", f"order, {of}"), one(findings, "LogME, exact", f"regret, {of}")
+    assert tau.value == pytest.approx(1, abs=0.02)
+    assert regret.value == pytest.approx(0, abs=0.05)
+    assert claim(findings, "with a high LogME").verdict == "agrees"
+
+
+def test_a_score_of_noise_orders_nothing_and_regrets_what_a_lot_does(findings: Findings) -> None:
+    of = "all data sets, all numbers of labels, to predict the same labels"
+    noise = one(findings, "TransRate minus ridge, leave one out, squares", f"order, {of}")
+    assert noise.value is not None and noise.value < -0.4
+    assert noise.ci_high is not None and noise.ci_high < 0
+    lot = one(findings, "random pick", "regret, one, 5 labels a class, to predict the same labels")
+    assert lot.value == pytest.approx(11, abs=0.2)  # of 0, 2, ..., 22
+
+
+def test_one_score_that_is_planted_to_beat_the_probe_does(findings: Findings) -> None:
+    for words in ("chooses better than a probe", "orders encoders better than a probe"):
+        found = claim(findings, words)
+        assert found.verdict == "agrees"
+        assert "the best is LogME, exact" in found.ours
+    assert "of 5 scores" in claim(findings, "chooses better than a probe").ours  # NLEEP takes longer than the probe
+
+
+def test_no_score_beats_a_probe_that_is_better_than_all_of_them() -> None:
+    worse = found_in(planted(ridge_squares=0.1, logme=30.0, nleep=30.0, h_score=30.0, gbc=30.0, transrate=30.0))
+    for words in ("chooses better than a probe", "orders encoders better than a probe"):
+        assert claim(worse, words).verdict == "corrected"
+
+
+def test_the_best_for_its_cost_is_the_fastest_of_the_good_ones(findings: Findings) -> None:
+    assert claim(findings, "best for their cost").ours.startswith("LogME, exact")
+    ridge = found_in(planted(ridge_squares=0.1, logme=30.0))
+    assert claim(ridge, "best for their cost").verdict == "agrees"
+    assert claim(ridge, "as well as a logistic probe").verdict == "agrees"
+
+
+def test_a_score_by_width_is_told_from_the_exact_one(findings: Findings) -> None:
+    found = claim(findings, "publish as code")
+    assert found.verdict != "agrees"
+    assert "with the width of the features 1.00" in found.ours
+
+
+def test_a_score_that_was_not_measured_is_said_so() -> None:
+    module, few = study_module(STUDY, "measured"), planted()
+    for cell in few.cells.values():
+        del cell.scores["nleep"]
+    without = found_in(few)
+    assert claim(without, "NLEEP is the best").ours == "not available"
+    assert any(note.startswith("Not measured:") and "NLEEP" in note for note in without.notes)
+    assert module.SCORES["nleep"].label == "NLEEP"
+
+
+def test_figures_are_whole(findings: Findings) -> None:
+    with style():
+        for figure in findings.figures:
+            assert figure_faults(figure.draw()) == [], figure.name
+
+
+def test_the_shipped_measurements_are_of_all_encoders_that_load_here() -> None:
+    measured = study_module(STUDY, "measured").measurements()
+    here = {
+        card.id
+        for card in catalogue().values()
+        if card.family == "pocket" or str(card.weights.url).startswith("package:")
+    }
+    assert set(measured.encoders) == here
+    assert measured.n_draws >= 20 and len(measured.labels) >= 3 and len(measured.data) == 3
+    for cell in measured.cells.values():
+        assert all(np.isfinite(one).all() for one in (cell.errors, *cell.scores.values()))
+        assert ((cell.errors >= 0) & (cell.errors <= 100)).all()
+    assert set(measured.scores) == set(study_module(STUDY, "measured").SCORES)
+    assert shipped_findings(STUDY).rows
+
+
+def test_a_file_with_a_missing_row_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = study_module(STUDY, "measured")
+    text = gzip.decompress((module.HERE / "scores.csv.gz").read_bytes())
+    for name in ("provenance.toml", "seconds.csv"):
+        (tmp_path / name).write_bytes((module.HERE / name).read_bytes())
+    (tmp_path / "scores.csv.gz").write_bytes(gzip.compress(b"\n".join(text.splitlines()[:-1])))
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    with pytest.raises(ContentError, match="no row of some draw"):
+        module.measurements.__wrapped__()

@@ -1,0 +1,360 @@
+"""Encoders as contenders on real images: features chunk by chunk, kept on disk, with their speed and memory here.
+
+A chunk has the images that a rung adds, and a folder of its own among those of ``zoo evaluate``. Its images follow from
+the data set, the seed and the size of the first rung alone, so that a race that was stopped, or is run again with other
+encoders or constraints, computes only what is not there. Features of a whole part, as ``zoo features`` and ``zoo
+evaluate`` keep them, are read from there.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..cards.catalogue import catalogue
+from ..cards.costs import Cost, cost_of, memory_bytes
+from ..datasets import ImageData, ImageSet
+from ..encoders.costs import expected_images_per_second
+from ..errors import DataError, QueryError
+from ..evaluation.evaluating import Featurising, features_folder, runs_folder
+from ..features import Features, featurise, load_features
+from ..files import replaced
+from ..optional import requires_extra
+from ..progress import Progress, Silent
+from .visiting import Schedule
+
+with requires_extra("models", needed_for="Choosing an encoder"):
+    import numpy as np
+    import torch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Rows = NDArray[np.int64]
+
+PARTS = ("train", "val")
+_MOST_LOADED = 2  # encoders that are kept in memory; the last rungs go on with few
+_WARMING = 4  # images of a first forward pass, which sets things up and is not timed
+_SPEED = "speed.json"
+
+Load = Callable[[str], tuple[torch.nn.Module, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How fast an encoder makes features of images, decoding included, and what it takes."""
+
+    seconds_per_image: float
+    n_images: int  # that it was measured on
+    batch_size: int
+    peak_bytes: int | None  # most memory of the GPU that tensors took; None on another device
+
+    @property
+    def images_per_second(self) -> float:
+        return 1.0 / self.seconds_per_image
+
+
+class Counting:
+    """Counts the images of a run, and passes its progress on."""
+
+    def __init__(self, other: Progress) -> None:
+        self._other, self.n = other, 0
+
+    def start(self, name: str, total: int | None, done: int) -> None:
+        self._other.start(name, total, done)
+
+    def advance(self, n: int) -> None:
+        self.n += n
+        self._other.advance(n)
+
+    def end(self) -> None:
+        self._other.end()
+
+
+@dataclass(eq=False)
+class Ground:
+    """What all contenders on one data set share."""
+
+    data: ImageData
+    schedule: Schedule
+    root: Path  # of all evaluations
+    how: Featurising = field(default_factory=Featurising)
+    load: Load | None = None  # zoo.load by default
+    least_images_per_second: float | None = None  # slower ones are out as soon as that is measured
+    progress: Callable[[str], Progress] = lambda part: Silent()
+    tell: Callable[[str], None] = lambda text: None
+    loaded: dict[str, tuple[torch.nn.Module, Any]] = field(default_factory=dict)
+
+    def part(self, name: str) -> ImageSet:
+        images: ImageSet = getattr(self.data, name)
+        return images
+
+    @cached_property
+    def chunks(self) -> dict[str, list[Rows]]:
+        """The images of each chunk of each part, in the order of visits."""
+        orders = {"train": self.schedule.train, "val": self.schedule.test}
+        ends = {part: sorted({size[i] for size in self.schedule.sizes}) for i, part in enumerate(PARTS)}
+        return {part: np.split(orders[part], ends[part][:-1]) for part in PARTS}
+
+    @cached_property
+    def chunk_of(self) -> dict[str, tuple[Rows, Rows]]:
+        """For each part, the chunk of each image and its row there."""
+        found = {}
+        for part, chunks in self.chunks.items():
+            number = np.empty(len(self.part(part)), np.int64)
+            row = np.empty_like(number)
+            for i, rows in enumerate(chunks):
+                number[rows], row[rows] = i, np.arange(len(rows))
+            found[part] = number, row
+        return found
+
+    @cached_property
+    def device(self) -> str:
+        wanted = self.how.device
+        if wanted is not None:
+            return wanted
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+    @cached_property
+    def device_name(self) -> str:
+        """The device in words, by which measured speeds are kept."""
+        if self.device.startswith("cuda"):
+            return str(torch.cuda.get_device_name(self.device))
+        return f"{self.device} of {platform.node() or 'this machine'}, {torch.get_num_threads()} threads"
+
+    def expected_speed(self, cost: Cost) -> float:
+        """Images a second to expect of a network here."""
+        return expected_images_per_second(cost, self.device, batch_size=self.how.batch_size).images_per_second
+
+    def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
+        """An encoder and its preprocessing; the last ones stay in memory."""
+        if name not in self.loaded:
+            from ..loading import load
+
+            self.make_room(_MOST_LOADED - 1)
+            self.loaded[name] = (self.load or load)(name)
+        return self.loaded[name]
+
+    def make_room(self, n_left: int, *, but: str = "") -> None:
+        """Forgets encoders until ``n_left`` are in memory."""
+        for name in [one for one in self.loaded if one != but][: max(len(self.loaded) - n_left, 0)]:
+            self.loaded.pop(name)[0].to("cpu")
+        if self.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+
+
+class ImageContender:
+    """One encoder on the images of a data set."""
+
+    def __init__(self, name: str, ground: Ground) -> None:
+        self.name = catalogue().id_of(name)
+        self.ground = ground
+        self.batch_size = ground.how.batch_size
+        self.dim: int | None = None
+        self.n_computed = 0  # images in this process
+        self.notes: list[str] = []
+        self._weights_hash = ""
+        self._preprocess_hash = ""
+        self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
+        self.speed = self._known_speed()
+        self._is_warm = False
+
+    @property
+    def seconds_per_image(self) -> float:
+        """Measured on this device, now or before, else as expected."""
+        return self.expected_seconds()[0] or 1.0
+
+    def expected_seconds(self) -> tuple[float | None, str]:
+        """Seconds an image and "measured" (here, before) or "expected"; None and "" if nothing is known."""
+        if self.speed is not None:
+            return self.speed.seconds_per_image, "measured"
+        cost = cost_of(catalogue()[self.name])
+        if cost is None:
+            return None, ""
+        return 1.0 / self.ground.expected_speed(cost), "expected"
+
+    @property
+    def memory(self) -> tuple[int | None, str]:
+        """Bytes on the device and "measured", or "computed" from the network; None and "" if that is not known."""
+        if self.speed is not None and self.speed.peak_bytes is not None:
+            return self.speed.peak_bytes, "measured"
+        cost = cost_of(catalogue()[self.name])
+        if cost is None:
+            return None, ""
+        return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
+
+    @property
+    def facts(self) -> list[str]:
+        """What decides its features, once some were read."""
+        images = [self.ground.part(part).fingerprint for part in PARTS]
+        return [self.name, self._weights_hash, self._preprocess_hash, self.ground.how.precision, *images]
+
+    def features(self, part: str, rows: Rows) -> Floats:
+        """Features of some images of a part, float32 (len(rows), dim); computed by whole chunks where they are not."""
+        whole = self.whole(part)
+        if whole is not None:
+            return np.asarray(whole.x[rows], np.float32)
+        number, row = (of_image[rows] for of_image in self.ground.chunk_of[part])
+        x: Any = None
+        for i in np.unique(number).tolist():
+            chunk = self.chunk(part, i)
+            mine = number == i
+            if x is None:
+                x = np.empty((len(rows), chunk.dim), np.float32)
+            x[mine] = chunk.x[row[mine]]
+        return np.asarray(x)
+
+    def whole(self, part: str) -> Features | None:
+        """The features of a whole part where they were kept."""
+        folder = self._folder(self.ground.part(part))
+        return self._checked(load_features(folder)) if (folder / "index.json").is_file() else None
+
+    def part(self, part: str) -> Features:
+        """The features of a whole part, computed where they are not there, and kept as ``zoo evaluate`` finds them."""
+        found = self.whole(part)
+        if found is None:
+            images = self.ground.part(part)
+            x = self.features(part, np.arange(len(images)))
+            some = self.chunk(part, 0)
+            origin = replace(some.origin, split=images.split, images_hash=images.fingerprint)
+            found = Features(
+                x=x,
+                y=images.labels,
+                origin=origin,
+                names=list(images.names),
+                classes=images.classes,
+                contents=images.contents,
+                groups=images.groups,
+                tags=images.tags,
+            )
+            folder = self._folder(images)
+            found.save(folder)
+            found = load_features(folder)
+        return found
+
+    def chunk(self, part: str, number: int) -> Features:
+        """The features of one chunk."""
+        images = self.ground.part(part)
+        rows = self.ground.chunks[part][number]
+        if len(rows) == len(images) and np.array_equal(rows, np.arange(len(images))):
+            some = images
+        else:
+            some = images.subset(rows, split=f"{images.split} part {number + 1}")
+        folder = self._folder(some)
+        if (folder / "index.json").is_file():
+            return self._checked(load_features(folder))
+        return self._checked(self._computed(some, folder))
+
+    def _folder(self, images: ImageSet) -> Path:
+        return features_folder(self.ground.root, self.name, images, precision=self.ground.how.precision)
+
+    def _checked(self, found: Features) -> Features:
+        """Features of the same weights as all others of this contender."""
+        if self._weights_hash not in ("", found.origin.weights_hash):
+            raise DataError(
+                f"The features of {self.name} in {found.folder} are of other weights than those of other images of "
+                f"{found.origin.dataset!r}; remove {runs_folder(self.ground.root, self.name).parent} to compute them "
+                "again."
+            )
+        if len(found.skipped):
+            raise DataError(
+                f"{len(found.skipped):,} images of {found.origin.dataset!r} were left out of the features of "
+                f"{self.name}, the first is {found.skipped[0].image!r}; expected all images, as they are compared "
+                "over encoders."
+            )
+        self._weights_hash, self._preprocess_hash = found.origin.weights_hash, found.origin.preprocess_hash
+        self.dim = found.dim
+        return found
+
+    def _computed(self, images: ImageSet, folder: Path) -> Features:
+        """Features of some images; in smaller batches where the memory of the device asks for it."""
+        encoder, preprocess = self.ground.encoder(self.name)
+        while True:
+            try:
+                return self._timed(encoder, preprocess, images, folder)
+            except QueryError as error:
+                if not isinstance(error.__cause__, torch.OutOfMemoryError):
+                    raise
+            except (torch.OutOfMemoryError, MemoryError):
+                pass
+            except RuntimeError as error:
+                if "not enough memory" not in str(error) and "allocate memory" not in str(error):  # on a CPU
+                    raise
+            if self.batch_size == 1:
+                raise DataError(
+                    f"{self.name} does not fit into the memory of {self.ground.device!r}, not even with one image at "
+                    "a time; choose another device, or a smaller encoder."
+                )
+            self.batch_size //= 2
+            self.ground.make_room(1, but=self.name)
+            self.notes.append(
+                f"{self.name}: batches of {self.batch_size}, for larger ones do not fit into the memory of "
+                f"{self.ground.device!r}"
+            )
+            self.ground.tell(self.notes[-1])
+
+    def _timed(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, folder: Path) -> Features:
+        how = asdict(self.ground.how) | {"batch_size": self.batch_size, "skip_corrupt": False}
+        representation = self.name.partition("@")[2] or "card"
+        of_encoder: dict[str, Any] = {"name": self.name, "representation": representation}
+        if not self._is_warm:
+            few = images.subset(np.arange(min(_WARMING, len(images))), split="first")
+            featurise(encoder, preprocess, few, **of_encoder, **how)
+            self._is_warm = True
+        on_gpu = self.ground.device.startswith("cuda")
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats(self.ground.device)
+        counting = Counting(self.ground.progress(images.split))
+        started = time.perf_counter()
+        found = featurise(encoder, preprocess, images, folder=folder, **of_encoder, **how, progress=counting)
+        seconds = time.perf_counter() - started
+        if counting.n:
+            self.n_computed += counting.n
+            peak = int(torch.cuda.max_memory_allocated(self.ground.device)) if on_gpu else None
+            self._remember(seconds, counting.n, peak)
+        limit = self.ground.least_images_per_second
+        if limit is not None and self.speed is not None and self.speed.images_per_second < limit:
+            raise QueryError(
+                f"{self.name} makes features of {self.speed.images_per_second:.3g} images a second on "
+                f"{self.ground.device_name}, {limit:g} were asked for."
+            )
+        return found
+
+    @property
+    def _speed_key(self) -> str:
+        return f"{self.ground.device_name}, {self.ground.how.precision}, {self.ground.how.n_workers} workers"
+
+    def _known_speed(self) -> Speed | None:
+        """What was measured before on this device; a damaged file counts as none."""
+        try:
+            return Speed(**json.loads(self._speed_file.read_bytes())[self._speed_key])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _remember(self, seconds: float, n: int, peak: int | None) -> None:
+        """Joins a measured run with those before; of equally large batches alone."""
+        known = self.speed
+        total, n_all = seconds, n
+        if known is not None and known.batch_size == self.batch_size:
+            total, n_all = total + known.seconds_per_image * known.n_images, n_all + known.n_images
+            peak = max((one for one in (peak, known.peak_bytes) if one is not None), default=None)
+        self.speed = Speed(seconds_per_image=total / n_all, n_images=n_all, batch_size=self.batch_size, peak_bytes=peak)
+        try:
+            everything = json.loads(self._speed_file.read_bytes())
+        except (OSError, ValueError):
+            everything = {}
+        if not isinstance(everything, dict):
+            everything = {}
+        everything[self._speed_key] = asdict(self.speed)
+        try:
+            with replaced(self._speed_file) as file:
+                file.write(json.dumps(everything, indent=1).encode())
+        except OSError as error:
+            self.notes.append(f"{self.name}: its speed could not be kept ({error.strerror or error})")

@@ -1,0 +1,286 @@
+"""Figures of a choice: ranking, error against cost, label curve, rungs of the race, and where an error comes from.
+
+Each is drawn for a width, so that a page has one for a desk and one for a phone, and saved as SVG that takes the ink of
+the page around it (:func:`as_svg`), light or dark. Lower is better in all of them, and says so.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, new_figure, style
+from ..optional import requires_extra
+from ..results.facts import short_number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from ..evaluation.bootstrap import Interval
+    from .more_labels import LabelCurve
+
+_INK, _LINE = "#010203", "#040506"  # stand for the colours of the page
+_BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
+_OTHER = "#8A8F98"
+_LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
+_WIDE = 5.0  # inches, from which on a figure counts as wide
+_ROW_INCHES = 0.24
+_DECADE = 5.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One encoder in the ranking."""
+
+    name: str
+    error: Interval  # percent
+    verdict: str
+    is_final: bool  # probed with the others of the last rung, and so comparable with them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One encoder against what it costs."""
+
+    name: str
+    error: Interval  # percent
+    cost: float  # in the unit of the axis
+    verdict: str
+
+
+def ranking(bars: Sequence[Bar], width: float) -> Drawing:
+    """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
+    drawing, (axes,) = new_figure(width=width, height=0.75 + _ROW_INCHES * len(bars))
+    for place, bar in enumerate(bars):
+        colour = _colour(bar.verdict)
+        low, high = _ends(bar.error)
+        axes.plot([low, high], [place, place], color=colour, linewidth=3.0, alpha=0.45, solid_capstyle="butt")
+        axes.plot(
+            bar.error.value, place, "o", color=colour, markersize=5.5, fillstyle="full" if bar.is_final else "none"
+        )
+    axes.set_yticks(range(len(bars)), [_short(bar.name, width) for bar in bars])
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("error, percent (lower is better)")
+    _key(drawing, axes, [bar.verdict for bar in bars], n_columns=4 if width > _WIDE else 2)
+    return drawing
+
+
+def against_cost(points: Sequence[Point], width: float, *, label: str, more_is_better: bool) -> Drawing:
+    """Error against a cost, with the front of those that none beats in both."""
+    drawing, (axes,) = new_figure(width=width, height=3.0)
+    _scale(axes, [one.cost for one in points])
+    front = pareto([(one.cost, one.error.value) for one in points], more_is_better=more_is_better)
+    if len(front) > 1:
+        path = sorted((points[i].cost, points[i].error.value) for i in front)
+        axes.plot(*zip(*path, strict=True), color=_INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    named = []
+    for i, one in enumerate(points):
+        low, high = _ends(one.error)
+        axes.plot([one.cost, one.cost], [low, high], color=_colour(one.verdict), alpha=0.45, linewidth=2.0)
+        axes.plot(one.cost, one.error.value, "o" if i in front else "s", color=_colour(one.verdict), markersize=5)
+        if i in front or one.verdict == "leader":
+            named.append(i)
+    _name(axes, [points[i] for i in sorted(named, key=lambda i: points[i].cost)], width)
+    axes.margins(x=0.12, y=0.12)
+    axes.set(xlabel=label, ylabel="error, percent (lower is better)")
+    _key(drawing, axes, [one.verdict for one in points], n_columns=4 if width > _WIDE else 2)
+    return drawing
+
+
+def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> set[int]:
+    """Places of the points (cost, error) that no other point beats in one and equals or beats in the other.
+
+    >>> sorted(pareto([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=True))
+    [1]
+    >>> sorted(pareto([(10, 5.0), (20, 4.0), (5, 6.0), (20, 5.0)], more_is_better=False))
+    [0, 1, 2]
+    """
+    turned = [(-cost if more_is_better else cost, error) for cost, error in points]
+    return {
+        place
+        for place, one in enumerate(turned)
+        if not any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in turned)
+    }
+
+
+def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
+    """Errors with parts of the labels; what is expected of more is dashed and hollow."""
+    drawing, (axes,) = new_figure(width=width, height=3.0)
+    axes.set_xscale("log")
+    for place, curve in enumerate(curves):
+        colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
+        path = [(point.n_labels, point.error.value) for point in curve.points]
+        axes.plot(*zip(*path, strict=True), color=colour, marker=mark, label=_short(curve.encoder, width))
+        for point in (*curve.points, *curve.expected):
+            axes.plot([point.n_labels] * 2, _ends(point.error), color=colour, alpha=0.35, linewidth=3.0)
+        if curve.expected:
+            beyond = [path[-1], *((point.n_labels, point.error.value) for point in curve.expected)]
+            axes.plot(*zip(*beyond, strict=True), color=colour, linestyle=(0, (3, 2)))
+            axes.plot(*zip(*beyond[1:], strict=True), mark, color=colour, fillstyle="none")
+    every = {point.n_labels for curve in curves for point in (*curve.points, *curve.expected)}
+    _counts(axes, sorted(every), width)
+    axes.set(xlabel="labelled images", ylabel="error, percent (lower is better)")
+    handles, labels = axes.get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside lower center", ncols=2 if width > _WIDE else 1)
+    return drawing
+
+
+def rungs(
+    n_train: Sequence[int], errors: Mapping[str, Sequence[float | None]], verdicts: Mapping[str, str], width: float
+) -> Drawing:
+    """Errors at each rung of the race, a line an encoder; a cross is where one was dropped."""
+    drawing, (axes,) = new_figure(width=width, height=3.2)
+    places = range(len(n_train))
+    for name, values in errors.items():
+        there = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+        if not there:
+            continue
+        colour = _colour(verdicts.get(name, ""))
+        x, y = zip(*there, strict=True)
+        stays = x[-1] == len(n_train) - 1
+        axes.plot(x, y, color=colour, linewidth=1.6 if stays else 0.8, alpha=1.0 if stays else 0.7)
+        axes.plot(x[-1], y[-1], "o" if stays else "x", color=colour, markersize=5)
+    axes.set_xticks(list(places), [f"{n:,}" for n in n_train])
+    axes.margins(x=0.08)
+    axes.set(xlabel="labelled images to learn from", ylabel="error, percent (lower is better)")
+    _key(drawing, axes, [*verdicts.values()], n_columns=4 if width > _WIDE else 2)
+    return drawing
+
+
+def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
+    """The parts of an error, in points, as bars from zero; they add up to the error."""
+    drawing, (axes,) = new_figure(width=width, height=0.7 + 0.3 * len(parts))
+    colours = [*COMPONENT_COLOURS.values()]
+    for place, (name, value) in enumerate(parts.items()):
+        axes.barh(place, value, color=COMPONENT_COLOURS.get(name, colours[place % len(colours)]), height=0.6)
+        axes.annotate(
+            f"{value:.2f}", (max(value, 0.0), place), (4, 0), textcoords="offset points", va="center", color=_INK
+        )
+    axes.set_yticks(range(len(parts)), list(parts))
+    axes.set_ylim(len(parts) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.axvline(0, color=_INK, linewidth=0.7)
+    axes.margins(x=0.14)
+    axes.set_xlabel("points of error (lower is better)")
+    return drawing
+
+
+# --- parts of figures ------------------------------------------------------------------------------------------------
+
+
+def _colour(verdict: str) -> str:
+    return _BY_VERDICT.get(verdict, _OTHER)
+
+
+def _ends(error: Interval) -> tuple[float, float]:
+    low = error.value if error.ci_low is None else error.ci_low
+    high = error.value if error.ci_high is None else error.ci_high
+    return low, high
+
+
+def _short(name: str, width: float) -> str:
+    """A name that fits; a dollar would begin a formula."""
+    most = _LONGEST_NAME[width > _WIDE]
+    return (name if len(name) <= most else f"{name[: most - 8]}…{name[-7:]}").replace("$", r"\$")
+
+
+def _name(axes: Axes, points: Sequence[Point], width: float) -> None:
+    """Writes names beside points, above and below by turns."""
+    for place, one in enumerate(points):
+        above = place % 2 == 0
+        axes.annotate(
+            _short(one.name, width),
+            (one.cost, one.error.value),
+            (0, 9 if above else -9),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if above else "top",
+            size=6.5,
+            color=_INK,
+        )
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis with ticks in plain numbers, or a linear one where the values are close."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    is_wide = max(values) > _DECADE * min(values)
+    axes.set_xscale("log" if is_wide else "linear")
+    steps = (1.0,) if max(values) > _DECADE**4 * min(values) else (1.0, 2.0, 5.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=steps) if is_wide else MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: short_number(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _counts(axes: Axes, counts: Sequence[int], width: float) -> None:
+    """Ticks at numbers of labels, as many as can be read."""
+    from matplotlib.ticker import NullLocator
+
+    most = 8 if width > _WIDE else 4
+    step = math.ceil(len(counts) / most)
+    ticks = counts[::-1][::step][::-1]
+    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _key(drawing: Drawing, axes: Axes, verdicts: Sequence[str], *, n_columns: int) -> None:
+    """A legend of the colours that are there."""
+    from matplotlib.lines import Line2D
+
+    order = [verdict for verdict in (*_BY_VERDICT, "failed") if verdict in verdicts]
+    handles = [Line2D([], [], color=_colour(one), marker="o", linestyle="", label=one) for one in order]
+    if len(handles) > 1:
+        drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns, handlelength=1.0)
+
+
+# --- SVG for a page --------------------------------------------------------------------------------------------------
+
+_PAGE_STYLE: Any = {
+    "text.color": _INK, "axes.edgecolor": _INK, "axes.labelcolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
+    "grid.color": _LINE, "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
+    "savefig.facecolor": "none", "legend.labelcolor": _INK,
+}  # fmt: skip
+_OF_PAGE = {  # the darkest colours have lighter ones on a dark page
+    _INK: "currentColor",
+    _LINE: "var(--line)",
+    "#0072b2": "var(--blue, #0072b2)",
+    "#d55e00": "var(--red, #d55e00)",
+    "#009e73": "var(--green, #009e73)",
+}
+_SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
+_GROUP = re.compile(r'<g id="[^"]*">')
+
+
+@contextmanager
+def _page_style(name: str) -> Iterator[None]:
+    with style(), requires_extra("study", needed_for="A figure"):
+        import matplotlib
+
+        with matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
+            yield
+
+
+def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
+    """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
+
+    Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
+    ``--blue``, ``--red`` and ``--green``.
+    """
+    with _page_style(name):
+        file = io.StringIO()
+        draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)
+    text = _GROUP.sub("<g>", text)
+    for colour, of_page in _OF_PAGE.items():
+        text = text.replace(colour, of_page)
+    return text

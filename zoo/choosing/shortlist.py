@@ -1,0 +1,460 @@
+"""A shortlist of encoders for labelled images: good by what is known, and different from each other.
+
+ImageNet's order is no order of other images, so that the best by it are not enough: a shortlist is good if its *best*
+member is. Errors on the user's images are taken to be the expected ones (:mod:`zoo.choosing.expectations`) plus effects
+that encoders share: of their family, of the data they were trained on, of their objective and of their architecture,
+each drawn from a normal distribution. One encoder after another is added, always the one that lowers the expected error
+of the best of the list most, so that a fifth network of one family on the same data adds little. There are few places:
+how uncertain an expectation is counts against it by one standard deviation, and a doubling of the parameters must be
+worth half a point. The sizes of the effects, :data:`EFFECTS`, are assumptions: no measurements on many data sets
+are here to estimate them from.
+
+Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
+special kinds of images such as pathology, only where the condition asks for them or nothing else passes it. Encoders of
+the pocket, which are tiny, only where there is no other. What is named is taken as it is named, but for constraints.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cards.catalogue import catalogue
+from ..cards.gates import GATED, domain_of
+from ..cards.schema import EncoderCard, Missing
+from ..errors import QueryError
+from ..weights import care
+from ..weights.lock import known as in_lock
+from ..weights.places import is_installed, is_offline, is_path, mirror_place, package_file, shipped_file, source
+from ..weights.store import REGISTERED, recorded_name
+from .constraints import Constraints, Filter, LeftOut, filtered, filters
+from .expectations import Expected, expected_errors, saw_labels
+
+EFFECTS = {"family": 2.0, "data": 3.0, "objective": 2.0, "architecture": 1.5, "labels": 3.0, "network": 1.5}
+"""Standard deviations, in percentage points of error, of what encoders have in common on other images; assumed."""
+OWN_EFFECT = 1.0
+"""The same, of what an encoder shares with no other."""
+POINTS_A_DOUBLING = 0.5
+"""Points of error that a doubling of the parameters must be worth."""
+GATED_REASON = "gated, see --encoders or --where 'access == \"gated\"'"
+SPECIAL_REASON = "of special kinds of images, see --where 'domain == \"pathology H&E\"'"
+_TIE = 0.02  # share of the gain within which what is here already is preferred
+_N_DRAWS = 2_000
+_BYTES_A_PARAMETER = 4  # of a file whose size is not known: single precision
+_POCKET = "shipped:"
+_NATURAL = ("natural", "video", "humans")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One encoder of the shortlist.
+
+    Attributes
+    ----------
+    card : EncoderCard
+    why : str
+        Why it is on the list, in one sentence.
+    fetch_bytes : int or None
+        What its weights cost to download; None if they are on this machine.
+    fetch_is_exact : bool
+        False if the size is not recorded and stands for four bytes a parameter.
+    here : str
+        Where its weights are on this machine: "shipped", "package", "cache", "registered", "file"; "" if nowhere.
+    expected : Expected or None
+        The error to expect and its source; None if nothing is known.
+    """
+
+    card: EncoderCard
+    why: str
+    fetch_bytes: int | None
+    fetch_is_exact: bool
+    here: str
+    expected: Expected | None
+
+    @property
+    def name(self) -> str:
+        """Id of the encoder, as it was asked for."""
+        return self.card.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortlist:
+    """What :func:`shortlist` chose, and whom it left out why."""
+
+    chosen: tuple[Entry, ...]  # in the order in which they were chosen
+    left_out: LeftOut  # ids by reason
+    n_passed: int  # encoders that passed everything
+    notes: tuple[str, ...]
+
+    @property
+    def fetch_bytes(self) -> int:
+        """What all weights that are not here cost to download, files that several encoders share counted once."""
+        by_file = {_file_of(entry.card): entry.fetch_bytes or 0 for entry in self.chosen}
+        return sum(by_file.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An encoder, and what is known of it; what filters look at."""
+
+    card: EncoderCard
+    expected: Expected | None
+    here: str
+
+
+def shortlist(
+    n: int | Sequence[str],
+    constraints: Constraints | None = None,
+    *,
+    n_labels: int,
+    n_classes: int,
+    image_px: int | None = None,
+    dataset: str | None = None,
+    offline: bool = False,
+    seed: int = 0,
+) -> Shortlist:
+    """Encoders worth a try on labelled images, in the order of the choice.
+
+    Parameters
+    ----------
+    n : int or sequence of str
+        How many to choose; or the names of those to take, which only the constraints may remove.
+    constraints : Constraints, optional
+    n_labels, n_classes : int
+        Labelled training images and their classes: what is known is brought to as many labels a class.
+    image_px : int, optional
+        Usual side of the images, for a note on encoders that see them enlarged.
+    dataset : str, optional
+        Name under which measurements on these images are recorded.
+    offline : bool
+        Only encoders whose weights are on this machine; also with ``ZOO_OFFLINE``.
+    seed : int
+        Of the drawn effects.
+
+    Returns
+    -------
+    Shortlist
+
+    Raises
+    ------
+    QueryError
+        If no encoder is left, with the nearest; if there are fewer labels than classes, fewer than two classes, or
+        ``n`` is not positive.
+    UnknownName
+        If there is no encoder of a given name, or no licence of that name.
+
+    Examples
+    --------
+    >>> found = shortlist(3, Constraints(max_parameters=100_000_000), n_labels=5_000, n_classes=2)
+    >>> len(found.chosen), len({entry.card.family for entry in found.chosen})
+    (3, 3)
+    """
+    limits = constraints or Constraints()
+    offline = offline or is_offline()
+    cards = catalogue()
+    named = None if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
+    if named == [] or (isinstance(n, int) and n < 1):
+        raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
+    everyone = {name: cards[name] for name in (cards if named is None else named)}
+    known = expected_errors({**{name: cards[name] for name in cards}, **everyone}, n_labels, n_classes, dataset=dataset)
+    here = weights_here(everyone.values())
+    candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
+    passed, left_out = _passed(candidates, limits, offline=offline, is_named=named is not None)
+    entries: list[Entry] = []
+    if named is not None:
+        entries = [_entry(one, "you named it") for one in passed]
+    elif isinstance(n, int):
+        entries = _diverse(passed, n, seed=seed)
+    return Shortlist(
+        chosen=tuple(entries),
+        left_out=left_out,
+        n_passed=len(passed),
+        notes=tuple(_notes(entries, left_out, image_px)),
+    )
+
+
+# --- who may be on the list ------------------------------------------------------------------------------------------
+
+
+def _passed(
+    candidates: Sequence[Candidate], constraints: Constraints, *, offline: bool, is_named: bool
+) -> tuple[list[Candidate], LeftOut]:
+    """Candidates that pass all, those left out by reason; QueryError if none is left."""
+    kept, left_out, why = filtered(candidates, [*_loadable(offline=offline), *filters(constraints)], {})
+    if not kept:
+        raise QueryError(f"{why}{_offline_advice(candidates) if offline else ''}")
+    if is_named:
+        return kept, left_out
+    where = constraints.where or ""
+    for one in (
+        _unless_asked(GATED_REASON, _is_gated, asked=_asks(where, "access")),
+        _unless_asked(SPECIAL_REASON, _is_special, asked=_asks(where, "domain")),
+        _unless_asked("tiny, of the pocket", _is_of_pocket, asked=_asks(where, "card_family")),
+    ):
+        after = [candidate for candidate in kept if one.keeps(candidate)]
+        if after and len(after) < len(kept):
+            left_out[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
+            kept = after
+    return kept, left_out
+
+
+def _loadable(*, offline: bool) -> list[Filter]:
+    """What no option can ask for: encoders that nobody can load, or that are random."""
+    found = [
+        Filter("untrained", lambda one: not one.card.is_untrained),
+        Filter("weights gone", lambda one: one.card.weights.availability != "gone" or _is_here(one)),
+        Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"),
+        Filter("no place of the weights recorded", lambda one: not isinstance(one.card.weights.url, Missing)),
+    ]
+    if offline:
+        found.append(Filter("weights not on this machine, and offline", _is_here))
+    return found
+
+
+def _unless_asked(reason: str, is_one: Callable[[EncoderCard], bool], *, asked: bool) -> Filter:
+    return Filter(reason, lambda one: asked or not is_one(one.card))
+
+
+def _asks(where: str, column: str) -> bool:
+    """Whether a condition names a column."""
+    return re.search(rf"\b{column}\b", where) is not None
+
+
+def _is_here(one: object) -> bool:
+    return isinstance(one, Candidate) and bool(one.here)
+
+
+def _is_gated(card: EncoderCard) -> bool:
+    return card.weights.availability in GATED
+
+
+def _is_special(card: EncoderCard) -> bool:
+    return domain_of(card) not in _NATURAL and not _is_of_pocket(card)
+
+
+def _is_of_pocket(card: EncoderCard) -> bool:
+    url = card.weights.url
+    return not isinstance(url, Missing) and url.startswith(_POCKET)
+
+
+def _offline_advice(candidates: Iterable[Candidate]) -> str:
+    names = [one.card.id for one in candidates if one.here and not one.card.is_untrained]
+    if not names:
+        return " Offline nothing is possible here: fetch weights with 'zoo get NAME' where there is a network."
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f" Offline, these can be loaded here: {', '.join(names[:5])}{more}."
+
+
+# --- what is on this machine -----------------------------------------------------------------------------------------
+
+
+def weights_here(cards: Iterable[EncoderCard]) -> dict[str, str]:
+    """Where the weights of encoders are on this machine, by id; "" where they are not.
+
+    "shipped", "package", "file", "cache" or "registered". Nothing is opened but the records of the cache.
+    """
+    some = list(cards)
+    by_places = care.by_places(some)
+    own_mirror = mirror_place() is not None
+    stored: dict[str, str] = {}
+    for shelf in care.shelves():
+        if own_mirror and shelf.kind == "cache":  # with a mirror nothing else is read
+            continue
+        for item in care.stored(shelf):
+            if item.record is not None and item.status is not None:
+                where = "registered" if shelf.kind == "registered" else "cache"
+                stored |= dict.fromkeys(care.readers(item.record, by_places), where)
+    return {card.id: _with_the_system(card) or stored.get(card.id, "") for card in some}
+
+
+def _with_the_system(card: EncoderCard) -> str:
+    """Where weights are that need no cache."""
+    url = card.weights.url
+    if isinstance(url, Missing) or url.startswith(REGISTERED):
+        return ""
+    if is_installed(url):
+        place = shipped_file if url.startswith(_POCKET) else package_file
+        return "" if _is_absent(place, url) else url.partition(":")[0].lower()
+    if is_path(url):
+        path = source(url).path
+        return "file" if path is not None and path.is_file() else ""
+    return ""
+
+
+def _is_absent(place: Callable[[str], object], url: str) -> bool:
+    from ..errors import WeightsUnavailable
+
+    try:
+        place(url)
+    except WeightsUnavailable:  # the package is not installed
+        return True
+    return False
+
+
+def fetch_bytes(card: EncoderCard) -> tuple[int, bool]:
+    """What the weights of an encoder cost to download, and whether that is recorded, or four bytes a parameter."""
+    weights = card.weights
+    if not isinstance(weights.size_bytes, Missing):
+        return weights.size_bytes, True
+    if not isinstance(weights.url, Missing):
+        line = in_lock(recorded_name(weights.url))
+        if line is not None:
+            return line.size_bytes, True
+    return _BYTES_A_PARAMETER * card.architecture.n_parameters, False
+
+
+def _file_of(card: EncoderCard) -> str:
+    """What tells files of weights apart."""
+    url = card.weights.url
+    return card.id if isinstance(url, Missing) else url
+
+
+# --- the choice ------------------------------------------------------------------------------------------------------
+
+
+def _diverse(candidates: Sequence[Candidate], n: int, *, seed: int) -> list[Entry]:
+    """The greedy choice of ``n`` candidates, see the head of this module."""
+    known = sorted((one for one in candidates if one.expected is not None), key=lambda one: one.card.id)
+    drawn = _drawn(known, seed)
+    most = max(1, math.ceil(n / 6))  # of one family
+    best: NDArray[np.float32] | None = None
+    left = list(range(len(known)))
+    chosen: list[int] = []
+    while left and len(chosen) < n:
+        families = Counter(known[i].card.family for i in chosen)
+        files = {_file_of(known[i].card) for i in chosen}
+        allowed = [
+            i for i in left if families[known[i].card.family] < most and _file_of(known[i].card) not in files
+        ] or left
+        after = drawn[allowed] if best is None else np.minimum(drawn[allowed], best)
+        means = after.mean(axis=1, dtype=np.float64)
+        place = allowed[_first_of_ties(means, best, [known[i] for i in allowed])]
+        best = drawn[place] if best is None else np.minimum(best, drawn[place])
+        chosen.append(place)
+        left.remove(place)
+    entries = []
+    for position, place in enumerate(chosen):
+        before = [known[i] for i in chosen[:position]]
+        entries.append(_entry(known[place], _why(known[place], before)))
+    unknown = [one for one in candidates if one.expected is None]
+    for one in unknown[: n - len(entries)]:
+        entries.append(_entry(one, "nothing is known of its errors, and too few others pass"))
+    return entries
+
+
+def _drawn(candidates: Sequence[Candidate], seed: int) -> NDArray[np.float32]:
+    """Errors of candidates on images that nobody has seen, (candidates, draws), with the price of their size."""
+    generator = np.random.default_rng(seed)
+    groups = [_traits(one.card) for one in candidates]
+    total = np.empty((len(candidates), _N_DRAWS), dtype=np.float32)
+    for row, one in zip(total, candidates, strict=True):
+        assert one.expected is not None
+        price = POINTS_A_DOUBLING * math.log2(one.card.architecture.n_parameters)
+        own = OWN_EFFECT if one.expected.kind != "these images" else 0.0
+        row[:] = one.expected.comparable + one.expected.spread + price
+        row += generator.normal(0.0, own, _N_DRAWS)
+    for trait, sd in EFFECTS.items():
+        effects = {
+            value: generator.normal(0.0, sd, _N_DRAWS).astype(np.float32)
+            for value in sorted({of[trait] for of in groups})
+        }
+        for row, of, one in zip(total, groups, candidates, strict=True):
+            if one.expected is not None and one.expected.kind != "these images":  # which is known already
+                row += effects[of[trait]]
+    return total
+
+
+def _traits(card: EncoderCard) -> dict[str, str]:
+    """What encoders may have in common; where it is not known, nothing with others."""
+    data, objective = card.pretraining.dataset, card.objective.mode
+    return {
+        "family": card.family,
+        "data": card.id if isinstance(data, Missing) else data,
+        "objective": card.id if isinstance(objective, Missing) else objective,
+        "architecture": card.architecture.family,
+        "labels": "with the labels of ImageNet" if saw_labels(card) else "without the labels of ImageNet",
+        "network": f"{card.family} {card.architecture.name} {data}",
+    }
+
+
+def _first_of_ties(means: NDArray[np.float64], best: NDArray[np.float32] | None, among: Sequence[Candidate]) -> int:
+    """Of those that lower the expected error about as much, the first that is here, then the smallest, then by name."""
+    lowest = float(means.min())
+    gain = abs(lowest) if best is None else float(best.mean(dtype=np.float64)) - lowest
+    ties = [i for i, mean in enumerate(means) if mean <= lowest + _TIE * gain]
+
+    def key(i: int) -> tuple[bool, float, str]:
+        return not among[i].here, 0.0 if among[i].here else float(means[i]), among[i].card.id
+
+    return min(ties, key=key)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _entry(one: Candidate, why: str) -> Entry:
+    n_bytes, is_exact = fetch_bytes(one.card)
+    return Entry(
+        card=one.card,
+        why=why,
+        fetch_bytes=None if one.here else n_bytes,
+        fetch_is_exact=bool(one.here) or is_exact,
+        here=one.here,
+        expected=one.expected,
+    )
+
+
+_NEW = {
+    "family": "the family {}",
+    "data": "training on {}",
+    "objective": "{} objectives",
+    "architecture": "the {} architecture",
+}
+
+
+def _why(one: Candidate, before: Sequence[Candidate]) -> str:
+    """One sentence: what is expected of it, and what it has that those before it have not."""
+    assert one.expected is not None
+    on = "on these images" if one.expected.kind == "these images" else "expected"
+    error = f"{one.expected.error:.1f} ± {one.expected.spread:.1f} % {on} ({one.expected.source})"
+    known = "" if not one.here else "; its weights are on this machine"
+    if not before:
+        return f"the lowest for its size, {error}{known}"
+    traits, seen = _traits(one.card), [_traits(other.card) for other in before]
+    new = [
+        words.format(traits[trait].replace("_", " "))
+        for trait, words in _NEW.items()
+        if traits[trait] != one.card.id and traits[trait] not in {of[trait] for of in seen}
+    ]
+    if not new:
+        return f"low though like others of the list, {error}{known}"
+    return f"adds {_joined(new)}, {error}{known}"
+
+
+def _joined(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _notes(entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], image_px: int | None) -> list[str]:
+    notes = []
+    if any(entry.expected is not None and entry.expected.kind != "these images" for entry in entries):
+        notes.append(
+            "Expected errors are those of a linear probe on ImageNet-1K with as many labels a class; they say who is "
+            "worth a try, and nothing of the errors on these images."
+        )
+    if image_px is not None:
+        enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
+        if enlarged:
+            notes.append(
+                f"The images have about {image_px} pixels a side; {len(enlarged)} of {len(entries)} encoders see them "
+                f"enlarged to {min(enlarged)} pixels or more."
+            )
+    if special := left_out.get(SPECIAL_REASON):
+        notes.append(f"Left out: {len(special)} encoders {SPECIAL_REASON}.")
+    return notes

@@ -1,0 +1,146 @@
+"""Options that say what an encoder must satisfy, and costs of encoders as text; for every verb that picks encoders."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..cards.schema import EncoderCard
+from ..choosing.constraints import ACCESS_WORDS, BATCH_SIZE, Constraints, as_bytes, known_cost
+from .options import as_count, licences
+from .output import size
+
+_LARGEST = 10**15  # bytes
+_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([kmgt]?)(i?)b", re.IGNORECASE | re.ASCII)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def as_size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Callback of a number of bytes: ``8GB``, ``500 MB``, ``7.5 GiB``."""
+    if value is None:
+        return None
+    match = _BYTES.fullmatch(value.strip())
+    if match:
+        base = 1024 if match[3] else 1000
+        n_bytes = int(float(match[1]) * base ** _POWERS[match[2].lower()])
+        if 1 <= n_bytes <= _LARGEST:
+            return n_bytes
+    got = repr(value[:40])
+    raise click.BadParameter(
+        f"got {got}, expected bytes with their unit, such as 8GB, 500MB or 7.5GiB.", ctx, parameter
+    )
+
+
+def constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`constraints_of` takes."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
+    click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
+    click.option(
+        "--max-memory",
+        callback=as_size,
+        metavar="BYTES",
+        help="Most memory of the device, such as 8GB, with batches of --batch-size; computed from the network.",
+    ),
+    click.option(
+        "--min-images-per-second",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="X",
+        help="Least speed on --device, as three small networks that are timed there lead to expect.",
+    ),
+    click.option(
+        "--device", metavar="NAME", help="cpu or cuda: whose memory and speed count. Memory: cuda if not said."
+    ),
+    click.option("--batch-size", type=click.IntRange(1), default=BATCH_SIZE, show_default=True, help="Images a pass."),
+    click.option(
+        "--licence",
+        default="any",
+        show_default=True,
+        metavar="WORD|SPDX,...",
+        shell_complete=licences,
+        help="Of the weights: any, permissive, commercial, conditions or ids, joined by commas.",
+    ),
+    click.option(
+        "--access",
+        type=click.Choice(ACCESS_WORDS),
+        default="any",
+        show_default=True,
+        help="open: only weights that are given to everybody.",
+    ),
+    click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
+)
+_NAMES = (
+    "max_parameters",
+    "max_dim",
+    "max_memory",
+    "min_images_per_second",
+    "device",
+    "batch_size",
+    "licence",
+    "access",
+)
+
+
+def constraints_of(options: dict[str, Any]) -> Constraints:
+    """The constraints among the options of a verb, taken out of them."""
+    return Constraints(where=options.pop("condition"), **{name: options.pop(name) for name in _NAMES})
+
+
+def spelled(constraints: Constraints) -> list[str]:
+    """The options that ask for these constraints, as words of a command line that a shell takes."""
+    usual, words = Constraints(), []
+    texts: dict[str, Callable[[Any], str]] = {"max_memory": as_bytes, "min_images_per_second": "{:g}".format}
+    for name in (*_NAMES, "where"):
+        value = getattr(constraints, name)
+        if value != getattr(usual, name):
+            words += [f"--{name.replace('_', '-')}", shlex.quote(texts.get(name, str)(value))]
+    return words
+
+
+def asks_for_costs(constraints: Constraints) -> bool:
+    """Whether the user has said anything of the device, so that costs are shown."""
+    return (
+        any(
+            value is not None
+            for value in (constraints.max_memory, constraints.min_images_per_second, constraints.device)
+        )
+        or constraints.batch_size != BATCH_SIZE
+    )
+
+
+def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
+    """Operations and memory of an encoder as JSON; null where its cost is not known."""
+    cost, memory = known_cost(card), constraints.memory_of(card)
+    return {
+        "gflops": None if cost is None else cost.gflops,
+        "memory_bytes": memory,
+        "memory_is": None if memory is None else "computed",
+        "memory_device": constraints.memory_device,
+        "batch_size": constraints.batch_size,
+    }
+
+
+def cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
+    """Operations in 1e9 an image, and memory, as a table shows them."""
+    cost, memory = known_cost(card), constraints.memory_of(card)
+    return ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else size(memory)]
+
+
+def cost_note(constraints: Constraints) -> str:
+    """What the columns of :func:`cost_cells` hold."""
+    where = (
+        "a GPU, with CUDA's context" if constraints.memory_device.startswith("cuda") else "a CPU, without Python itself"
+    )
+    return (
+        f"GFLOPs of one image at its own size (a multiply-add is two); memory is computed, not measured: on {where}, "
+        f"batches of {constraints.batch_size} in float32, with a fifth more for gaps between tensors"
+    )

@@ -1,0 +1,292 @@
+"""``zoo predict``: classes and probabilities of images, by a probe that ``zoo evaluate --save`` has kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import DataError, QueryError, StoreError
+from ..files import replaced
+from .measure_options import device_option, scale_of, skipped_notes
+from .options import refuse_idle
+from .output import json_option, print_json, print_notes, print_table, say
+from .prediction_output import print_classification, print_tagging
+
+if TYPE_CHECKING:
+    from ..datasets import ImageSet
+    from ..evaluation.classification import Classification, Tagging
+    from ..evaluation.saved_probes import Predictions, SavedProbe
+
+_PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
+_MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
+_EXAMPLES = """\b
+Examples:
+  zoo evaluate dino_vitS16 ./birds --save birds-probe
+  zoo predict birds-probe ./new-photos --out predictions.csv
+  zoo predict birds-probe one.jpg another.jpg
+  zoo predict birds-probe ./birds/val --out val.csv            # folders named as classes: metrics too
+"""
+_IMAGES_HELP = """\b
+IMAGES are image files; folders, of which all images at any depth are taken; or one image set of the zoo (digits,
+shapes:..., FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' lists them all).
+"""
+
+
+@click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("images", metavar="IMAGES...", nargs=-1, required=True)
+@click.option(
+    "--out",
+    metavar="FILE.csv",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where path, predicted class and the probability of each class go.  [default: a short table is printed]",
+)
+@click.option(
+    "--part",
+    type=click.Choice(list(_PARTS)),
+    default="val",
+    show_default=True,
+    help="Of an image set of the zoo.",
+)
+@click.option(
+    "--scale",
+    metavar="LOW,HIGH",
+    callback=scale_of,
+    help="Values that are black and white, of images with more than 8 bits a channel.  [default: as for the images "
+    "that the probe was trained on]",
+)
+@click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass.")
+@click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode.")
+@device_option
+@click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
+@json_option
+def predict_command(
+    folder: Path,
+    images: tuple[str, ...],
+    out: Path | None,
+    part: str,
+    scale: tuple[float, float] | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Classify images by a saved probe.
+
+    DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
+    image set, the metrics of the predictions are printed too.
+    """
+    from ..evaluation.saved_probes import load_probe
+    from ..progress import Bar
+
+    probe = load_probe(folder)
+    asked = _asked(images, probe, part=part, scale=probe.scale if scale is None else scale)
+    done = _Done(probe, asked)
+    say(f"{len(asked.images):,} images through {probe.encoder}")
+    with _written(out, probe) as rows:
+
+        def keep(found: Predictions) -> None:
+            done.take(found)
+            if rows is not None:
+                rows.writerows(_rows(found, probe))
+
+        probe.predict_images(asked.images, progress=Bar("images"), keep=keep, **options)
+    if as_json:
+        print_json(done.document(folder, out))
+        return
+    done.print(out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Asked:
+    """The images to classify, and their labels where they are known."""
+
+    images: ImageSet
+    labels: dict[str, str] | None  # class, or tags, by name of the image
+    groups: dict[str, int] | None  # by name of the image
+    why: str  # how labels are known, or why not; may be empty
+    is_trained_on: bool = False
+
+
+def _asked(arguments: Sequence[str], probe: SavedProbe, *, part: str, scale: tuple[float, float] | None) -> _Asked:
+    from ..datasets.unlabelled import image_files, unlabelled_images
+
+    paths, names = [], []
+    for text in arguments:
+        if os.path.isdir(text):
+            below = image_files(Path(text))
+            if not below:
+                raise DataError(f"The folder {text} holds no image; expected files as .jpg, .png or .dcm below it.")
+            paths += [os.path.join(text, *one.split("/")) for one in below]
+            names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
+        elif os.path.isfile(text) and not text.lower().endswith((".npz", ".csv", ".tsv")):
+            paths.append(text)
+            names.append(text)
+        elif len(arguments) == 1:
+            return _of_zoo(text, probe, part=part, scale=scale)
+        else:
+            raise QueryError(
+                f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
+                "by itself."
+            )
+    refuse_idle(("part",), "files and folders have no parts here")
+    repeated = [name for name, n in Counter(names).items() if n > 1]
+    if repeated:
+        raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
+    images = unlabelled_images(paths, names=names, name=Path(arguments[0]).name or "images", scale=scale)
+    labels = {
+        name: os.path.basename(os.path.dirname(os.path.abspath(path))) for name, path in zip(names, paths, strict=True)
+    }
+    if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
+        return _Asked(images=images, labels=labels, groups=None, why="labels are the names of the images' folders")
+    return _Asked(images=images, labels=None, groups=None, why="")
+
+
+def _of_zoo(text: str, probe: SavedProbe, *, part: str, scale: tuple[float, float] | None) -> _Asked:
+    """Images of an image set of the zoo, which have labels."""
+    from ..datasets import open_images
+    from ..datasets.unlabelled import joined
+
+    say(f"looking at {text}")
+    data = open_images(text)
+    if scale is not None and any(one.values for side in (data.train, data.val) for one in side.reading.stored.values()):
+        data = open_images(text, scale=scale)
+    sides = [getattr(data, one) for one in _PARTS[part]]
+    images = joined(sides)
+    trained_on = probe.about.get("images_hash", {}).get("train")
+    known = sides[0].classes
+    is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
+        set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
+    )
+    if not is_labelled:
+        what = "tags" if probe.kind == "tags" else "classes"
+        why = f"no metrics, for the labels of {data.name} are no {what} of the probe"
+        return _Asked(images=images, labels=None, groups=None, why=why)
+    labels = dict(zip(images.names, (known[int(one)] for one in images.labels), strict=True))
+    groups = None if images.groups is None else dict(zip(images.names, images.groups.tolist(), strict=True))
+    return _Asked(
+        images=images,
+        labels=labels,
+        groups=groups,
+        why="",
+        is_trained_on=any(side.fingerprint == trained_on for side in sides),
+    )
+
+
+@contextmanager
+def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
+    """A writer of rows to a file that appears whole or not at all; None without a file."""
+    if out is None:
+        yield None
+        return
+    try:
+        with replaced(out) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+            rows = csv.writer(text)
+            rows.writerow(["path", "predicted", *(f"p_{name}" for name in probe.classes)])
+            yield rows
+            text.detach()
+    except OSError as error:
+        raise StoreError(
+            f"The predictions cannot be written to {out} ({error.strerror or error}); make room or name another file."
+        ) from error
+
+
+def _rows(found: Predictions, probe: SavedProbe) -> Iterator[list[str]]:
+    for name, predicted, shares in zip(found.names, found.predicted, found.probabilities.tolist(), strict=True):
+        yield [name, predicted, *(f"{share:.6g}" for share in shares)]
+
+
+@dataclass(slots=True, eq=False)
+class _Done:
+    """What has been predicted, as far as it is told at the end."""
+
+    probe: SavedProbe
+    asked: _Asked
+    parts: list[Predictions] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    skipped: list[str] = field(default_factory=list)
+
+    def take(self, found: Predictions) -> None:
+        self.parts.append(found)
+        self.counts.update(found.predicted)
+        self.skipped += [one.image for one in found.skipped]
+
+    def metrics(self) -> Classification | Tagging | None:
+        """Of the predictions; None where labels are not known, or no image could be read."""
+        import numpy as np
+
+        from ..evaluation.classification import classification_metrics, tag_metrics
+
+        names = [name for part in self.parts for name in part.names]
+        if self.asked.labels is None or not names:
+            return None
+        p = np.concatenate([part.probabilities for part in self.parts])
+        labels = [self.asked.labels[name] for name in names]
+        groups = None if self.asked.groups is None else [self.asked.groups[name] for name in names]
+        classes = self.probe.classes
+        if self.probe.kind == "tags":
+            has = [[tag in label.split("|") for tag in classes] for label in labels]
+            return tag_metrics(np.array(has), p, tags=classes, groups=groups)
+        place = {name: number for number, name in enumerate(classes)}
+        return classification_metrics(np.array([place[label] for label in labels]), p, classes=classes, groups=groups)
+
+    def document(self, folder: Path, out: Path | None) -> dict[str, Any]:
+        """Everything as JSON; single predictions where no file has them."""
+        metrics = self.metrics()
+        document = {
+            "probe": str(folder),
+            "encoder": self.probe.encoder,
+            "kind": self.probe.kind,
+            "n_images": sum(len(part.names) for part in self.parts),
+            "predicted": dict(self.counts.most_common()),
+            "skipped": self.skipped,
+            "out": None if out is None else str(out),
+            "metrics": None if metrics is None else metrics.as_dict(),
+            "trained_on_these": self.asked.is_trained_on,
+            "note": self.asked.why or None,
+        }
+        if out is None:
+            document["predictions"] = [
+                {
+                    "path": name,
+                    "predicted": predicted,
+                    "probabilities": dict(zip(self.probe.classes, shares, strict=True)),
+                }
+                for part in self.parts
+                for name, predicted, shares in zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
+            ]
+        return document
+
+    def print(self, out: Path | None) -> None:
+        """Prints each prediction, or how many there are of each class where a file has them, then metrics and notes."""
+        notes = []
+        n = sum(len(part.names) for part in self.parts)
+        if out is None:
+            rows = [
+                [name, predicted or "(none)", f"{100 * max(shares):.1f}"]
+                for part in self.parts
+                for name, predicted, shares in zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
+            ]
+            print_table(["path", "predicted", "percent"], rows, right=[2])
+            notes.append("percent: the largest probability; --out FILE.csv has all of them")
+        else:
+            most = self.counts.most_common(_MOST_COUNTED)
+            print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
+            notes.append(f"{n:,} predictions written to {out}")
+        metrics = self.metrics()
+        if metrics is not None and self.probe.kind == "tags":
+            print_tagging(metrics, of="These predictions")  # type: ignore[arg-type]  # metrics of tags
+        elif metrics is not None:
+            print_classification(metrics, of="These predictions")  # type: ignore[arg-type]
+        notes += [self.asked.why] * bool(self.asked.why) + skipped_notes(self.skipped, n_named=10)
+        if self.asked.is_trained_on:
+            notes.append("the probe was trained on these very images: what is measured on them is memory")
+        print_notes(notes)

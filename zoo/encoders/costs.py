@@ -1,0 +1,447 @@
+"""What a network costs: counted on tensors without content, measured on a device, and expected from both.
+
+* :func:`computed_cost` runs a network on the meta device, where nothing is computed. Operations of matrix products,
+  convolutions and attention are counted by ``torch.utils.flop_counter``; the others are a few percent. Memory follows
+  from the storages of all intermediate results, from the operation that makes them until the last reference is gone, as
+  PyTorch's eager mode has it. Attention is counted as one fused operation, as CPUs and GPUs compute it.
+* :func:`measured_speed` times forward passes and takes the peak of memory.
+* :func:`expected_images_per_second` times three small networks on a device, once, and expects of any other network that
+  its seconds are a sum of operations, bytes written and calls, each at the rate of those three.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import platform
+import re
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal
+
+from ..cards.costs import Cost, cost_of, why_unknown
+from ..cards.schema import EncoderCard
+from ..errors import BuildError, MissingExtra, QueryError
+from ..files import cache_folder, replaced
+from ..optional import requires_extra
+from . import resnet
+from .build import build_encoder
+
+with requires_extra("models", needed_for="Costs of networks"):
+    import torch
+    from torch import Tensor, nn
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+    from torch.utils.flop_counter import FlopCounterMode
+
+_LARGE_BATCH = 64  # the other of the two batches from which memory by batch follows
+_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What one forward pass did with memory."""
+
+    peak_bytes: int  # most bytes of images and intermediate results alive at once
+    written_bytes: int  # by all operations
+    n_operations: int
+
+
+class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds up storages as operations make them, and takes them off as the last reference goes.
+
+    Storages that were there before are not counted, nor is what an operation allocates and frees by itself.
+    """
+
+    def __init__(self, before: list[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive = self.peak = self.written = self.n_operations = 0
+        self._known: dict[int, Any] = {}
+        self._before = {id(tensor.untyped_storage()) for tensor in before}
+
+    def count(self, tensor: Tensor) -> None:
+        """Counts the storage of a tensor from now on; a second time has no effect."""
+        storage = tensor.untyped_storage()
+        key, n_bytes = id(storage), storage.nbytes()
+        if key in self._known or key in self._before:
+            return
+
+        def forget(_: Any) -> None:
+            self.alive -= n_bytes
+            del self._known[key]
+
+        self._known[key] = weakref.ref(storage, forget)
+        self.alive += n_bytes
+        self.peak = max(self.peak, self.alive)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {id(one.untyped_storage()) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        has_written = False
+        for tensor in tree_leaves(result):
+            if not isinstance(tensor, Tensor):
+                continue
+            if func._schema.is_mutable or id(tensor.untyped_storage()) not in given:  # else it is a view
+                self.written += tensor.numel() * tensor.element_size()
+                has_written = True
+            self.count(tensor)
+        self.n_operations += has_written
+        return result
+
+
+class _FusedAttention(TorchFunctionMode):
+    """Attention on the meta device as one operation; there PyTorch would otherwise write out all weights."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    if query.dim() != 4 or enable_gqa:
+        plain = torch.nn.functional.scaled_dot_product_attention
+        return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    result: Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return result
+
+
+def followed(network: nn.Module, images: Tensor) -> Followed:
+    """Memory of a forward pass without gradients, on the meta device or a real one; images count as alive throughout.
+
+    On a real device the result is what its eager kernels ask for, in bytes of tensors: an allocator rounds each up.
+    """
+    with torch.no_grad(), _no_collection(), _Follower(_tensors(network)) as follower:
+        follower.count(images)
+        with _FusedAttention() if images.is_meta else _as_it_is():
+            network(images)
+    return Followed(follower.peak, follower.written, follower.n_operations)
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Tensors end with their last reference alone, so that the same pass gives the same number."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def cost_of_network(network: nn.Module, px: int) -> Cost:
+    """The cost of a network on the meta device for images of ``px`` x ``px`` in three channels.
+
+    Memory is followed for 1 and for 64 images: it is exact for both, and between them never too little, for the most of
+    several straight lines is convex. Raises what the network raises for such images.
+    """
+    with torch.device("meta"):
+        one, many = (torch.empty(n, 3, px, px) for n in (1, _LARGE_BATCH))
+        counter = FlopCounterMode(display=False)
+        with torch.no_grad(), _FusedAttention(), counter:
+            network(one)
+        alone, together = followed(network, one), followed(network, many)
+    an_image = math.ceil((together.peak_bytes - alone.peak_bytes) / (_LARGE_BATCH - 1))
+    return Cost(
+        px=px,
+        gflops=round(counter.get_total_flops() / 1e9, 6),
+        parameter_bytes=_own_bytes(network),
+        activation_bytes=an_image,
+        fixed_bytes=max(alone.peak_bytes - an_image, 0),
+        written_bytes=math.ceil((together.written_bytes - alone.written_bytes) / (_LARGE_BATCH - 1)),
+        n_operations=alone.n_operations,
+    )
+
+
+def computed_cost(card: EncoderCard) -> Cost:
+    """The cost of an encoder at the size of images of its card, computed from its network without its weights.
+
+    Raises
+    ------
+    BuildError
+        If the network cannot be built, or does not run on tensors without content.
+    MissingExtra
+        If the library that builds it is not installed.
+    """
+    network = build_encoder(card, device="meta")
+    px = card.preprocess.crop_px
+    try:
+        return cost_of_network(network, px)
+    except _ERRORS as error:
+        why = str(error).strip().partition("\n")[0]
+        raise BuildError(
+            f"The cost of {card.id!r} is not known, for its network does not run on tensors without content at {px} px "
+            f"({type(error).__name__}: {why}); measure it on a device instead."
+        ) from error
+
+
+def cost_here(card: EncoderCard) -> Cost | None:
+    """The cost of any encoder: from the table, or computed now, as for a user's own; None if it cannot be computed."""
+    known = cost_of(card)
+    if known is not None or why_unknown(card):
+        return known
+    try:
+        return computed_cost(card)
+    except (BuildError, MissingExtra):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast an encoder is on a device, and what memory it takes there."""
+
+    images_per_second: float  # of forward passes alone, without decoding
+    peak_bytes: int  # parameters, buffers, images and the most intermediate results alive at once
+    peak_is: Literal["measured", "computed"]  # measured: by the allocator of a GPU; computed: by following all tensors
+    device: str
+    px: int
+    batch_size: int
+    n_images: int  # that were timed
+
+
+def measured_speed(
+    encoder: nn.Module,
+    px: int,
+    device: torch.device | str | None = None,
+    batch_size: int = 64,
+    *,
+    seconds: float = 1.0,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Speed:
+    """Times forward passes without gradients, after one that is not timed, and takes the peak of memory of that one.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        From images to anything; it is moved to ``device``.
+    px : int
+        Side of the images, whose three channels are random numbers.
+    device : device or str, optional
+        By default the one on which the encoder is.
+    batch_size : int
+        Images of a pass.
+    seconds : float
+        At least so long, and at least two passes; the speed is that of the median pass.
+    memory_format : torch.memory_format
+        Of the images; ``torch.channels_last`` for convolutional networks that are in that layout.
+
+    Returns
+    -------
+    Speed
+        Images a second, higher is better. The peak is that of the allocator on CUDA; elsewhere that of all tensors.
+
+    Raises
+    ------
+    torch.OutOfMemoryError
+        If a batch does not fit on the GPU.
+    """
+    if batch_size < 1 or px < 1:
+        raise QueryError(f"Found batches of {batch_size} images of {px} px, expected at least 1 of each.")
+    tensors = _tensors(encoder)
+    place = torch.device(device) if device is not None else tensors[0].device if tensors else torch.device("cpu")
+    encoder.to(place)
+    images = torch.randn(batch_size, 3, px, px, generator=torch.Generator().manual_seed(0)).to(place)
+    images = images.contiguous(memory_format=memory_format)
+    peak, how = _peak(encoder, images)
+    times: list[float] = []
+    while len(times) < 2 or sum(times) < seconds:
+        times.append(_pass_s(encoder, images))
+    times.sort()
+    median = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
+    return Speed(batch_size / median, peak, how, str(place), px, batch_size, batch_size * len(times))
+
+
+def _peak(encoder: nn.Module, images: Tensor) -> tuple[int, Literal["measured", "computed"]]:
+    if images.is_cuda:
+        torch.cuda.synchronize(images.device)
+        torch.cuda.reset_peak_memory_stats(images.device)
+        _pass_s(encoder, images)
+        return torch.cuda.max_memory_allocated(images.device), "measured"
+    return _own_bytes(encoder) + followed(encoder, images).peak_bytes, "computed"
+
+
+def _own_bytes(network: nn.Module) -> int:
+    """Bytes of parameters and buffers, those that share a storage once."""
+    storages = [tensor.untyped_storage() for tensor in _tensors(network)]
+    return sum({id(storage): storage.nbytes() for storage in storages}.values())
+
+
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [*network.parameters(), *network.buffers()]
+
+
+def _pass_s(network: nn.Module, images: Tensor) -> float:
+    """Seconds of one forward pass, until the device has finished."""
+    began = time.perf_counter()
+    with torch.no_grad():
+        network(images)
+    if images.is_cuda:
+        torch.cuda.synchronize(images.device)
+    elif images.device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter() - began
+
+
+FACTOR = 2.0
+"""Nine in ten measured speeds are expected within this factor of the expected one.
+
+On two cores nine in ten of 13 networks were within 1.44, the worst, the smallest of the pocket, at 2.01
+(``benchmarks/expected_speed.py``); no GPU was measured.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a device takes, by small networks timed there."""
+
+    s_per_gflop: float
+    s_per_written_byte: float
+    s_per_operation: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSpeed:
+    """Images a second to expect, and between which speeds nine in ten lie."""
+
+    images_per_second: float
+    low: float
+    high: float
+
+
+def expected_images_per_second(
+    cost: Cost, device: torch.device | str | None = None, *, batch_size: int = 64
+) -> ExpectedSpeed:
+    """The speed to expect of a network on a device, from its cost alone.
+
+    The first call on a device times three small networks there (:func:`rates_of`). Convolutions and matrix products of
+    other shapes run at other rates, so that the expectation is good for a factor (``FACTOR``), not for percents: for
+    choosing what to try, not for a promise. It is of forward passes alone, in float32.
+    """
+    if batch_size < 1:
+        raise QueryError(f"Found batches of {batch_size} images, expected at least 1.")
+    speed = 1 / expected_seconds(cost, rates_of(device), batch_size)
+    return ExpectedSpeed(speed, speed / FACTOR, speed * FACTOR)
+
+
+def expected_seconds(cost: Cost, rates: Rates, batch_size: int) -> float:
+    """Seconds an image, by the rates of a device."""
+    calls = rates.s_per_operation * cost.n_operations / batch_size
+    return rates.s_per_gflop * cost.gflops + rates.s_per_written_byte * cost.written_bytes + calls
+
+
+_REFERENCES = (("torchvision:resnet18", 224), ("timm:vit_tiny_patch16_224", 224), ("timm:efficientnet_lite0", 224))
+"""Networks that set the rates: convolutions, matrix products with attention, and writing much for few operations."""
+_CALIBRATION_BATCH = {"cpu": 8}
+_RATES = "rates-1"
+
+
+def rates_of(device: torch.device | str | None = None) -> Rates:
+    """Rates of a device (default: the first GPU, else the CPU), timed once and kept for it and the versions of torch.
+
+    The three networks take about two seconds. What is kept lies in ``rates-1`` of the cache folder, a small file a
+    device, number of threads and version of torch; removing it has them timed again.
+    """
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    path = cache_folder() / _RATES / f"{_name_of(place)}.json"
+    try:
+        return Rates(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # not there, or nothing that this wrote
+        pass
+    rates = calibrated(place)
+    try:
+        with replaced(path) as file:
+            file.write(json.dumps(asdict(rates)).encode())
+    except OSError:  # a cache that cannot be written costs the two seconds again
+        pass
+    return rates
+
+
+def _name_of(place: torch.device) -> str:
+    kind = f"{platform.machine()}-{os.cpu_count()}-{torch.get_num_threads()}"
+    if place.type == "cuda":
+        kind = torch.cuda.get_device_name(place)
+    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{place.type}-{kind}-{torch.__version__}")
+
+
+def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
+    """Rates of a device from the reference networks, each timed for at least so many seconds."""
+    place = torch.device(device)
+    batch_size = _CALIBRATION_BATCH.get(place.type, 64)
+    measured = []
+    for backbone, px in _REFERENCES:
+        network = _reference(backbone).to(place)
+        cost = _cost_of_reference(backbone, px)
+        layout = torch.contiguous_format if "vit" in backbone else torch.channels_last
+        network = network.to(memory_format=layout)
+        speed = measured_speed(network, px, place, batch_size, seconds=seconds, memory_format=layout)
+        measured.append((cost, 1 / speed.images_per_second))
+    small = measured_speed(network, 32, place, 1, seconds=seconds / 4, memory_format=layout)
+    per_call = 1 / small.images_per_second / cost.n_operations
+    rest = [max(taken - per_call * cost.n_operations / batch_size, taken / 10) for cost, taken in measured]
+    rows = [(cost.gflops / taken, cost.written_bytes / taken) for (cost, _), taken in zip(measured, rest, strict=True)]
+    return Rates(*_two_rates(rows), per_call)
+
+
+def _two_rates(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The a and b, neither negative, with the smallest sum of (a x + b y - 1)^2 over the rows (x, y).
+
+    >>> _two_rates([(1.0, 0.0), (0.0, 4.0)])
+    (1.0, 0.25)
+    """
+    xx, xy, yy = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
+    x, y = (sum(row[i] for row in rows) for i in (0, 1))
+    determinant = xx * yy - xy * xy
+    both = ((x * yy - y * xy) / determinant, (y * xx - x * xy) / determinant) if determinant > 0 else (-1.0, -1.0)
+    choices = [both, (x / xx, 0.0), (0.0, y / yy)]
+
+    def miss(rates: tuple[float, float]) -> float:
+        return sum((rates[0] * row[0] + rates[1] * row[1] - 1) ** 2 for row in rows)
+
+    return min((pair for pair in choices if min(pair) >= 0), key=miss)
+
+
+def _reference(backbone: str) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        return _constructed(backbone).eval().requires_grad_(False)
+
+
+@cache
+def _cost_of_reference(backbone: str, px: int) -> Cost:
+    with torch.device("meta"):
+        return cost_of_network(_constructed(backbone).eval().requires_grad_(False), px)
+
+
+def _constructed(backbone: str) -> nn.Module:
+    library, _, name = backbone.partition(":")
+    if library == "torchvision":
+        return resnet.torchvision_resnet(name)[0]
+    from . import timm_models  # slow to import
+
+    return timm_models.timm_model(name)[0]

@@ -1,0 +1,130 @@
+"""The probe with all labels, kept after it was measured: trained again as it was, compared, judged, ready to save.
+
+A measured probe is cached as what it got right, not with its coefficients. What its tuning chose is in its report, so
+that it is trained again without tuning, at the cost of one fit. On the same machine that gives the same probe; another
+one may name another class for images that two classes are equally likely for. More than that is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DataError, QueryError
+from ..features import Features
+from ..optional import requires_extra
+from .classification import Classification, Tagging, classification_metrics
+from .evaluating import Evaluation, Request, probe_maker
+from .logistic import LogisticProbe
+from .measuring import ProbeCache, ProbeRun, label_setting, measure
+from .protocols import Protocol
+from .saved_probes import Load, SavedProbe, probe_of
+from .streamed import StreamedProbe
+
+with requires_extra("evaluate", needed_for="Saving a probe"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_DIFFERENT = 0.01  # share of the test images that a probe may judge otherwise when it is trained again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kept:
+    """A trained probe with what is known of its predictions on the test images."""
+
+    probe: SavedProbe
+    metrics: Classification | Tagging
+    n_different: int = 0  # test images that are right now and were wrong when it was measured, or the other way
+
+
+def keep_probe(
+    evaluation: Evaluation,
+    request: Request,
+    *,
+    cache: Path | None = None,
+    scale: tuple[float, float] | None = None,
+    load: Load | None = None,
+) -> Kept:
+    """The linear probe of an evaluation that was trained with all labels.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        If it has no setting with all labels, that is measured first.
+    request : Request
+        The one that gave it.
+    cache : Path, optional
+        Folder of cached probes.
+    scale : (float, float), optional
+        With which the images were opened, if with one.
+    load : callable, optional
+        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
+
+    Raises
+    ------
+    DataError
+        If the probe, trained again, is another than the one that was measured.
+    """
+    train, test, protocol = evaluation.train, evaluation.test, evaluation.protocols.errors
+    make = probe_maker(protocol, device=request.device, seed=request.seed)
+    runs = [run for result in evaluation.settings if result.setting.is_full for run in result.runs]
+    if not runs:
+        full = partial(measure, train, test, label_setting("full"), seed=request.seed, probe=make)
+        runs = [full(cache=None if cache is None else ProbeCache(cache, protocol=protocol.name))]
+    fitted = trained_again(make(), train, runs[0])
+    correct = np.asarray(fitted.predict(test.x)) == test.y
+    n_different = int((correct != runs[0].correct).sum())
+    if n_different > MOST_DIFFERENT * len(correct):
+        raise DataError(
+            f"The probe of {train.origin.encoder!r}, trained again at what was chosen, judges {n_different:,} of "
+            f"{len(correct):,} test images otherwise than when it was measured; expected at most "
+            f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
+            "measure it again."
+        )
+    probe = probe_of(fitted, train, scale=scale, load=load)
+    metrics = classification_metrics(
+        _numbers_of(test, fitted.classes_),
+        probe.predict_proba(test),
+        classes=probe.classes,
+        groups=test.groups,
+        seed=request.seed,
+    )
+    probe.about.update(about(train, test, protocol, runs[0]), metrics=metrics.as_dict())
+    return Kept(probe=probe, metrics=metrics, n_different=n_different)
+
+
+def trained_again(probe: Any, train: Features, run: ProbeRun) -> Any:
+    """A probe that is fitted to all training images by what its run chose."""
+    if isinstance(probe, LogisticProbe):
+        again = LogisticProbe(**{**probe.get_params(), "C": run.report["C"]})
+        return again.fit(train.x, train.y)
+    if isinstance(probe, StreamedProbe):
+        return probe.fit_chosen(train.x, train.y, trials=run.report["trials"])
+    raise QueryError(
+        f"A {type(probe).__name__} cannot be saved, for it has no coefficients; expected a linear probe, by 'logistic' "
+        "or 'streamed'."
+    )
+
+
+def about(train: Features, test: Features, protocol: Protocol, run: ProbeRun) -> dict[str, Any]:
+    """What a saved probe says of how it was made."""
+    report = run.report
+    return {
+        "protocol": protocol.name,
+        "seed": run.seed,
+        "n_train": run.n_train,
+        "n_tuning": run.n_tuning,
+        "chosen": {"C": report["C"]} if "C" in report else report["chosen"],
+        "dataset": train.origin.dataset,
+        "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
+        "n_test": len(test.y),
+    }
+
+
+def _numbers_of(test: Features, classes: Any) -> NDArray[np.int64]:
+    """Labels as numbers of the classes of a probe, which may lack a class that has no training image."""
+    return np.searchsorted(np.asarray(classes), test.y).astype(np.int64)

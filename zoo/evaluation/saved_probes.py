@@ -1,0 +1,599 @@
+"""Saved probes: a trained linear probe as a folder, its predictions on new images, and its export with its encoder.
+
+A folder has ``probe.json``, which says what the probe is, what it was trained on and how good it is, and
+``probe.safetensors`` with its numbers: ``coefficients`` (n_classes, dim), ``intercepts`` (n_classes,) and ``centre``
+(dim,), all float64. The logits of features x are ``(x - centre) @ coefficients.T + intercepts``; probabilities are
+their softmax, of tags their sigmoid. Beside them may lie figures and the exported network. Every file is checked by its
+SHA-256 when it is read, and the encoder by the hashes of its weights and preprocessing: a probe on other features than
+those that it has learnt from would be silently wrong.
+
+Linear probes can be saved: :class:`~zoo.evaluation.LogisticProbe`, :class:`~zoo.evaluation.StreamedProbe`, and what has
+``coef_``, ``intercept_`` and ``classes_`` as scikit-learn's logistic regression does. A vote of nearest neighbours
+cannot: it would have to keep all training features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..datasets.images import TAG_SEPARATOR, ImageSet
+from ..datasets.unlabelled import unlabelled_images
+from ..errors import DataError, QueryError, StoreError
+from ..features import Features
+from ..features.computing import Computed, Decoding, Forward, compute, device_for, number_type
+from ..features.origin import Origin
+from ..features.shards import Skipped
+from ..features.store import preprocess_hash, weights_hash
+from ..files import replace_folder
+from ..optional import requires_extra
+from ..progress import Progress, Silent
+from ..version import __version__
+from .arrays import BLOCK_ROWS, rows_of, table_of, width_checked
+from .drawing import Figure, save, style
+
+with requires_extra("evaluate", needed_for="A saved probe"):
+    import numpy as np
+    import safetensors
+    import safetensors.numpy
+    import torch
+    from scipy.special import expit, softmax
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+FORMAT = "zoo-saved-probe-1"
+DESCRIPTION, NUMBERS = "probe.json", "probe.safetensors"
+EXPORTS = {"torch": "model.pt2", "onnx": "model.onnx"}
+"""Files of an exported network, by kind."""
+
+_CHECKSUM = "checksum"
+_FIGURES = ("confusion.png", "confusion.svg")
+_KNOWN = {DESCRIPTION, NUMBERS, *EXPORTS.values(), *_FIGURES}
+_TENSORS = ("centre", "coefficients", "intercepts")
+_SHARD = 1024  # images whose features are in memory at a time
+Load = Callable[[str], tuple[torch.nn.Module, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predictions:
+    """Predictions on images.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the images that could be read: paths, or numbers.
+    classes : tuple of str
+        Or tags.
+    probabilities : float64 array, shape (n, n_classes)
+        Of classes they add up to 1; tags have each their own.
+    skipped : tuple of Skipped
+        Images that could not be read, with their names and the reasons.
+    kind : str
+        "classes" or "tags", as of the probe.
+    """
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+    probabilities: Floats
+    skipped: tuple[Skipped, ...] = ()
+    kind: str = "classes"
+
+    @property
+    def predicted(self) -> tuple[str, ...]:
+        """The most probable class of each image; of tags those above a half, joined with "|", "" for none."""
+        if self.kind == "tags":
+            named = [
+                [tag for tag, has in zip(self.classes, row, strict=True) if has] for row in self.probabilities > 0.5
+            ]
+            return tuple(TAG_SEPARATOR.join(tags) for tags in named)
+        return tuple(self.classes[c] for c in self.probabilities.argmax(axis=1).tolist())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SavedProbe:
+    """A linear probe that is trained, with the encoder that it belongs to.
+
+    Attributes
+    ----------
+    encoder : str
+        Id, with its representation if it is not that of the card.
+    origin : dict
+        Hashes and facts of the features that it was trained on: weights_hash, preprocess_hash, representation,
+        precision, code_version.
+    kind : str
+        "classes", one of which an image has, or "tags", of which it has any number.
+    classes : tuple of str
+        Their names.
+    coefficients, intercepts, centre : float64 arrays, shapes (n_classes, dim), (n_classes,) and (dim,)
+    about : dict
+        For JSON: protocol, seed, labels, what was chosen, images, metrics with intervals, versions.
+    scale : (float, float) or None
+        The values that are black and white, of images with more than 8 bits a channel, as for those of the training.
+    load : callable
+        From the id to encoder and preprocessing; :func:`zoo.load` by default.
+    """
+
+    encoder: str
+    origin: dict[str, str]
+    kind: str
+    classes: tuple[str, ...]
+    coefficients: Floats
+    intercepts: Floats
+    centre: Floats
+    about: dict[str, Any] = field(default_factory=dict)
+    scale: tuple[float, float] | None = None
+    load: Load | None = None
+
+    def __post_init__(self) -> None:
+        k, dim = len(self.classes), len(self.centre)
+        shapes = {"coefficients": (k, dim), "intercepts": (k,), "centre": (dim,)}
+        for name, shape in shapes.items():
+            array = getattr(self, name)
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise DataError(
+                    f"The {name} of the probe of {self.encoder!r} are {array.dtype} of shape {array.shape}; expected "
+                    f"finite float64 of shape {shape} for {k} {self.kind} and {dim} dimensions."
+                )
+        if self.kind not in ("classes", "tags") or k < (2 if self.kind == "classes" else 1):
+            raise DataError(
+                f"The probe of {self.encoder!r} has {k} {self.kind!r}; expected at least two 'classes', or one of "
+                "'tags'."
+            )
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of the features."""
+        return len(self.centre)
+
+    def predict_proba(self, features: Any) -> Floats:
+        """Probabilities of features, float64 (n, n_classes).
+
+        Parameters
+        ----------
+        features : float array, shape (n, dim), or Features
+            Of the encoder of the probe; of :class:`~zoo.features.Features` that is checked.
+
+        Raises
+        ------
+        DataError
+            If they have other dimensions, a number is not finite, or they are of another encoder.
+        """
+        if isinstance(features, Features):
+            self._require_same(features.origin)
+            features = features.x
+        rows = width_checked(rows_of(features, "x"), self.dim, "x", "the probe")
+        found: Floats = np.empty((rows.shape[0], len(self.classes)))
+        for start in range(0, len(found), BLOCK_ROWS):
+            x = table_of(rows[start : start + BLOCK_ROWS], "x", first=start).astype(np.float64)
+            logits = (x - self.centre) @ self.coefficients.T + self.intercepts
+            found[start : start + len(x)] = softmax(logits, axis=1) if self.kind == "classes" else expit(logits)
+        return found
+
+    def predict_images(
+        self,
+        images: ImageSet | Sequence[Any],
+        *,
+        batch_size: int = 64,
+        device: str | None = None,
+        n_workers: int = 0,
+        skip_corrupt: bool = False,
+        progress: Progress | None = None,
+        keep: Callable[[Predictions], None] | None = None,
+    ) -> Predictions:
+        """Predictions on images, which go through the encoder of the probe and its preprocessing.
+
+        Parameters
+        ----------
+        images : ImageSet, or sequence of PIL images, uint8 arrays (height, width[, 3]) or paths
+        batch_size, device, n_workers, skip_corrupt, progress
+            As for :func:`zoo.features.featurise`.
+        keep : callable, optional
+            Called with the predictions on about a thousand images at a time, which then are not held in memory: what is
+            returned has no image.
+
+        Raises
+        ------
+        CorruptImage
+            If an image cannot be read, and none is to be skipped.
+        DataError
+            If there is no image, or the encoder that is loaded is not the one that the probe was trained on.
+        WeightsUnavailable
+            If the weights of the encoder cannot be had.
+        """
+        shown = images if isinstance(images, ImageSet) else unlabelled_images(images, scale=self.scale)
+        if not len(shown):
+            raise DataError(f"The image set {shown.name!r} holds no image; there is nothing to predict.")
+        if batch_size < 1 or n_workers < 0:
+            raise QueryError(f"Got batch_size {batch_size} and n_workers {n_workers}; expected at least 1 and 0.")
+        encoder, preprocess = self.network
+        _, autocast = number_type(encoder, _asked_precision(self.origin["precision"]))
+        forward = Forward(
+            encoder=encoder,
+            name=self.encoder,
+            decoding=Decoding(shown, preprocess),
+            device=device_for(encoder, device),
+            autocast=autocast,
+            channels_last=None,
+            batch_size=batch_size,
+            n_workers=n_workers,
+            shard_size=max(_SHARD // batch_size, 1) * batch_size,
+            skip_corrupt=skip_corrupt,
+            progress=progress or Silent(),
+        )
+        parts: list[Predictions] = []
+
+        def kept(part: Computed) -> None:
+            found = Predictions(
+                names=tuple(shown.names[position] for position in part.positions),
+                classes=self.classes,
+                probabilities=self.predict_proba(part.x) if len(part.x) else np.empty((0, len(self.classes))),
+                skipped=part.skipped,
+                kind=self.kind,
+            )
+            (keep or parts.append)(found)
+
+        forward.progress.start(f"{self.encoder}, {shown.name}", len(shown), 0)
+        try:
+            compute(forward, range(forward.n_shards), kept)
+        finally:
+            forward.progress.end()
+        return Predictions(
+            names=tuple(name for part in parts for name in part.names),
+            classes=self.classes,
+            probabilities=np.concatenate([np.empty((0, len(self.classes))), *(part.probabilities for part in parts)]),
+            skipped=tuple(one for part in parts for one in part.skipped),
+            kind=self.kind,
+        )
+
+    @cached_property
+    def network(self) -> tuple[torch.nn.Module, Any]:
+        """The encoder and its preprocessing, once they are those that the probe was trained on."""
+        from ..loading import load
+
+        encoder, preprocess = (self.load or load)(self.encoder)
+        found = {"weights_hash": weights_hash(encoder), "preprocess_hash": preprocess_hash(preprocess)}
+        for name, what in (("weights_hash", "weights"), ("preprocess_hash", "preprocessing")):
+            if found[name] != self.origin[name]:
+                raise DataError(
+                    f"The {what} of {self.encoder!r} here are not those that the probe was trained on (hash "
+                    f"{found[name][:12]} and {self.origin[name][:12]}), so that its predictions would be wrong; "
+                    "restore them, or train and save the probe again."
+                )
+        return encoder.eval(), preprocess
+
+    def module(self) -> torch.nn.Module:
+        """Encoder and probe as one network: from normalised images float32 (n, 3, px, px) to probabilities float32."""
+        return EncoderWithProbe(self.network[0], self)
+
+    def export_torch(self, path: str | Path) -> Path:
+        """Writes encoder and probe as a program of ``torch.export``, for any number of images.
+
+        ``torch.export.load(path).module()`` takes what the preprocessing makes of images, float32 (n, 3, px, px), and
+        gives probabilities, float32 (n, n_classes). Nothing of the zoo is needed to run it; the names of the classes
+        are in its extra file ``about.json``.
+
+        Raises
+        ------
+        DataError, WeightsUnavailable
+            As for :meth:`predict_images`.
+        StoreError
+            If the file cannot be written.
+        """
+        from .exporting import write_torch
+
+        return write_torch(self, Path(path))
+
+    def export_onnx(self, path: str | Path) -> Path:
+        """Writes encoder and probe as an ONNX model, with the input ``images`` and the output ``probabilities``.
+
+        Shapes and errors are those of :meth:`export_torch`; the names of the classes are in its metadata, as JSON under
+        ``classes``. MissingExtra without the libraries of the extra ``onnx``.
+        """
+        from .exporting import write_onnx
+
+        return write_onnx(self, Path(path))
+
+    def _require_same(self, origin: Origin) -> None:
+        there = {name: getattr(origin, name) for name in self.origin} | {"code_version": _number(origin.code_version)}
+        mine = self.origin | {"code_version": _number(self.origin["code_version"])}
+        different = sorted(name for name, value in mine.items() if there[name] != value)
+        if origin.encoder != self.encoder or different:
+            raise DataError(
+                f"The features are of {origin.encoder!r} and the probe was trained on {self.encoder!r}"
+                f"{'; they differ in ' + ', '.join(different) if different else ''}; expected features of the same "
+                "encoder, weights and preprocessing."
+            )
+
+
+class EncoderWithProbe(torch.nn.Module):
+    """An encoder and a linear probe of its features, from normalised images to probabilities."""
+
+    centre: torch.Tensor
+    coefficients: torch.Tensor
+    intercepts: torch.Tensor
+
+    def __init__(self, encoder: torch.nn.Module, probe: SavedProbe) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.has_tags = probe.kind == "tags"
+        for name in _TENSORS:
+            self.register_buffer(name, torch.from_numpy(getattr(probe, name)).float())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Probabilities, float32 (n, n_classes)."""
+        features = self.encoder(images).float()
+        logits = torch.nn.functional.linear(features - self.centre, self.coefficients, self.intercepts)
+        return torch.sigmoid(logits) if self.has_tags else torch.softmax(logits, dim=1)
+
+
+def probe_of(
+    fitted: Any,
+    train: Features,
+    *,
+    about: Mapping[str, Any] | None = None,
+    scale: tuple[float, float] | None = None,
+    load: Load | None = None,
+) -> SavedProbe:
+    """A fitted linear probe, as it can be saved.
+
+    Parameters
+    ----------
+    fitted : estimator
+        With ``coef_``, ``intercept_`` and ``classes_``, fitted to ``train``.
+    train : Features
+        Of the images that it was trained on.
+    about : mapping, optional
+        Facts to keep with it, for JSON.
+    scale : (float, float), optional
+        With which the training images were opened, if with one.
+    load : callable, optional
+        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
+
+    Raises
+    ------
+    QueryError
+        If the probe is not linear, such as a vote of nearest neighbours.
+    """
+    if not all(hasattr(fitted, name) for name in ("coef_", "intercept_", "classes_")):
+        raise QueryError(
+            f"A {type(fitted).__name__} cannot be saved, for it has no coefficients; expected a fitted linear probe: "
+            "LogisticProbe, StreamedProbe, or scikit-learn's LogisticRegression."
+        )
+    weights, intercepts = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
+    if len(weights) == 1 and len(fitted.classes_) == 2:  # scikit-learn has the difference only
+        weights, intercepts = np.concatenate([-weights, weights]) / 2, np.concatenate([-intercepts, intercepts]) / 2
+    centre = mean_of(train)
+    numbers = [int(number) for number in fitted.classes_]
+    return SavedProbe(
+        encoder=train.origin.encoder,
+        origin=origin_facts(train.origin),
+        kind="classes",
+        classes=tuple(train.classes[number] if train.classes else str(number) for number in numbers),
+        coefficients=weights,
+        intercepts=intercepts + weights @ centre,
+        centre=centre,
+        about={**(about or {}), "versions": versions()},
+        scale=scale,
+        load=load,
+    )
+
+
+def mean_of(features: Features) -> Floats:
+    """The mean of each dimension, float64 (dim,); centred numbers lose no digits to large means."""
+    total = np.zeros(features.dim)
+    for x, _ in features.batches(BLOCK_ROWS):
+        total += np.asarray(x, np.float64).sum(axis=0)
+    return total / len(features)
+
+
+def origin_facts(origin: Origin) -> dict[str, str]:
+    """What decides features, of their origin."""
+    names = ("weights_hash", "preprocess_hash", "representation", "precision", "code_version")
+    return {name: getattr(origin, name) for name in names}
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that made a probe."""
+    return {"ssl-zoo": __version__} | {name: version(name) for name in ("numpy", "scikit-learn", "torch")}
+
+
+def save_probe(
+    probe: SavedProbe, folder: str | Path, *, figures: Sequence[Figure] = (), export: Sequence[str] = ()
+) -> Path:
+    """Writes a probe to a folder, whole or not at all; an earlier probe of the same encoder there is replaced.
+
+    Parameters
+    ----------
+    folder : path
+        Absent, empty, or an earlier probe of the same encoder and nothing else.
+    figures : sequence of Figure, optional
+        Drawn beside it, such as :func:`~zoo.evaluation.classification.confusion_figure`.
+    export : sequence of {"torch", "onnx"}, optional
+        Also the network: encoder and probe together.
+
+    Raises
+    ------
+    QueryError
+        If the folder holds anything else.
+    StoreError
+        If it cannot be written; then it is as it was.
+    """
+    target = Path(os.path.realpath(folder))
+    require_place(target, probe.encoder)
+    require_exporters(export)
+    tensors = {name: np.ascontiguousarray(getattr(probe, name)) for name in _TENSORS}
+    numbers = safetensors.numpy.save(tensors, metadata={"format": FORMAT})
+    facts = {
+        "format": FORMAT,
+        "encoder": probe.encoder,
+        "origin": probe.origin,
+        "kind": probe.kind,
+        "classes": list(probe.classes),
+        "dim": probe.dim,
+        "scale": None if probe.scale is None else list(probe.scale),
+        "numbers": {"file": NUMBERS, "sha256": hashlib.sha256(numbers).hexdigest(), "size_bytes": len(numbers)},
+        "about": probe.about,
+    }
+    temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
+    try:
+        temporary.mkdir(parents=True)
+        for figure in figures:
+            with style():
+                save(figure.draw(), temporary / figure.name)
+        for kind in export:
+            {"torch": probe.export_torch, "onnx": probe.export_onnx}[kind](temporary / EXPORTS[kind])
+        for name, content in ((NUMBERS, numbers), (DESCRIPTION, _described(facts))):
+            with open(temporary / name, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        replace_folder(temporary, target)
+    except OSError as error:
+        raise StoreError(
+            f"The probe of {probe.encoder!r} cannot be written to {target} ({error.strerror or error}); nothing was "
+            "changed there, make room or name another folder."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def require_place(folder: str | Path, encoder: str) -> None:
+    """Refuses a folder with anything but an earlier probe of this encoder, before anything is computed."""
+    target = Path(os.path.realpath(folder))
+    if not os.path.lexists(folder):
+        return
+    if not target.is_dir():
+        raise QueryError(f"{folder} is no folder, expected one to save a probe in; choose another name.")
+    if target == Path.cwd():
+        raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
+    names = {entry.name for entry in target.iterdir()}
+    if others := sorted(names - _KNOWN):
+        raise QueryError(
+            f"{folder} holds {others[0]!r}, which is of no saved probe, and nothing is overwritten; choose another "
+            "folder."
+        )
+    if names:
+        there = _description(target).get("encoder")
+        if there != encoder:
+            raise QueryError(
+                f"{folder} holds a probe of {there!r}, and nothing of another encoder is overwritten; choose another "
+                f"folder for the one of {encoder!r}."
+            )
+
+
+def require_exporters(kinds: Sequence[str]) -> None:
+    """Refuses to export what the libraries for are missing, before anything is computed."""
+    if unknown := sorted(set(kinds) - EXPORTS.keys()):
+        raise QueryError(f"There is no export to {unknown[0]!r}; expected one of {', '.join(EXPORTS)}.")
+    if "onnx" in kinds:
+        from .exporting import require_onnx
+
+        require_onnx()
+
+
+def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
+    """A probe that was saved, checked; its encoder is loaded when images are to be predicted.
+
+    Parameters
+    ----------
+    folder : path
+        As :func:`save_probe` or ``zoo evaluate --save`` has written it.
+    load : callable, optional
+        From the id of the encoder to encoder and preprocessing; :func:`zoo.load` by default.
+
+    Raises
+    ------
+    DataError
+        If it holds no probe, one of another version, or a file is missing or changed; says which.
+    """
+    source = Path(folder)
+    facts = _description(source)
+    try:
+        expected = facts["numbers"]["sha256"]
+        content = (source / NUMBERS).read_bytes()
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise ValueError("its SHA-256 is not the one that is recorded")
+        tensors = safetensors.numpy.load(content)
+        if set(tensors) != set(_TENSORS):
+            raise ValueError(f"it holds {', '.join(sorted(tensors))}")
+    except OSError as error:
+        raise _damaged(source, NUMBERS, error.strerror or error) from error
+    except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        raise _damaged(source, NUMBERS, error) from error
+    try:
+        return SavedProbe(
+            encoder=facts["encoder"],
+            origin=dict(facts["origin"]),
+            kind=facts["kind"],
+            classes=tuple(facts["classes"]),
+            about=facts["about"],
+            scale=None if facts["scale"] is None else tuple(facts["scale"]),
+            load=load,
+            **tensors,
+        )
+    except (KeyError, TypeError) as error:
+        raise _damaged(source, DESCRIPTION, error) from error
+
+
+def _described(facts: dict[str, Any]) -> bytes:
+    checksum = hashlib.sha256(_json(facts)).hexdigest()
+    return _json(facts | {_CHECKSUM: checksum})
+
+
+def _json(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    try:
+        content = (folder / DESCRIPTION).read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{folder} holds no saved probe ({DESCRIPTION}: {error.strerror or error}); 'zoo evaluate NAME IMAGES "
+            "--save DIR' writes one."
+        ) from error
+    try:
+        facts = json.loads(content)
+        if not isinstance(facts, dict):
+            raise ValueError("it is no table")
+    except (ValueError, RecursionError) as error:
+        raise _damaged(folder, DESCRIPTION, error) from error
+    if facts.get("format") != FORMAT:
+        raise DataError(
+            f"{folder} holds no probe that this version reads (format {facts.get('format')!r}, expected {FORMAT!r}); "
+            "save it again."
+        )
+    checksum = facts.pop(_CHECKSUM, None)
+    if hashlib.sha256(_json(facts)).hexdigest() != checksum:
+        raise _damaged(folder, DESCRIPTION, "its checksum differs")
+    return facts
+
+
+def _damaged(folder: Path, name: str, reason: object) -> DataError:
+    return DataError(
+        f"The saved probe in {folder} is damaged or was changed ({name}: {reason}); restore the file, or save the "
+        "probe again."
+    )
+
+
+def _number(code_version: str) -> str:
+    """The part of a version of the featurising code that decides."""
+    return code_version.rpartition(",")[2].strip()
+
+
+def _asked_precision(name: str) -> str:
+    """The precision to ask for; weights that are stored in half precision compute in that by themselves."""
+    return "float32" if name.endswith(" weights") else name

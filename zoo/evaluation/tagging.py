@@ -1,0 +1,235 @@
+"""Measuring an encoder where an image has any number of tags: one binary probe a tag, and mean average precision.
+
+Some training images are held out at random for the choice of C, as many as the test set has and a fifth at most, with
+copies and groups on one side. Then each probe is trained again on all of them. C has the smallest log loss: of a rare
+tag the error is that of never naming it, whatever the probe has learned. A tag that too few images have, or too few
+have not, gets no probe and is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from ..datasets.images import beside_the_first, indicators_of
+from ..errors import DataError
+from ..features import Features, require_comparable
+from ..optional import requires_extra
+from ..results.rows import Measurement
+from .classification import Tagging, tag_metrics
+from .evaluating import SOURCE, Request, features_digest, probe_maker
+from .keeping import Kept
+from .measuring import TUNING_SHARE, check_features
+from .protocols import Protocol, protocol_named
+from .saved_probes import Load, SavedProbe, mean_of, origin_facts, versions
+
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PROTOCOL = "zoo-logistic-multilabel-1"
+METRIC, SPLIT = "mean_average_precision", "train -> val"
+NOT_FOR_TAGS = "images with tags have no label settings, nearest neighbours or decomposition"
+FEWEST = 2  # images with a tag, and without it, among those that C is chosen with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TagEvaluation:
+    """The measurements of one encoder on images with tags."""
+
+    train: Features
+    test: Features
+    protocol: Protocol
+    kept: Kept
+    chosen: dict[str, float]  # C by tag
+    left_out: dict[str, str]  # tags without a probe, and why
+    not_converged: tuple[str, ...]  # tags
+    n_tuning: int
+    seed: int
+
+    @property
+    def metrics(self) -> Tagging:
+        """Of the tags that have a probe."""
+        assert isinstance(self.kept.metrics, Tagging)
+        return self.kept.metrics
+
+
+def evaluate_tags(
+    train: Features,
+    test: Features,
+    request: Request,
+    *,
+    scale: tuple[float, float] | None = None,
+    load: Load | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> TagEvaluation:
+    """Measures an encoder by its features of images with tags.
+
+    Parameters
+    ----------
+    train, test : Features
+        With ``tags``, of the images that probes learn from and of those that they are tested on.
+    request : Request
+        Its seed, device and changed settings of the probe.
+    scale : (float, float), optional
+        With which the images were opened, if with one.
+    load : callable, optional
+        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
+    tell : callable, optional
+        Called with a few words on what is measured next.
+
+    Raises
+    ------
+    DataError
+        If the features cannot be used together or are not finite, or no tag has enough images.
+    """
+    say = tell or (lambda text: None)
+    _check(train, test)
+    y, y_test = indicators_of(train), indicators_of(test)
+    out = rows_held_out(train, n_test=len(test.y), seed=request.seed)
+    protocol = protocol_named(PROTOCOL, **request.changed)
+    make = probe_maker(protocol, device=request.device, seed=request.seed)
+    weights, intercepts, chosen, left_out, open_ends = [], [], {}, {}, []
+    x = np.asarray(train.x[:])
+    centre = mean_of(train)
+    for number, tag in enumerate(train.tags):
+        n_with = int(y[~out, number].sum())
+        n_without = int((~out).sum()) - n_with
+        if min(n_with, n_without) < FEWEST:
+            left_out[tag] = f"{n_with:,} training images have it and {n_without:,} do not, without those held out"
+            continue
+        say(f"{tag} ({number + 1} of {len(train.tags)})")
+        probe: Any = make()
+        probe.fit(x[~out], y[~out, number].astype(np.int64), x_val=x[out], y_val=y[out, number].astype(np.int64))
+        chosen[tag] = float(probe.report_["C"])
+        again: Any = type(probe)(**{**probe.get_params(), "C": chosen[tag]})
+        again.fit(x, y[:, number].astype(np.int64))
+        if not again.report_["converged"]:
+            open_ends.append(tag)
+        weights.append(again.coef_[1] - again.coef_[0])
+        intercepts.append(again.intercept_[1] - again.intercept_[0])
+    if not chosen:
+        raise DataError(
+            f"None of the {len(train.tags)} tags of {train.origin.dataset!r} has {FEWEST} training images with it and "
+            f"{FEWEST} without; expected one at least to learn."
+        )
+    learned = [number for number, tag in enumerate(train.tags) if tag in chosen]
+    coefficients = np.stack(weights)
+    probe_kept = SavedProbe(
+        encoder=train.origin.encoder,
+        origin=origin_facts(train.origin),
+        kind="tags",
+        classes=tuple(chosen),
+        coefficients=coefficients,
+        intercepts=np.array(intercepts) + coefficients @ centre,
+        centre=centre,
+        scale=scale,
+        load=load,
+    )
+    metrics = tag_metrics(
+        y_test[:, learned],
+        probe_kept.predict_proba(test),
+        tags=probe_kept.classes,
+        groups=test.groups,
+        seed=request.seed,
+    )
+    probe_kept.about.update(
+        protocol=protocol.name,
+        seed=request.seed,
+        n_train=len(train.y),
+        n_tuning=int(out.sum()),
+        chosen={"C": chosen},
+        left_out=left_out,
+        dataset=train.origin.dataset,
+        images_hash={"train": train.origin.images_hash, "val": test.origin.images_hash},
+        n_test=len(test.y),
+        versions=versions(),
+        metrics=metrics.as_dict(),
+    )
+    return TagEvaluation(
+        train=train,
+        test=test,
+        protocol=protocol,
+        kept=Kept(probe=probe_kept, metrics=metrics),
+        chosen=chosen,
+        left_out=left_out,
+        not_converged=tuple(open_ends),
+        n_tuning=int(out.sum()),
+        seed=request.seed,
+    )
+
+
+def rows_held_out(train: Features, *, n_test: int, seed: int) -> NDArray[np.bool_]:
+    """Mask of the training images that C is chosen on; copies and groups are on one side."""
+    n = len(train.y)
+    wanted = min(n_test, math.ceil(TUNING_SHARE * n))
+    out = np.zeros(n, bool)
+    out[np.random.default_rng([seed, 0]).permutation(n)[:wanted]] = True
+    out = beside_the_first(out, train.together)
+    if not out.any() or out.all():
+        raise DataError(
+            f"The {n:,} training images of {train.origin.dataset!r} belong together so that none can be held out to "
+            "choose C on; expected at least two groups."
+        )
+    return out
+
+
+def rows_of_tags(
+    evaluation: TagEvaluation, *, source: str = SOURCE, day: date | None = None
+) -> dict[Measurement, dict[str, Any]]:
+    """The measurement with its provenance: the mean average precision, if every tag has one; else none."""
+    metrics = evaluation.metrics
+    if METRIC not in metrics.metrics or evaluation.left_out or metrics.left_out:
+        return {}
+    train, test, found = evaluation.train, evaluation.test, metrics.metrics[METRIC]
+    row = Measurement(
+        encoder=train.origin.encoder,
+        metric=METRIC,
+        dataset=train.origin.dataset,
+        split=SPLIT,
+        n_train=len(train.y),
+        seed=evaluation.seed,
+        value=found.value,
+        unit="percent",
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        protocol=evaluation.protocol.name,
+        source=source,
+        date=(day or date.today()).isoformat(),
+    )
+    return {
+        row: {
+            "weights_hash": train.origin.weights_hash,
+            "preprocess_hash": train.origin.preprocess_hash,
+            "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
+            "features_hash": {"train": features_digest(train), "val": features_digest(test)},
+            "subset_hash": None,
+            "code_version": train.origin.code_version,
+            "representation": train.origin.representation,
+            "precision": train.origin.precision,
+            "settings": evaluation.protocol.as_dict(),
+            "report": {"C": evaluation.chosen, "n_tuning": evaluation.n_tuning},
+        }
+    }
+
+
+def _check(train: Features, test: Features) -> None:
+    """Refuses features that no probes of tags can be measured with."""
+    if not train.tags or train.tags != test.tags:
+        raise DataError(
+            f"The training images of {train.origin.dataset!r} have {len(train.tags)} tags and the test images "
+            f"{len(test.tags)}; expected the same tags in both."
+        )
+    require_comparable(train, test)
+    if train.origin.images_hash == test.origin.images_hash:
+        raise DataError(
+            f"The training and the test features are of the same {len(train.y):,} images of {train.origin.dataset!r}; "
+            "expected test images that no probe is trained on."
+        )
+    for features in (train, test):
+        check_features(features)
