@@ -137,8 +137,8 @@ def few_labels_tell_of_many(found: Found) -> Answer:
     there = found.quality.one(REGRET, REFERENCE, worst, fewest, MOST)
     return Answer(
         ours=f"choosing by {SCORES[REFERENCE].label} with fewer labels costs {_cell(lost, signed=False)} points "
-        f"with {found.measured.labels[-1]} a class, with as many labels {_cell(own, signed=False)}; most on {worst} from "
-        f"{fewest} labels a class, {_cell(there, signed=False)}",
+        f"with {found.measured.labels[-1]} a class, with as many labels {_cell(own, signed=False)}; most on {worst} "
+        f"from {fewest} labels a class, {_cell(there, signed=False)}",
         holds=(lost.value or 0.0) <= 2 * SMALL,
         contradicted=lost.ci_low is not None and lost.ci_low > 2 * SMALL,
         value=lost.value,
