@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 SCORE = "ridge"  # judges before all labels are there
 SHARE = 0.2  # of the cost of measuring everything
+FIRST_SHARE = 0.5  # of what the share allows, for the first rung
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
 CHEAP_SHARE = 0.1  # of what is left, for contenders that cost little and would have to go by their errors
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
@@ -135,8 +136,14 @@ class Plan:
                 )
 
     def schedule(self, task: Task) -> Schedule:
-        """The order of the images and the sizes of the rungs."""
-        return schedule(task, first_images=self.first_images, seed=self.seed)
+        """The order of the images and the sizes of the rungs.
+
+        Of few images a first rung of the usual size would be all that the share allows: there it is smaller.
+        """
+        first_images: float = self.first_images
+        if self.share is not None and not self.least_s:
+            first_images = min(first_images, FIRST_SHARE * self.share * (task.n_train + task.n_test))
+        return schedule(task, first_images=max(3, int(first_images)), seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
